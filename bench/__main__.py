@@ -26,7 +26,7 @@ from bench import backlog, cli, disk, floor, large, phases, rows
 from bench.cli import Result, say, show
 from bench.floor import Observed
 from bench.interpreter import is_optimized
-from bench.network import Network
+from bench.network import BenchNetwork
 
 # name | module with ``main(argv) -> exit status``: other benchmarks
 OTHERS = {
@@ -76,7 +76,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
     load = cli.load_average()
     show("machine", machine())
     say(f"starting a hub, A and {arguments.partners} partner(s) ...")
-    async with Network(folder, partners=arguments.partners) as network:
+    async with BenchNetwork(folder, partners=arguments.partners) as network:
         say("processes: " + ", ".join(f"{name} {node.pid}" for name, node in network.nodes.items()))
         found = await network.watched(measure(folder, phases.Bench(network, arguments.size), arguments))
     chosen = {name: getattr(arguments, name) for name in ("messages", "size", "rate", "partners", "backlog")}

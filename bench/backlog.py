@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from bench import gauges, phases
-from bench.load import Submitter
+from bench.load import LoadSubmitter
 from bench.network import ABSENT, HUB, A
 
 IDLE_S = 20.0
@@ -21,7 +21,7 @@ async def measure(bench: phases.Bench, documents: int) -> dict[str, Any]:
     network, numbers = bench.network, bench.numbers(documents)
     async with AsyncExitStack() as stack:
         at_hub = await bench.watcher(stack, HUB)
-        submitter = await (await Submitter.connect(network, A)).begin([ABSENT])
+        submitter = await (await LoadSubmitter.connect(network, A)).begin([ABSENT])
         stack.push_async_callback(submitter.close)
         kept = await at_hub.count("stored") + documents
         began = time.perf_counter()
@@ -32,7 +32,7 @@ async def measure(bench: phases.Bench, documents: int) -> dict[str, Any]:
         await network.start(A)
         await at_hub.sees_online([network.nodes[A].node_id])
         started = time.perf_counter()
-    meter = gauges.Meter(network)
+    meter = gauges.ProcessorMeter(network)
     meter.start()
     await asyncio.sleep(IDLE_S)
     meter.stop()

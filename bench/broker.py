@@ -40,7 +40,7 @@ LATENCY_PER_S = 200
 LATENCY_S = 5
 
 
-class Load:
+class BrokerLoad:
     """One broker under load."""
 
     def __init__(self, port: int, messages: int, size: int) -> None:
@@ -220,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _measure(name: str, port: int, arguments: argparse.Namespace) -> dict[str, float]:
     async def run() -> dict[str, float]:
-        return await Load(port, arguments.messages, arguments.size).all(name)
+        return await BrokerLoad(port, arguments.messages, arguments.size).all(name)
 
     return uvloop.run(run())
 

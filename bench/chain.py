@@ -70,7 +70,7 @@ def _password_hash() -> str:
     return base64.b64encode(salt + hashlib.sha256(salt + PASSWORD.encode()).digest()).decode()
 
 
-class Confirmed:
+class ConfirmedTags:
     """Confirmed tags, in any order, and the highest tag up to which all are confirmed."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Confirmed:
             self._ahead.discard(self.up_to)
 
 
-class Chain:
+class RunningChain:
     """The applications at both ends of a running chain."""
 
     def __init__(self, port: int, size: int) -> None:
@@ -103,7 +103,7 @@ class Chain:
         await self._answers.confirm_select()
         self._room, self._news = asyncio.Event(), asyncio.Event()
         self._at_a.on_settled = lambda _: self._room.set()
-        self._confirmed, self._acked = Confirmed(), 0
+        self._confirmed, self._acked = ConfirmedTags(), 0
         self._answers.on_settled = lambda settled: self._answered(documents, settled)
         self._receipts: list[int] = []
         await documents.qos(PREFETCH)

@@ -43,9 +43,9 @@ from psycopg import sql
 
 from bench import reference
 from bench.errors import FloorFailed
-from bench.floor_script import KEYS, Plan, run, steps
+from bench.floor_script import KEYS, ScriptPlan, run, steps
 from bench.network import HUB
-from bench.reference import Work
+from bench.reference import TableWork
 from semq.store.postgres import ledger_partitions
 from semq.store.postgres.migration import upgrade
 
@@ -59,7 +59,7 @@ class Observed:
     """The work of one node in a phase."""
 
     url: str
-    work: Work
+    work: TableWork
     commits: int
 
     @property
@@ -80,7 +80,7 @@ def measure(phase: str, observed: Mapping[str, Observed], documents: int, size: 
     return {**found, "batches": seen, "changed": differences(then, now)}
 
 
-def differences(then: Mapping[str, Work], now: Mapping[str, Work]) -> dict[str, Any]:
+def differences(then: Mapping[str, TableWork], now: Mapping[str, TableWork]) -> dict[str, Any]:
     """Return the differences from the reference: by node and table, rows inserted, updated and deleted per document."""
     found: dict[str, Any] = {}
     for name in now:
@@ -92,14 +92,14 @@ def differences(then: Mapping[str, Work], now: Mapping[str, Work]) -> dict[str, 
 
 
 def _run(
-    urls: Mapping[str, str], works: Mapping[str, Work], batches: Mapping[str, int], documents: int, size: int
+    urls: Mapping[str, str], works: Mapping[str, TableWork], batches: Mapping[str, int], documents: int, size: int
 ) -> float:
     """Run the scripts; return the seconds from the first statement to the last commit."""
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(len(urls)), context.SimpleQueue()
     scripts: list[BaseProcess] = []
     for name, url in urls.items():
-        plan = Plan(_fresh(url), documents, size, batches[name], works[name], name == HUB)
+        plan = ScriptPlan(_fresh(url), documents, size, batches[name], works[name], name == HUB)
         scripts.append(context.Process(target=run, args=(plan, barrier, answers), daemon=True))
     for script in scripts:
         script.start()

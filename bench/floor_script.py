@@ -16,8 +16,8 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, LargeBina
 from sqlalchemy.types import TypeEngine
 
 from bench.network import NODE_IDS, A, B
-from bench.reference import Work
-from bench.rows import Changes
+from bench.reference import TableWork
+from bench.rows import RowChanges
 from semq.engine.bodies import encode_envelope
 from semq.store import tables
 from semq.store.postgres.pipeline import OPTIONS
@@ -61,12 +61,12 @@ COUNTERS = {
 STEPS = (("accept", "inserted", KEYS), ("settle", "updated", UPDATES), ("clean", "deleted", KEYS))
 
 
-def steps(changes: Mapping[str, Changes]) -> list[str]:
+def steps(changes: Mapping[str, RowChanges]) -> list[str]:
     """Return the steps with work for a node."""
     return [step for step, kind, among in STEPS if any(getattr(changes.get(table, NONE), kind) for table in among)]
 
 
-NONE = Changes()
+NONE = RowChanges()
 _TYPES: dict[type[TypeEngine[Any]], str] = {
     BigInteger: "int8",
     Integer: "int4",
@@ -79,14 +79,14 @@ _TYPES: dict[type[TypeEngine[Any]], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScriptPlan:
     """The work of one node's script."""
 
     url: str
     documents: int
     size: int  #: of a body, in bytes
     batch: int  #: documents
-    work: Work  #: the changes of each table
+    work: TableWork  #: the changes of each table
     is_hub: bool
 
     def share(self, table: str, kind: str, first: int, last: int) -> int:
@@ -118,7 +118,7 @@ class Batch:
             connection.commit()  # costs nothing for an empty step: psycopg has not begun a transaction
 
 
-def run(plan: Plan, barrier: Barrier, answers: Any) -> None:
+def run(plan: ScriptPlan, barrier: Barrier, answers: Any) -> None:
     """Make the rows, wait for the other scripts, write; return (begin, end, fault)."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts: each ends at once
     started = time.perf_counter()
@@ -137,7 +137,7 @@ def run(plan: Plan, barrier: Barrier, answers: Any) -> None:
     answers.put((started, time.perf_counter(), fault))
 
 
-def _batches(plan: Plan) -> Iterator[Batch]:
+def _batches(plan: ScriptPlan) -> Iterator[Batch]:
     makers = {name: Maker(name, plan) for name in KEYS if plan.work.tables.get(name, NONE).inserted}
     made = dict.fromkeys(makers, 0)
     for first in range(0, plan.documents, plan.batch):
@@ -162,7 +162,7 @@ def _batches(plan: Plan) -> Iterator[Batch]:
 class Maker:
     """A maker of realistic rows of one table."""
 
-    def __init__(self, name: str, plan: Plan) -> None:
+    def __init__(self, name: str, plan: ScriptPlan) -> None:
         columns = list(tables.metadata.tables[name].columns)
         values = _values(plan)
         self.types = [_type_of(column) for column in columns]
@@ -184,7 +184,7 @@ class Maker:
         return tuple(row)
 
 
-def _values(plan: Plan) -> dict[str, Any]:
+def _values(plan: ScriptPlan) -> dict[str, Any]:
     """Return the values of real rows by column, except defaults."""
     now = datetime.now(UTC)
     return {

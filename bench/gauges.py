@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from bench.network import Network
+from bench.network import BenchNetwork
 from semq.store.embedded.process import postmaster_of
 from semq.store.embedded.server import EmbeddedPostgres
 
@@ -23,10 +23,10 @@ PARENT, SESSION, OWN, OF_CHILDREN = (
 )  # fields of /proc/PID/stat behind the name of the program
 
 
-class Meter:
+class ProcessorMeter:
     """Processor time by row, and time on the clock, while it runs. It may be stopped and started again."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: BenchNetwork) -> None:
         self.used: dict[str, float] = {}
         self.seconds = 0.0
         self._network = network
@@ -54,7 +54,7 @@ def of_the_path(cpu_us: dict[str, float]) -> float:
     return round(sum(used for name, used in cpu_us.items() if name != LOAD), 1)
 
 
-def processor_s(network: Network) -> dict[str, float]:
+def processor_s(network: BenchNetwork) -> dict[str, float]:
     """Seconds of processor time so far, by row."""
     stats = _stats()
     used = {LOAD: time.process_time()}
@@ -94,7 +94,7 @@ def _stats() -> dict[int, list[int]]:
     return found
 
 
-def rss_mib(network: Network) -> dict[str, float]:
+def rss_mib(network: BenchNetwork) -> dict[str, float]:
     """Resident memory of each node's process, without its Postgres."""
     return {
         name: round(int(Path(f"/proc/{node.pid}/statm").read_text().split()[1]) * PAGE / 2**20, 1)

@@ -19,7 +19,7 @@ async def measure(bench: phases.Bench, rate: float, documents: int) -> dict[str,
     """From the first large submit at A until all nodes are clean."""
     bench.large, bench.large_size = bench.numbers(documents), SIZE
     small = bench.numbers(max(int(SMALL_S * rate), 2))
-    meter = gauges.Meter(bench.network)
+    meter = gauges.ProcessorMeter(bench.network)
     highest: dict[str, float] = {}
     async with AsyncExitStack() as stack:
         receivers, submitter = await bench.receivers(stack), await bench.submitter(stack)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from bench.errors import Incomplete, Stuck
-from bench.network import A, Network
+from bench.network import A, BenchNetwork
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.app import Client
@@ -33,7 +33,7 @@ SILENCE_S_MAX = 60.0
 FILLER = bytes(range(256)) * 4
 
 
-class Application:
+class LoadApplication:
     """One connection to a node, with one channel."""
 
     def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
@@ -41,7 +41,7 @@ class Application:
         self.channel = channel
 
     @classmethod
-    async def connect(cls, network: Network, name: str) -> Self:
+    async def connect(cls, network: BenchNetwork, name: str) -> Self:
         """Log in at a node."""
         client = await dial(read_url(network.nodes[name].url), SystemClock(), Turn())
         return cls(client, await client.open_channel())
@@ -51,7 +51,7 @@ class Application:
         await self._client.close()
 
 
-class Submitter(Application):
+class LoadSubmitter(LoadApplication):
     """Publishes documents at A, with confirms: a confirm means that A has committed it."""
 
     async def begin(self, targets: Sequence[str], encrypt: bool = False) -> Self:
@@ -97,7 +97,7 @@ class Submitter(Application):
         self._settled_event.set()
 
 
-class Receiver(Application):
+class LoadReceiver(LoadApplication):
     """Receives documents, acknowledges each read of the socket at once, and keeps account."""
 
     def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
@@ -123,7 +123,7 @@ class Receiver(Application):
         self.channel.ack(batch[-1].delivery_tag, multiple=True)
 
 
-class Listener(Application):
+class LoadListener(LoadApplication):
     """Hears at A what becomes of its documents; calls ``on_delivered(number, moment)`` for each that B has recorded."""
 
     async def begin(self, on_delivered: Callable[[int, float], None]) -> Self:
@@ -151,7 +151,7 @@ class Watcher:
         self._client = client
 
     @classmethod
-    async def connect(cls, network: Network, name: str = A) -> Self:
+    async def connect(cls, network: BenchNetwork, name: str = A) -> Self:
         """Log in at a node."""
         return cls(await Client(network.nodes[name].url).connect())
 

@@ -60,7 +60,7 @@ password = "{password}"
 """
 
 
-class Process:
+class BenchProcess:
     """One node as a process."""
 
     def __init__(self, name: str, node_id: str, folder: Path, password: str, died: Callable[[NodeDied], None]) -> None:
@@ -138,7 +138,7 @@ class Process:
         return (self._folder / f"{self.name}.log").read_text(errors="replace")[-2000:]
 
 
-class Network:
+class BenchNetwork:
     """The network; an asynchronous context manager that leaves no process behind."""
 
     def __init__(self, folder: Path, *, secure: bool = False, partners: int = 1) -> None:
@@ -149,11 +149,11 @@ class Network:
         more = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
         ids = {HUB: "hub", **NODE_IDS, **more}
         self.nodes = {
-            name: Process(name, node_id, folder, self._password, self._note_death) for name, node_id in ids.items()
+            name: BenchProcess(name, node_id, folder, self._password, self._note_death) for name, node_id in ids.items()
         }
         self.partners = [B, *more]  #: the nodes that receive
 
-    async def __aenter__(self) -> "Network":
+    async def __aenter__(self) -> "BenchNetwork":
         try:
             for name in self.nodes:
                 await self.start(name)
@@ -218,7 +218,7 @@ def secured(config: str) -> str:
     return without.replace('"amqp://', '"amqps://')
 
 
-def certify(folder: Path, node: Process) -> None:
+def certify(folder: Path, node: BenchProcess) -> None:
     """Give an institution a certificate of the hub's authority, as an enrolment would, unless it has one."""
     ring = KeyRing(node.data_dir / "pki", Address(NodeType.LOCAL, node.node_id))
     if ring.is_enrolled:

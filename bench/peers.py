@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import chain, cli, gauges, phases
 from bench.cli import say, show
-from bench.network import Network
+from bench.network import BenchNetwork
 from bench.rabbitmq import PROGRAM, Server, is_installed, server
 
 WARM_UP = 500
@@ -60,8 +60,8 @@ async def run(folder: Path, rabbitmq: Server | None, arguments: argparse.Namespa
     """All rounds; the figures."""
     load = cli.load_average()
     say("starting a hub and two institutions ...")
-    async with Network(folder) as network:
-        of_chain = chain.Chain(rabbitmq.port, arguments.size) if rabbitmq else None
+    async with BenchNetwork(folder) as network:
+        of_chain = chain.RunningChain(rabbitmq.port, arguments.size) if rabbitmq else None
         if of_chain is not None:
             await of_chain.begin()
         try:
@@ -76,7 +76,7 @@ async def run(folder: Path, rabbitmq: Server | None, arguments: argparse.Namespa
 
 
 async def _rounds(
-    bench: phases.Bench, of_chain: chain.Chain | None, rabbitmq: Server | None, messages: int, rounds: int
+    bench: phases.Bench, of_chain: chain.RunningChain | None, rabbitmq: Server | None, messages: int, rounds: int
 ) -> dict[str, Any]:
     ours: list[dict[str, Any]] = []
     theirs: list[dict[str, Any]] = []

@@ -16,20 +16,20 @@ from typing import Any, TypeVar
 from bench import gauges, rows
 from bench.errors import Incomplete, Stuck
 from bench.floor import Observed
-from bench.load import SILENCE_S_MAX, Application, Listener, Receiver, Submitter, Watcher
-from bench.network import ABSENT, HUB, A, Network
-from bench.reference import Work
+from bench.load import SILENCE_S_MAX, LoadApplication, LoadListener, LoadReceiver, LoadSubmitter, Watcher
+from bench.network import ABSENT, HUB, A, BenchNetwork
+from bench.reference import TableWork
 
 Result = dict[str, Any]
 ABSENT_NODE = f"1.{ABSENT}"
-One = TypeVar("One", bound=Application)
+One = TypeVar("One", bound=LoadApplication)
 
 
 @dataclass(slots=True)
 class Bench:
     """The network under test, and what the phases share."""
 
-    network: Network
+    network: BenchNetwork
     size: int
     next_number: int = 0
     encrypt: bool = False
@@ -47,7 +47,7 @@ class Bench:
         """How large a document is, by its number."""
         return self.large_size if number in self.large else self.size
 
-    def settle(self, receivers: list[Receiver], numbers: range) -> None:
+    def settle(self, receivers: list[LoadReceiver], numbers: range) -> None:
         """Take the receivers' account of a phase: every document once, none else. Raises Incomplete."""
         seen = set().union(*(receiver.seen for receiver in receivers))
         twice = sum(len(receiver.seen) for receiver in receivers) - len(seen)
@@ -71,14 +71,14 @@ class Bench:
         """Wait until every queue is clean. Raises Stuck."""
         await rows.wait_clean(self.databases, ABSENT_NODE)
 
-    async def submitter(self, stack: AsyncExitStack) -> Submitter:
+    async def submitter(self, stack: AsyncExitStack) -> LoadSubmitter:
         """The application at A."""
-        made = await _opened(stack, await Submitter.connect(self.network, A))
+        made = await _opened(stack, await LoadSubmitter.connect(self.network, A))
         return await made.begin(self.targets, self.encrypt)
 
-    async def receivers(self, stack: AsyncExitStack) -> list[Receiver]:
+    async def receivers(self, stack: AsyncExitStack) -> list[LoadReceiver]:
         """The applications at the partners."""
-        made = [await _opened(stack, await Receiver.connect(self.network, name)) for name in self.network.partners]
+        made = [await _opened(stack, await LoadReceiver.connect(self.network, name)) for name in self.network.partners]
         return [await receiver.begin(self.size_of) for receiver in made]
 
     async def watcher(self, stack: AsyncExitStack, name: str = A) -> Watcher:
@@ -93,7 +93,7 @@ async def online(bench: Bench, messages: int) -> Result:
 
     ``ack2_per_s`` ends with the last SS_ACK2 at A instead.
     """
-    numbers, meter = bench.numbers(messages), gauges.Meter(bench.network)
+    numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
         receivers, submitter = await bench.receivers(stack), await bench.submitter(stack)
         watcher = await bench.watcher(stack)
@@ -117,7 +117,7 @@ async def stored(bench: Bench, messages: int) -> Result:
     They are offline while all documents are submitted and stored at the hub (``store_s``); then they are started, and
     from the moment that the hub has their sessions until all is clean is the drain (``drain_s``).
     """
-    numbers, meter = bench.numbers(messages), gauges.Meter(bench.network)
+    numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     network = bench.network
     await asyncio.gather(*(network.stop(name) for name in network.partners))
     async with AsyncExitStack() as stack:
@@ -152,7 +152,7 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
 
     The next document is published when its time has come, whether or not the one before it has arrived.
     """
-    numbers, meter = bench.numbers(messages), gauges.Meter(bench.network)
+    numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
         receivers = await bench.receivers(stack)
         meter.start()
@@ -177,7 +177,7 @@ async def times(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack
             all_there.set()
 
     submitter = await bench.submitter(stack)
-    await (await _opened(stack, await Listener.connect(bench.network, A))).begin(delivered)
+    await (await _opened(stack, await LoadListener.connect(bench.network, A))).begin(delivered)
     started = time.perf_counter()
     for place, number in enumerate(numbers):
         await asyncio.sleep(max(started + place / rate - time.perf_counter(), 0))
@@ -211,7 +211,7 @@ async def observed(
         earlier = units[name] if node.pid == restarts[name] else 0
         commits = await _commits(bench, name) - earlier
         done[name] = after[name].since(before[name])
-        seen[name] = Observed(bench.databases[name], Work(done[name].tables, messages), commits)
+        seen[name] = Observed(bench.databases[name], TableWork(done[name].tables, messages), commits)
     result["rss_mib"] = gauges.rss_mib(bench.network)
     result["rows_peak"] = peaks
     result["rows_per_message"] = {name: reading.per_message(messages) for name, reading in done.items()}
@@ -235,7 +235,7 @@ async def _opened(stack: AsyncExitStack, application: One) -> One:
     return application
 
 
-def _rate(messages: int, meter: gauges.Meter) -> Result:
+def _rate(messages: int, meter: gauges.ProcessorMeter) -> Result:
     cpu_us = meter.cpu_us(messages)
     return {
         "messages": messages, "seconds": round(meter.seconds, 2), "per_s": round(messages / meter.seconds),

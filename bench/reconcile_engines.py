@@ -23,10 +23,10 @@ from bench.reconcile_sql import DUCKDB, POSTGRES, facts_sql, situation_sql
 from semq.clock import SystemClock
 from semq.store.embedded.server import EmbeddedPostgres
 from spark_reconcile.days import Calendar
-from spark_reconcile.job import Request, run
+from spark_reconcile.job import RunRequest, run
 from spark_reconcile.progress import Progress
 from spark_reconcile.schema import ARROW_SCHEMA
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.situation import unpack
 from spark_reconcile.verdicts import judge
 
@@ -42,10 +42,10 @@ Counts = dict[str, int]
 
 def spark(folder: Path, day: date, mib: int) -> dict[str, Any]:
     """The job as it is: report, tables and all."""
-    settings = Settings(extracts=str(folder / "extracts"), reports=str(folder / "reports"))
+    settings = ReconcileSettings(extracts=str(folder / "extracts"), reports=str(folder / "reports"))
     clock = SystemClock()
     begun = time.monotonic()
-    result = run(settings, Request(day, memory=f"{mib}m"), clock, Progress(clock))
+    result = run(settings, RunRequest(day, memory=f"{mib}m"), clock, Progress(clock))
     seconds = time.monotonic() - begun
     verdicts = {name: count for name, count in result.verdicts.items() if count}
     return {"seconds": seconds, "verdicts": verdicts, "steps": result.seconds, "report": result.report}

@@ -26,7 +26,7 @@ from spark_reconcile.situation import (
     RECORDS,
     SENDER_WORDS,
     SENDERS,
-    Word,
+    SideStanding,
 )
 
 YOUNG_MS = 900_000
@@ -117,7 +117,7 @@ def situation_sql(window: Window, dialect: Dialect) -> str:
     return " | ".join(parts)
 
 
-def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str) -> str:
+def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str) -> str:
     rows = " ".join(
         f"WHEN {column} & {word.shown_by} <> 0"
         + (f" AND {column} & {word.unless} = 0" if word.unless else "")

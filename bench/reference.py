@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.network import HUB, A
-from bench.rows import Changes
+from bench.rows import RowChanges
 
 DOCUMENTS = 1000
 ROLE_OF_PARTNERS = "b"
@@ -52,20 +52,20 @@ REFERENCE: dict[tuple[str, str], dict[str, tuple[int, int, int]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TableWork:
     """What happened to each table when so many documents passed."""
 
-    tables: Mapping[str, Changes]
+    tables: Mapping[str, RowChanges]
     documents: int
 
     def each(self, table: str) -> list[float]:
         """Rows inserted, updated and deleted for one document."""
-        changes = self.tables.get(table, Changes())
+        changes = self.tables.get(table, RowChanges())
         return [round(n / self.documents, 2) for n in (changes.inserted, changes.updated, changes.deleted)]
 
 
-def of(phase: str, name: str, partners: int) -> Work:
+def of(phase: str, name: str, partners: int) -> TableWork:
     """What the reference has for a node; of several partners each gets its share of the documents."""
     role = name if name in (A, HUB) else ROLE_OF_PARTNERS
-    tables = {table: Changes(*rows) for table, rows in REFERENCE[phase, role].items()}
-    return Work(tables, DOCUMENTS if role == name != ROLE_OF_PARTNERS else DOCUMENTS * partners)
+    tables = {table: RowChanges(*rows) for table, rows in REFERENCE[phase, role].items()}
+    return TableWork(tables, DOCUMENTS if role == name != ROLE_OF_PARTNERS else DOCUMENTS * partners)

@@ -38,33 +38,35 @@ Urls = Mapping[str, str]  # node to database
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RowChanges:
     """What happened to the rows of one table."""
 
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
 
-    def since(self, earlier: "Changes") -> "Changes":
+    def since(self, earlier: "RowChanges") -> "RowChanges":
         """What has happened after an earlier reading."""
-        return Changes(self.inserted - earlier.inserted, self.updated - earlier.updated, self.deleted - earlier.deleted)
+        return RowChanges(
+            self.inserted - earlier.inserted, self.updated - earlier.updated, self.deleted - earlier.deleted
+        )
 
     def __bool__(self) -> bool:
         return bool(self.inserted or self.updated or self.deleted)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RowsReading:
     """The statistics of one database at one moment, or the difference of two."""
 
-    tables: Mapping[str, Changes] = field(default_factory=dict)
+    tables: Mapping[str, RowChanges] = field(default_factory=dict)
     wal_bytes: int = 0
     fsyncs: int = 0
 
-    def since(self, earlier: "Reading") -> "Reading":
+    def since(self, earlier: "RowsReading") -> "RowsReading":
         """What has happened after an earlier reading."""
-        tables = {name: changes.since(earlier.tables.get(name, Changes())) for name, changes in self.tables.items()}
-        return Reading(
+        tables = {name: changes.since(earlier.tables.get(name, RowChanges())) for name, changes in self.tables.items()}
+        return RowsReading(
             {name: changes for name, changes in tables.items() if changes},
             self.wal_bytes - earlier.wal_bytes,
             self.fsyncs - earlier.fsyncs,
@@ -78,7 +80,7 @@ class Reading:
         }
 
 
-async def read(urls: Urls) -> dict[str, Reading]:
+async def read(urls: Urls) -> dict[str, RowsReading]:
     """One reading of each database, when all is counted. Raises TimeoutError."""
     readings = {}
     async with asyncio.timeout(PATIENCE_S):
@@ -146,17 +148,17 @@ async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _read(connection: psycopg.AsyncConnection[Any]) -> Reading:
+async def _read(connection: psycopg.AsyncConnection[Any]) -> RowsReading:
     wal = WAL if connection.info.server_version >= 180_000 else WAL_BEFORE_18
     while True:
         rows = await (await connection.execute(STATISTICS)).fetchall()
-        tables = {name: Changes(inserted, updated, deleted) for name, inserted, updated, deleted in rows}
+        tables = {name: RowChanges(inserted, updated, deleted) for name, inserted, updated, deleted in rows}
         if all([await _is_complete(connection, name, tables[name]) for name in PROOF]):
-            return Reading(tables, *await _one(connection, wal))
+            return RowsReading(tables, *await _one(connection, wal))
         await asyncio.sleep(LOOK_S)
 
 
-async def _is_complete(connection: psycopg.AsyncConnection[Any], table: str, changes: Changes) -> bool:
+async def _is_complete(connection: psycopg.AsyncConnection[Any], table: str, changes: RowChanges) -> bool:
     (there,) = await _one(connection, f"SELECT count(*) FROM {table}")
     return bool(changes.inserted - changes.deleted == there)
 

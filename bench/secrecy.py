@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from bench import cli, phases
-from bench.network import Network
+from bench.network import BenchNetwork
 
 WARM_UP = 500
 PLAIN, SECURE, SEALED = KINDS = ("plain", "secure", "sealed")
@@ -87,7 +87,7 @@ def figures(rates: dict[str, list[int]], times: dict[str, list[float]]) -> dict[
     )
 
 
-def opened(folder: Path, *, secure: bool) -> Network:
+def opened(folder: Path, *, secure: bool) -> BenchNetwork:
     """A network in a folder of its own."""
     folder.mkdir()
-    return Network(folder, secure=secure)
+    return BenchNetwork(folder, secure=secure)

@@ -19,7 +19,7 @@ from local_node.errors import NoSuchFingerprint, RefusedByHub
 from local_node.link.hub_request import PATIENCE_S, VIRTUAL_HOST, request
 from semq.amqp.client import ClientConnection
 from semq.amqp.errors import AmqpError
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.clock import Clock
 from semq.errors import BadInput
 from semq.pki.authority import new_request
@@ -141,7 +141,7 @@ async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     context.minimum_version = VERSIONS[hub.minimum]
-    machine = ClientConnection(Limits())
+    machine = ClientConnection(ConnectionLimits())
     try:
         async with asyncio.timeout(PATIENCE_S):
             reader, writer = await asyncio.open_connection(hub.host, hub.port, ssl=context, server_hostname=hub.host)
@@ -173,7 +173,7 @@ async def _ask(
     password: str | None = None,
 ) -> Mapping[str, Any]:
     config = DialConfig(
-        hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=Limits(heartbeat=10), only=PRODUCT,
-        check=must_be_hub,
+        hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=ConnectionLimits(heartbeat=10),
+        only=PRODUCT, check=must_be_hub,
     )  # fmt: skip
     return await request(config, clock, "semq.enroll", operation, arguments)

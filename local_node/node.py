@@ -33,7 +33,7 @@ from semq.engine.secrecy.sealing import Sealing
 from semq.engine.time.schedule import Schedule
 from semq.errors import Misconfigured, SemqError
 from semq.service.admin import Handler
-from semq.service.clockwork import Job
+from semq.service.clockwork import ScheduledJob
 from semq.service.companion import Companion
 from semq.service.identity import NodeIdentity, ring_of
 from semq.service.node import APPLICATIONS, Node
@@ -170,15 +170,15 @@ class LocalNode(Node[LocalEngine]):
     def _poll_again(self) -> None:
         self.clockwork.hasten("sql_submissions", SQL_AGAIN_S)
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ScheduledJob]:
         jobs = [
-            Job("sql_submissions", SQL_LOOK_S, lambda: self.submissions.poll()),
-            Job("sql_done", SQL_LOOK_S, lambda: self.engine.taking.look()),
+            ScheduledJob("sql_submissions", SQL_LOOK_S, lambda: self.submissions.poll()),
+            ScheduledJob("sql_done", SQL_LOOK_S, lambda: self.engine.taking.look()),
         ]
         if self.settings.database.url is None:
-            jobs.append(Job("disk", DISK_LOOK_S, self.look_at_disk))
+            jobs.append(ScheduledJob("disk", DISK_LOOK_S, self.look_at_disk))
         if self.who is not None:
-            jobs.append(Job("certificate", LOOK_S, self._look_after))
+            jobs.append(ScheduledJob("certificate", LOOK_S, self._look_after))
         return jobs
 
     def look_at_disk(self) -> None:

@@ -4,7 +4,7 @@ Used by ``registry`` for renewals and by ``links`` for logins. Volatile: a resta
 """
 
 
-class Allowance:
+class RateAllowance:
     """``most`` at once, then one more every ``1 / per_s`` seconds."""
 
     def __init__(self, most: int, per_s: float) -> None:

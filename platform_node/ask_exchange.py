@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from platform_node.logins import ENROLLING
-from platform_node.question_turns import Turns
+from platform_node.question_turns import QuestionTurns
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError
@@ -25,7 +25,7 @@ from semq.foreign_text import shortened
 from semq.pki.errors import TokenRefused
 from semq.service import story
 from semq.service.admin import AskedExchange
-from semq.service.operations.messages import Reading
+from semq.service.operations.messages import MessageReading
 from semq.store.rows import Event
 from semq.store.views import messages
 from semq.umx_t.address import Address, parse_address
@@ -44,12 +44,12 @@ TOLD_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.na
 Events = Sequence[Mapping[str, Any]]
 
 
-class Asked:
+class AskService:
     """The handlers of ``semq.ask``."""
 
     def __init__(self, node: "PlatformNode") -> None:
         self._node = node
-        self._looks = Turns(node.clock, LOOKS_AT_ONCE)  # into the hub's own ledger
+        self._looks = QuestionTurns(node.clock, LOOKS_AT_ONCE)  # into the hub's own ledger
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
         """Return the exchange to register in the virtual host."""
@@ -85,7 +85,7 @@ class Asked:
 
     async def trace_all(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Operation ``msg.trace`` of the hub's administrators; with ``parties`` sender and receiver are asked, too."""
-        told = await Reading(self._node).trace(arguments)
+        told = await MessageReading(self._node).trace(arguments)
         if not arguments.get("parties"):
             return told
         me, lk0 = str(self._node.address), parse_lk0(told["lk0"])

@@ -69,7 +69,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         )
 
 
-class Definitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole document."""
 
     nodes: dict[str, Institution] = {}
@@ -82,7 +82,7 @@ class Definitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(one.terms for one in self.agreements if one.is_between(source.id, target.id))
 
 
-def read_definitions(document: str, configured: Sequence[str] | None = None) -> Definitions:
+def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:
     """A document as TOML; ``configured`` are the institutions of the hub's configuration file.
 
     Without them names are not looked up: what was imported stays in force when an institution leaves the configuration.
@@ -95,7 +95,7 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
     written: dict[str, Any] = {}
     try:
         written = tomllib.loads(document)
-        read = msgspec.convert(written, Definitions)
+        read = msgspec.convert(written, HubDefinitions)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DefinitionsRefused(fault=shortened(str(error), 300)) from error
     except msgspec.ValidationError as error:
@@ -129,7 +129,7 @@ def _located(written: dict[str, Any], fault: str) -> str:
     return fault
 
 
-def changes(before: Definitions, after: Definitions) -> list[str]:
+def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
     """What another document would change, line by line."""
     said = [f"- node {node}" for node in before.nodes if node not in after.nodes]
     said += [f"+ node {node}" for node in after.nodes if node not in before.nodes]

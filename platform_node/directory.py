@@ -7,9 +7,9 @@ There is one object per process, so that an import takes effect everywhere at on
 from collections.abc import Callable, Mapping, Sequence
 
 from platform_node.certificate_directory import KnownCertificates
-from platform_node.definitions import Definitions
+from platform_node.definitions import HubDefinitions
 from semq.clock import Clock
-from semq.config.sections import Account
+from semq.config.sections import AccountSection
 from semq.engine.agreements import DAY_MINUTES, Meter, check
 from semq.engine.errors import QuotaReached, SealRequired, TargetNotAllowed, TooFast, UnknownTarget
 from semq.errors import SemqError
@@ -23,21 +23,21 @@ from semq.umx_t.envelope import Envelope
 class HubDirectory:
     """The directory of a hub."""
 
-    def __init__(self, accounts: Mapping[str, Account], known: KnownCertificates, clock: Clock) -> None:
+    def __init__(self, accounts: Mapping[str, AccountSection], known: KnownCertificates, clock: Clock) -> None:
         self._accounts = accounts
         self._certificates = known
         self._clock = clock
         self._meter = Meter(DAY_MINUTES)
         self.version = 0
-        self.definitions = Definitions()
+        self.definitions = HubDefinitions()
         self.apply(0, self.definitions)
 
-    def configure(self, accounts: Mapping[str, Account]) -> None:
+    def configure(self, accounts: Mapping[str, AccountSection]) -> None:
         """Apply the institutions of a changed configuration."""
         self._accounts = accounts
         self.apply(self.version, self.definitions)
 
-    def apply(self, version: int, definitions: Definitions) -> None:
+    def apply(self, version: int, definitions: HubDefinitions) -> None:
         """Put definitions in force."""
         self.version, self.definitions = version, definitions
         ids = dict.fromkeys((*self._accounts, *definitions.nodes))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import structlog
 
-from platform_node.allowance import Allowance
+from platform_node.allowance import RateAllowance
 from platform_node.errors import LifeUnreadable, TooManyLogins
 from platform_node.logins import UMX
 from semq.amqp.content import ContentHeader
@@ -109,7 +109,7 @@ class NodeLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class NodeLife:
     """What a node says of the process that logs in: its store, how often it was opened, its incarnation."""
 
     store_uuid: str
@@ -117,7 +117,7 @@ class Life:
     incarnation: str
 
 
-class Said(NamedTuple):
+class PublishedFrame(NamedTuple):
     """A frame that a node has published, undecoded; it counts against its session until it is settled."""
 
     routing_key: str
@@ -140,10 +140,10 @@ class Links:
         self._note_life = note_life  #: raises SemqError for a node that must not come with this store
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
-        self.lives: dict[str, Life] = {}  #: what each node last said of itself
+        self.lives: dict[str, NodeLife] = {}  #: what each node last said of itself
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
-        self._logins = Allowance(LOGINS_MAX, LOGINS_PER_S)
-        self.intake: Intake[SessionInfo, Said] = Intake(
+        self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
+        self.intake: Intake[SessionInfo, PublishedFrame] = Intake(
             self._hear, lambda work, later: engine().core.post(work, later=later), turn
         )
 
@@ -224,7 +224,7 @@ class Links:
         _refuse(self.intake.forget())
 
     # --- what nodes say
-    def _hear(self, session: SessionInfo, said: list[Said]) -> None:
+    def _hear(self, session: SessionInfo, said: list[PublishedFrame]) -> None:
         """Frames of one session have their turn: decoded, given to the engine, and settled."""
         frames = [frame for one in said if (frame := self._read(session, one)) is not None]
         link = self.links.get(session.user)
@@ -234,7 +234,7 @@ class Links:
         for one in said:
             one.settle(CONFIRMED)
 
-    def _read(self, session: SessionInfo, said: Said) -> Frame | None:
+    def _read(self, session: SessionInfo, said: PublishedFrame) -> Frame | None:
         """What cannot be read is noted; the link lives on."""
         try:
             return read_frame(said.routing_key, said.header, said.body)
@@ -249,15 +249,15 @@ class Links:
             self._engine().room(link)
 
 
-def _refuse(said: Sequence[Said]) -> None:
+def _refuse(said: Sequence[PublishedFrame]) -> None:
     """The session has ended: its sender asks about what it said."""
     for one in said:
         one.settle(NACKED)
 
 
-def _life(theirs: Mapping[str, Any]) -> Life:
+def _life(theirs: Mapping[str, Any]) -> NodeLife:
     """What a node says of itself, fit to be kept and shown (section 10). Raises LifeUnreadable."""
-    life = Life(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
+    life = NodeLife(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
     # It goes into the database together with what other nodes say: a text that Postgres refuses would stop them all.
     if not STORE_UUID.fullmatch(life.store_uuid) or not INCARNATION.fullmatch(life.incarnation):
         raise LifeUnreadable(store_uuid=life.store_uuid[:80], incarnation=life.incarnation[:80])
@@ -291,7 +291,7 @@ class UmxExchange(ServiceExchange):
         """Take a frame. The confirm is flow control only, never custody or receipt (PROTOCOL.md section 14).
 
         A session whose frames wait for their turn beyond the limits of the broker is not read from."""
-        self._links.intake.put(session, Said(routing_key, header, body, settle), len(header.raw) + len(body))
+        self._links.intake.put(session, PublishedFrame(routing_key, header, body, settle), len(header.raw) + len(body))
 
 
 class NodeQueue(ServiceQueue):

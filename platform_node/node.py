@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from platform_node.ask_exchange import Asked
+from platform_node.ask_exchange import AskService
 from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.directory import HubDirectory
 from platform_node.enrolment import Enrolling
@@ -31,7 +31,7 @@ from semq.engine.people.stuck import Surroundings
 from semq.engine.time.schedule import Schedule
 from semq.pki.errors import NoAuthority
 from semq.service.admin import AskedHandler, Handler
-from semq.service.clockwork import Job
+from semq.service.clockwork import ScheduledJob
 from semq.service.identity import NodeIdentity
 from semq.service.keyring import split
 from semq.service.node import APPLICATIONS, Node
@@ -123,7 +123,7 @@ class PlatformNode(Node[HubEngine]):
         for name in (UMX, ENROLL):
             self.server.vhosts[name].hooks.append(SessionHooks(self.guard.opened, self.guard.closed))
         enrolling = self.server.vhosts[ENROLL]
-        enrolling.register(Asked(self).exchange(enrolling))
+        enrolling.register(AskService(self).exchange(enrolling))
         if self.who is not None:
             enrolling.register(Enrolling(self.registry, self.who.trust).exchange(enrolling))
 
@@ -148,13 +148,16 @@ class PlatformNode(Node[HubEngine]):
         self.registry.note_life(node, store_uuid, boot)
         self.clockwork.hasten("lives")
 
-    def jobs(self) -> list[Job]:
-        jobs = [Job("lives", LIVES_S, self.registry.write_lives), Job("definitions", FOLLOW_S, self.defining.follow)]
+    def jobs(self) -> list[ScheduledJob]:
+        jobs = [
+            ScheduledJob("lives", LIVES_S, self.registry.write_lives),
+            ScheduledJob("definitions", FOLLOW_S, self.defining.follow),
+        ]
         if self.who is not None:
             jobs += [
-                Job("revocation", REVOCATION_S, self._look_at_links),
-                Job("certificate", 5.0, self._look_after),
-                Job("certificates", WARN_S, self._warn),
+                ScheduledJob("revocation", REVOCATION_S, self._look_at_links),
+                ScheduledJob("certificate", 5.0, self._look_after),
+                ScheduledJob("certificates", WARN_S, self._warn),
             ]
         return jobs
 
@@ -236,7 +239,7 @@ class PlatformNode(Node[HubEngine]):
             **ledger_handlers(self.store),
             **reading_handlers(self),
             **broker_handlers(self),
-            "msg.trace": Asked(self).trace_all,
+            "msg.trace": AskService(self).trace_all,
         }
 
     def acts(self) -> Mapping[str, AskedHandler]:

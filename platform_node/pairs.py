@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from itertools import product
 from typing import NamedTuple, Protocol
 
-from platform_node.definitions import Definitions
+from platform_node.definitions import HubDefinitions
 from semq.umx_t.address import Address, NodeType
 
 NAMED_MAX = 200
 LOOKED_AT_MAX = 250_000  # pairs, a fraction of a second
 
 
-class Account(Protocol):
+class InstitutionTerms(Protocol):
     """What the configuration says of an institution."""
 
     @property
@@ -30,7 +30,7 @@ class Stopped(NamedTuple):
     whole: bool
 
 
-def stopped(accounts: Mapping[str, Account], before: Definitions, after: Definitions) -> Stopped:
+def stopped(accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, after: HubDefinitions) -> Stopped:
     """The pairs that one document allows, or the configuration without it, and the other does not."""
     nodes = list(dict.fromkeys((*accounts, *before.nodes)))
     pairs: list[str] = []
@@ -44,7 +44,7 @@ def stopped(accounts: Mapping[str, Account], before: Definitions, after: Definit
     return Stopped(pairs, True)
 
 
-def allows(accounts: Mapping[str, Account], definitions: Definitions, source: str, target: str) -> bool:
+def allows(accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions, source: str, target: str) -> bool:
     """Whether a document allows one institution to send anything to another."""
     if not all(name in accounts or name in definitions.nodes for name in (source, target)):
         return False

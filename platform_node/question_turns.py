@@ -1,7 +1,7 @@
 """Turns of those who ask about messages: one institution's flood of questions keeps no other one waiting.
 
-Whoever may be asked only so much (a node at the other end, the hub's own ledger) has ``Turns``. Questions wait by
-asker, and askers take turns; how many of one asker wait is bounded, and so is how long. Used by ``questions`` and
+Whoever may be asked only so much (a node at the other end, the hub's own ledger) has ``QuestionTurns``. Questions wait
+by asker, and askers take turns; how many of one asker wait is bounded, and so is how long. Used by ``questions`` and
 ``ask_exchange``.
 """
 
@@ -24,7 +24,7 @@ class ShareUsed(Unavailable):
     remedy = "Wait for the answers to those before, then ask again; your own ledger answers at any time."
 
 
-class Turns:
+class QuestionTurns:
     """Who is next."""
 
     def __init__(self, clock: Clock, at_once: int, a_second: float = 0.0) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from platform_node.question_turns import Turns
+from platform_node.question_turns import QuestionTurns
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
 from semq.broker.queues.queue import Disposition
@@ -45,7 +45,7 @@ class Questions:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._turns: dict[str, Turns] = {}  #: by node that is asked
+        self._turns: dict[str, QuestionTurns] = {}  #: by node that is asked
         self._readers: dict[str, ServiceConsumer] = {}  #: by node
         self._open: dict[str, tuple[str, asyncio.Future[bytes]]] = {}  #: correlation id | node, answer
         self._count = 0
@@ -98,7 +98,7 @@ class Questions:
     def attach(self, node: str, reader: ServiceConsumer) -> None:
         """A node answers questions from now on."""
         self._readers[node] = reader
-        self._turns[node] = Turns(self._clock, AT_ONCE, IN_A_SECOND)
+        self._turns[node] = QuestionTurns(self._clock, AT_ONCE, IN_A_SECOND)
 
     def detach(self, node: str, reader: ServiceConsumer) -> None:
         """Its session is over."""

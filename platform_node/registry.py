@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from platform_node.allowance import Allowance
+from platform_node.allowance import RateAllowance
 from platform_node.errors import NoSuchCertificate, SecondStore, TooManyRenewals
 from semq.clock import Clock
 from semq.config.settings import Settings
@@ -25,7 +25,7 @@ from semq.pki.trust import TrustStore
 from semq.service.identity import days_left, ring_of
 from semq.store import identities
 from semq.store.files import write_safely
-from semq.store.identities import Issued, Life, Ticket
+from semq.store.identities import Issued, StoreLife, Ticket
 from semq.umx_t.address import Address, parse_address
 
 log = structlog.get_logger("semq.registry")
@@ -69,8 +69,8 @@ class Registry:
     def __init__(self, read: Read, clock: Clock, settings: Settings, authority: Authority | None) -> None:
         self.authority = authority
         self.revoked: set[str] = set()
-        self.lives: dict[str, Life] = {}
-        self._unwritten: dict[str, Life] = {}
+        self.lives: dict[str, StoreLife] = {}
+        self._unwritten: dict[str, StoreLife] = {}
         self._read = read
         self._clock = clock
         self._settings = settings
@@ -176,7 +176,7 @@ class Registry:
         before = self.lives.get(node)
         if before is not None and before.store_uuid != store_uuid:
             raise SecondStore(node=node, known=before.store_uuid, now=store_uuid)
-        life = self.lives[node] = Life(node, store_uuid, boot, self._clock.wall())
+        life = self.lives[node] = StoreLife(node, store_uuid, boot, self._clock.wall())
         self._unwritten[node] = life
 
     async def write_lives(self) -> None:
@@ -196,12 +196,12 @@ class Registry:
         return known
 
 
-def renewals(certificate_days: float) -> Allowance:
+def renewals(certificate_days: float) -> RateAllowance:
     """Return how many more certificates each node may have: twenty an hour, or in the life of one if that is shorter.
 
     Each costs a signature and a row for good.
     """
-    return Allowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
+    return RateAllowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
 
 
 def hash_of(token: str | bytes) -> bytes:

@@ -19,7 +19,7 @@ from spark_reconcile.errors import NoSuchRun
 from spark_reconcile.manifest import Verify
 from spark_reconcile.node import node_url
 from spark_reconcile.repair import HUB, INDEX, Deed, read_repair
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from spark_reconcile.vouching import authorities, verifier
 
@@ -30,7 +30,7 @@ PATIENCE_S = 15.0  # for an unavailable node; short, because a person waits
 UNHEARD_OF: Mapping[str, Any] = {}
 
 
-class Act(NamedTuple):
+class RepairAct(NamedTuple):
     """A row of the table of acts: the operation of the node for a deed and a side, and its description."""
 
     deed: str
@@ -41,12 +41,18 @@ class Act(NamedTuple):
 
 # fmt: off
 ACTS = (
-    Act("inquire", "sender",   "msg.inquire",   "ask the hub and the receiver for its state"),
-    Act("inquire", "receiver", "msg.inquire",   "ask whether the acknowledgements were noted"),
-    Act("inquire", "hub",      "msg.inquire",   "ask the receiver about the stored copy"),
-    Act("resend",  "sender",   "msg.resend",    "send another copy of the same bytes; the receiver drops duplicates"),
-    Act("reack",   "receiver", "msg.inquire",   "acknowledge it again to sender and hub"),
-    Act("close",   "sender",   "failed.remove", "delete the row of the ended message; its history stays in the ledger"),
+    RepairAct("inquire", "sender", "msg.inquire",
+              "ask the hub and the receiver for its state"),
+    RepairAct("inquire", "receiver", "msg.inquire",
+              "ask whether the acknowledgements were noted"),
+    RepairAct("inquire", "hub", "msg.inquire",
+              "ask the receiver about the stored copy"),
+    RepairAct("resend", "sender", "msg.resend",
+              "send another copy of the same bytes; the receiver drops duplicates"),
+    RepairAct("reack", "receiver", "msg.inquire",
+              "acknowledge it again to sender and hub"),
+    RepairAct("close", "sender", "failed.remove",
+              "delete the row of the ended message; its history stays in the ledger"),
 )
 # fmt: on
 _ACT = {(act.deed, act.side): act for act in ACTS}
@@ -62,7 +68,7 @@ class Applied(NamedTuple):
 
 
 def apply(
-    arguments: argparse.Namespace, settings: Settings, day: date | None, clock: Clock, say: Say
+    arguments: argparse.Namespace, settings: ReconcileSettings, day: date | None, clock: Clock, say: Say
 ) -> tuple[int, Any]:
     """Read this node's repair list and apply it, or print what would be done."""
     url = node_url(arguments.node, arguments.config)
@@ -86,7 +92,7 @@ def apply(
     }
 
 
-def _repair_of(settings: Settings, day: date, run: str) -> Place:
+def _repair_of(settings: ReconcileSettings, day: date, run: str) -> Place:
     return runs.find(Place.at(settings.reports), day, run).place / "repair"
 
 
@@ -148,7 +154,7 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
     return row if row.get("side") == wanted and not row.get("cleaned") else None
 
 
-def _is_resolved(act: Act, row: Mapping[str, Any]) -> bool:
+def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
     """Whether the row is already in the state that the deed aims at."""
     if act.side != "receiver":
         return row.get("outcome") is not None

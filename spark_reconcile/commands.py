@@ -22,7 +22,7 @@ from semq.foreign_text import json_text, shown
 from spark_reconcile import runs
 from spark_reconcile.days import parse_date, which_date
 from spark_reconcile.errors import BadRequest, StorageAway
-from spark_reconcile.settings import Settings, load
+from spark_reconcile.settings import ReconcileSettings, load
 from spark_reconcile.storage import Place
 
 Arguments = argparse.Namespace
@@ -36,11 +36,11 @@ STATUSES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ReconcileCommand:
     """A row of the table of commands."""
 
     name: str
-    does: Callable[[Arguments, Settings, Clock], tuple[int, Any]]
+    does: Callable[[Arguments, ReconcileSettings, Clock], tuple[int, Any]]
     options: tuple[str, ...]
     words: str
 
@@ -93,7 +93,7 @@ def _say(text: str) -> None:
     print(shown(text), file=sys.stderr)
 
 
-def _run(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     result = _reconcile(_date(arguments, settings, clock), arguments, settings, clock)
     counts = ", ".join(f"{name} {count:,}" for name, count in result.verdicts.items() if count)
     _say(f"{result.business_date}: {result.outcome}; {result.messages:,} messages: {counts or 'none'}")
@@ -101,13 +101,13 @@ def _run(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, A
     return result.exit_code, result.facts()
 
 
-def _reconcile(day: date, arguments: Arguments, settings: Settings, clock: Clock) -> Any:
+def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Any:
     # Spark is imported on first use, so that `status` and `--help` answer at once.
-    from spark_reconcile.job import Request, run
+    from spark_reconcile.job import RunRequest, run
     from spark_reconcile.progress import Progress
     from spark_reconcile.vouching import signer_of, verifier
 
-    request = Request(
+    request = RunRequest(
         day,
         arguments.allow_partial,
         arguments.require_all,
@@ -119,7 +119,7 @@ def _reconcile(day: date, arguments: Arguments, settings: Settings, clock: Clock
     return run(settings, request, clock, Progress(clock))
 
 
-def _backfill(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     first, last = parse_date(arguments.first), parse_date(arguments.last)
     if last < first or (last - first).days > 3660:
         raise BadRequest("The dates are not in order, or too many.", first=str(first), last=str(last))
@@ -140,7 +140,7 @@ def _together(codes: Sequence[int]) -> int:
     return codes[0] if len(set(codes)) == 1 else 3 if codes else 0
 
 
-def _one_of_many(day: date, arguments: Arguments, settings: Settings, clock: Clock) -> dict[str, Any]:
+def _one_of_many(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = _reconcile(day, arguments, settings, clock).facts()
     except SemqError as error:
@@ -151,7 +151,7 @@ def _one_of_many(day: date, arguments: Arguments, settings: Settings, clock: Clo
     }
 
 
-def _status(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _status(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     reports = Place.at(settings.reports)
     dates = []
     for day in runs.dates(reports):
@@ -169,7 +169,7 @@ def _status(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int
     return 0, {"dates": dates}
 
 
-def _diff(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile import session
     from spark_reconcile.diff import changed_verdicts, diff
 
@@ -190,26 +190,26 @@ def _diff(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, 
     return 0, found
 
 
-def _extract(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.extracting import extract
 
     return extract(arguments, settings, clock, _say)
 
 
-def _collect(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.extracting import collect
 
     return collect(arguments, settings, clock, _say)
 
 
-def _apply(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _apply(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.applying import apply
 
     day = None if arguments.list else _date(arguments, settings, clock)
     return apply(arguments, settings, day, clock, _say)
 
 
-def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.generate import generate
 
     if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
@@ -226,7 +226,7 @@ def _generate(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[i
     }
 
 
-def _plant(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int, Any]:
+def _plant(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.node import node_settings
     from spark_reconcile.plant import plant
     from spark_reconcile.vouching import signer
@@ -241,18 +241,21 @@ def _plant(arguments: Arguments, settings: Settings, clock: Clock) -> tuple[int,
 
 
 COMMANDS = (
-    Command("run", _run, ("--business-date", *_RUN), "reconcile one business date and publish the report"),
-    Command("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN), "reconcile dates, oldest first"),
-    Command("status", _status, (), "list the runs of every date; a star marks the current one"),
-    Command("diff", _diff, ("--business-date", *_SPARK, "--out", "old", "new"), "compare two runs of a date"),
-    Command("extract", _extract, ("--business-date", "--nightly", "--database-url", "--node", "--store", "--role",
-            "--salt-file", "--type-in-clear"), "extract a node's ledger of a date as Parquet, and deliver it"),
-    Command("collect", _collect, ("--node", "--user", "--idle"), "take delivered extracts out of an inbox"),
-    Command("apply", _apply, ("--business-date", "--run", "--list", "--node", "--yes"),
+    ReconcileCommand("run", _run, ("--business-date", *_RUN), "reconcile one business date and publish the report"),
+    ReconcileCommand("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN),
+                     "reconcile dates, oldest first"),
+    ReconcileCommand("status", _status, (), "list the runs of every date; a star marks the current one"),
+    ReconcileCommand("diff", _diff, ("--business-date", *_SPARK, "--out", "old", "new"),
+                     "compare two runs of a date"),
+    ReconcileCommand("extract", _extract, ("--business-date", "--nightly", "--database-url", "--node", "--store",
+            "--role", "--salt-file", "--type-in-clear"),
+            "extract a node's ledger of a date as Parquet, and deliver it"),
+    ReconcileCommand("collect", _collect, ("--node", "--user", "--idle"), "take delivered extracts out of an inbox"),
+    ReconcileCommand("apply", _apply, ("--business-date", "--run", "--list", "--node", "--yes"),
             "repair exceptions at a node through the protocol; without --yes only print what would be done"),
-    Command("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
+    ReconcileCommand("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
             "invent ledgers with known defects"),
-    Command("plant", _plant, ("--business-date", "--signed-by"),
+    ReconcileCommand("plant", _plant, ("--business-date", "--signed-by"),
             "plant some defects in small extracts, to test that they are found"),
 )  # fmt: skip
 
@@ -316,7 +319,7 @@ def outcome_of(error: SemqError) -> str:
     return {4: "sources_missing", 5: "being_run", 65: "refused"}.get(exit_code_of(error), "failed")
 
 
-def _settings(given: Arguments) -> Settings:
+def _settings(given: Arguments) -> ReconcileSettings:
     settings = load(given.config)
     stated = {name: getattr(given, name) for name in ("extracts", "reports", "zone", "cutoff")}
     changed = msgspec.structs.replace(settings, **{name: value for name, value in stated.items() if value is not None})
@@ -324,5 +327,5 @@ def _settings(given: Arguments) -> Settings:
     return changed
 
 
-def _date(given: Arguments, settings: Settings, clock: Clock) -> date:
+def _date(given: Arguments, settings: ReconcileSettings, clock: Clock) -> date:
     return which_date(given.business_date, settings.calendar, clock)

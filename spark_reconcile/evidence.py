@@ -17,10 +17,10 @@ from spark_reconcile.clocks import WRONG_FROM_MS
 from spark_reconcile.days import Window, neighbours
 from spark_reconcile.errors import BadExtract, SourcesMissing
 from spark_reconcile.inputs import STATE, THE_HUB, Source
-from spark_reconcile.judging import FAR, Coverage, Ground
+from spark_reconcile.judging import FAR, EvidenceCoverage, Ground
 from spark_reconcile.manifest import Manifest, Verify, canonical
 from spark_reconcile.runs import Run
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 VERSION = 3  #: version of the job's rules; part of the fingerprint, so that a changed grid changes it
@@ -91,7 +91,7 @@ class Evidence:
         slower = {node: skew.get(node, 0) - first.get(node, 0) for node in {*skew, *first}}
         late = {node: ms for node, ms in slower.items() if ms >= WRONG_FROM_MS}  # less is what clocks drift in a day
         ledgers = tuple(
-            Coverage(m.node, m.store, reach, skew.get(m.node, 0), since + late.get(m.node, 0))
+            EvidenceCoverage(m.node, m.store, reach, skew.get(m.node, 0), since + late.get(m.node, 0))
             for one in self._today()
             for since, reach in [spans[one.source]]
             if (m := one.manifest) is not None
@@ -146,7 +146,9 @@ def _span(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
     return since, reach
 
 
-def believe(settings: Settings, day: date, *, allow_partial: bool = False, verify: Verify | None = None) -> Evidence:
+def believe(
+    settings: ReconcileSettings, day: date, *, allow_partial: bool = False, verify: Verify | None = None
+) -> Evidence:
     """Collect the inputs of a date. Raises BadExtract or SourcesMissing unless ``allow_partial``."""
     days = neighbours(day, settings.days_before, settings.days_after)
     found = inputs.gather(Place.at(settings.extracts), days, verify)
@@ -164,7 +166,7 @@ def believe(settings: Settings, day: date, *, allow_partial: bool = False, verif
     )
 
 
-def _missing(settings: Settings, found: Sequence[Source], day: date) -> list[Source]:
+def _missing(settings: ReconcileSettings, found: Sequence[Source], day: date) -> list[Source]:
     """Return the expected sources without an extract of this date.
 
     Expected are required sources, the hub, ledgers that delivered a neighbouring date, and ledgers of the hub that
@@ -178,7 +180,7 @@ def _missing(settings: Settings, found: Sequence[Source], day: date) -> list[Sou
     return [source for source in absent if source.source not in unusable]
 
 
-def _hub_had(settings: Settings, day: date) -> set[str]:
+def _hub_had(settings: ReconcileSettings, day: date) -> set[str]:
     """Return the ledgers of the hub that published runs of the last weeks have read."""
     published = runs.history(Place.at(settings.reports), day, HUB_REMEMBERED_DAYS)
     read = (source for _, summary in published for source in summary.get("sources", ()))
@@ -194,7 +196,7 @@ def _refuse(found: Sequence[Source]) -> None:
         )
 
 
-def refuse_missing(evidence: Evidence, settings: Settings) -> None:
+def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
     """Raise SourcesMissing if the hub's source or a required one is missing: nothing is published then."""
     needed = {THE_HUB, *settings.required}
     absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]
@@ -210,7 +212,7 @@ def refuse_unheard(evidence: Evidence) -> None:
         raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())
 
 
-def _carried(settings: Settings, day: date) -> Run | None:
+def _carried(settings: ReconcileSettings, day: date) -> Run | None:
     """Return the latest earlier run whose open messages can be judged again without a gap in the lines."""
     for step in range(1, settings.days_before + 2):
         run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
@@ -219,7 +221,7 @@ def _carried(settings: Settings, day: date) -> Run | None:
     return None
 
 
-def _fingerprint(settings: Settings, day: date, found: Sequence[Source], carried: Run | None) -> str:
+def _fingerprint(settings: ReconcileSettings, day: date, found: Sequence[Source], carried: Run | None) -> str:
     judged_by = {
         name: getattr(settings, name)
         for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max", "names")

@@ -35,7 +35,7 @@ PARQUET = {"compression": "zstd", "compression_level": 1, "write_statistics": Tr
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LedgerOrigin:
     """The ledger: node, store and role."""
 
     node: str
@@ -48,7 +48,7 @@ class Origin:
 def extract_ledger(
     connection: psycopg.Connection,
     root: Place,
-    origin: Origin,
+    origin: LedgerOrigin,
     day: date,
     calendar: Calendar,
     clock: Clock,
@@ -71,7 +71,7 @@ class Extract:
     def __init__(
         self,
         root: Place,
-        origin: Origin,
+        origin: LedgerOrigin,
         day: date,
         calendar: Calendar,
         clock: Clock,

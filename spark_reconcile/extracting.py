@@ -26,11 +26,11 @@ from semq.store.embedded.server import EmbeddedPostgres
 from spark_reconcile.days import Calendar, which_date
 from spark_reconcile.delivery import PIECE_BYTES, Collector, deliver
 from spark_reconcile.errors import BadExtract, BadRequest, BadSettings, LedgerAway
-from spark_reconcile.extract import Origin, extract_ledger
+from spark_reconcile.extract import LedgerOrigin, extract_ledger
 from spark_reconcile.ledger import Disclosure
 from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Sign, date_folder, folder_of, read_manifest
 from spark_reconcile.node import DATABASE, node_settings, node_url
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from spark_reconcile.vouching import signer
 
@@ -44,7 +44,7 @@ Arguments = argparse.Namespace
 class Task:
     """The ledger to extract and the place of the extract."""
 
-    origin: Origin
+    origin: LedgerOrigin
     database: str
     root: Place
     calendar: Calendar
@@ -59,7 +59,7 @@ class Task:
         return self.root / date_folder(day) / folder_of(self.origin.node, self.origin.store)
 
 
-def extract(arguments: Arguments, settings: Settings, clock: Clock, say: Say) -> tuple[int, Any]:
+def extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock, say: Say) -> tuple[int, Any]:
     """Extract one date, or with ``--nightly`` all completed dates without an extract; deliver them if configured."""
     task = _task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
@@ -109,13 +109,13 @@ async def _deliver(task: Task, days: list[date]) -> int:
                     if (folder / NAME).exists()])  # fmt: skip
 
 
-def _task(arguments: Arguments, settings: Settings) -> Task:
+def _task(arguments: Arguments, settings: ReconcileSettings) -> Task:
     """Return the task from the node's configuration, or from options for a ledger without a node."""
     if arguments.node:
         database = arguments.database_url or os.environ.get(DATABASE, "")
         if not database:
             raise BadRequest("The node's database is unknown: give --database-url.")
-        origin = Origin(arguments.node, arguments.store, arguments.role, semq_version=__version__)
+        origin = LedgerOrigin(arguments.node, arguments.store, arguments.role, semq_version=__version__)
         disclosure = Disclosure(_salt(arguments.salt_file), arguments.type_in_clear)
         return Task(origin, database, Place.at(settings.extracts), settings.calendar, disclosure)
     if arguments.config is None:
@@ -136,10 +136,10 @@ def _task(arguments: Arguments, settings: Settings) -> Task:
     )
 
 
-def _origin(node: NodeSettings) -> Origin:
+def _origin(node: NodeSettings) -> LedgerOrigin:
     n = node.node
     store = f"{n.semq_id}.{n.semq_db_id}"
-    return Origin(str(node.address), store, n.kind, semq_version=__version__)
+    return LedgerOrigin(str(node.address), store, n.kind, semq_version=__version__)
 
 
 def _database_of(node: NodeSettings) -> str:
@@ -174,7 +174,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def collect(arguments: Arguments, settings: Settings, clock: Clock, say: Say) -> tuple[int, Any]:
+def collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock, say: Say) -> tuple[int, Any]:
     """Move delivered extracts from an inbox to the hub's storage, until none has arrived for ``--idle`` seconds."""
     url = node_url(arguments.node, arguments.config)
     collector = Collector(Place.at(settings.extracts))

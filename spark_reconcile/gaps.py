@@ -1,7 +1,7 @@
 """Gaps in the evidence: the missing extracts, by ledger and date, that prevent verdicts.
 
 ``stages.absences`` returns the absent ledgers and times; this module derives the extracts to ask for. Used by the page
-(sources, banner), ``Result.missing`` and summary.json, so that all of them name the same extracts.
+(sources, banner), ``RunResult.missing`` and summary.json, so that all of them name the same extracts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from semq.clock import Clock
 from semq.store.rows import Event, Side
 from spark_reconcile.days import DAY_MS, Calendar
-from spark_reconcile.extract import Extract, Origin
+from spark_reconcile.extract import Extract, LedgerOrigin
 from spark_reconcile.manifest import canonical
 from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
@@ -76,7 +76,7 @@ _DIGESTS = {(Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED)}
 _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
-class Step(NamedTuple):
+class CourseStep(NamedTuple):
     """One line of a course."""
 
     side: Side
@@ -92,7 +92,7 @@ class Course(NamedTuple):
     part: float
     is_late: bool
     save_fwd: int
-    steps: tuple[Step, ...]
+    steps: tuple[CourseStep, ...]
 
 
 def _read(text: str) -> list[Course]:
@@ -105,11 +105,11 @@ def _read(text: str) -> list[Course]:
     return courses
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> CourseStep:
     side, _, rest = text.partition(":")
     event, _, when = rest.partition("@")
     after = when.rstrip("xoc")
-    return Step(_SIDES[side], Event[event], int(after), when[len(after) :])
+    return CourseStep(_SIDES[side], Event[event], int(after), when[len(after) :])
 
 
 ALL = _read(COURSES)
@@ -149,7 +149,7 @@ def generate(
         names = [f"1.{10001 + number}" for number in range(nodes)]
         extracts = [
             stack.enter_context(
-                Extract(root, Origin(name, role="platform" if name == HUB else "local"), day, calendar, clock)
+                Extract(root, LedgerOrigin(name, role="platform" if name == HUB else "local"), day, calendar, clock)
             )
             for name in (*names, HUB)
         ]
@@ -223,7 +223,7 @@ class _Slice:
         ledger.extract.add(self._batch(ledger, who, at, step, facts, names))
         ledger.seq += len(who)
 
-    def _lines(self, node: int) -> Iterator[tuple[Numbers, Numbers, Step, Course]]:
+    def _lines(self, node: int) -> Iterator[tuple[Numbers, Numbers, CourseStep, Course]]:
         for number, course in enumerate(ALL):
             mine = self.courses == number
             for step in course.steps:
@@ -242,7 +242,7 @@ class _Slice:
         who: Numbers,
         at: Numbers,
         step: Numbers,
-        facts: list[tuple[Step, Course]],
+        facts: list[tuple[CourseStep, Course]],
         names: list[str],
     ) -> pa.RecordBatch:
         count = len(who)

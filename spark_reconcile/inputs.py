@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from spark_reconcile.days import Window
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.manifest import MANIFEST_MAX, NAME, Manifest, Verify, date_folder, read_manifest
-from spark_reconcile.parts import Seen, looked_at, other_ranges
+from spark_reconcile.parts import CheckedFile, looked_at, other_ranges
 from spark_reconcile.storage import Place
 
 
@@ -138,7 +138,7 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
         return Source(day, name, str(error.facts["state"]), note, folder=folder)
     source = Source(day, manifest.source, "COMPLETE" if manifest.rows else "EMPTY", "", manifest, folder)
     state, note = _doubt_manifest(manifest, day, verify)
-    seen: list[Seen] = []
+    seen: list[CheckedFile] = []
     for part in manifest.files if not state else ():
         found = looked_at(part, folder / part.name, manifest)
         if found.state:

@@ -22,7 +22,7 @@ from spark_reconcile.report import write_report
 from spark_reconcile.report.banner import outcome_of
 from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.runs import Run
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 STAGING = "_staging"
@@ -40,7 +40,7 @@ OUTCOMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RunResult:
     """The result of a run, for ``--json`` and _RESULT.json."""
 
     outcome: str
@@ -66,7 +66,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """The arguments of a run."""
 
     day: date
@@ -79,8 +79,12 @@ class Request:
 
 
 def run(
-    settings: Settings, request: Request, clock: Clock, progress: Progress, spark: SparkSession | None = None
-) -> Result:
+    settings: ReconcileSettings,
+    request: RunRequest,
+    clock: Clock,
+    progress: Progress,
+    spark: SparkSession | None = None,
+) -> RunResult:
     """Reconcile one business date and publish the result.
 
     Raises BadExtract, SourcesMissing, BeingRun, NoJava, SparkAway, SparkFailed.
@@ -112,14 +116,14 @@ def run(
 
 def _in_folder(
     spark: SparkSession,
-    settings: Settings,
-    request: Request,
+    settings: ReconcileSettings,
+    request: RunRequest,
     evidence: Evidence,
     this: Run,
     reports: Place,
     clock: Clock,
     progress: Progress,
-) -> Result:
+) -> RunResult:
     begun = clock.monotonic()
     findings = _compare(spark, settings, evidence, this, progress)
     history = runs.history(reports, request.day, 7 * settings.plausible_weeks)
@@ -133,7 +137,9 @@ def _in_folder(
     return result
 
 
-def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: Run, progress: Progress) -> Findings:
+def _compare(
+    spark: SparkSession, settings: ReconcileSettings, evidence: Evidence, this: Run, progress: Progress
+) -> Findings:
     """Run the stages that read rows."""
     staging = this.place / STAGING
     lines = read_lines(spark, evidence.groups)
@@ -194,7 +200,7 @@ def _compare(spark: SparkSession, settings: Settings, evidence: Evidence, this: 
         )
 
 
-def _weigh(findings: Findings, settings: Settings, history: list[tuple[date, dict[str, Any]]]) -> None:
+def _weigh(findings: Findings, settings: ReconcileSettings, history: list[tuple[date, dict[str, Any]]]) -> None:
     """Apply thresholds and plausibility."""
     findings.breaches = limits.breaches(findings.counts(), settings.limits)
     for pair, own in settings.pair_thresholds.items():
@@ -219,9 +225,9 @@ def _write_repair(findings: Findings, this: Run, sign: Sign | None) -> dict[str,
 
 def _result(
     findings: Findings, evidence: Evidence, this: Run, deeds: dict[str, int], progress: Progress, clock: Clock
-) -> Result:
+) -> RunResult:
     outcome = outcome_of(findings)
-    return Result(
+    return RunResult(
         outcome=outcome,
         exit_code=OUTCOMES[outcome],
         business_date=findings.day.isoformat(),
@@ -245,5 +251,5 @@ def _note_failure(this: Run, error: BaseException, clock: Clock) -> None:
     """Keep a failed run as a folder with its result; the pointer never moves to it."""
     said = f"{error}\n{error.__cause__ or ''}".strip() if isinstance(error, SemqError) else type(error).__name__
     moment = clock.wall().isoformat(timespec="seconds")
-    result = Result("failed", 1, this.day.isoformat(), this.name, created_at=moment)
+    result = RunResult("failed", 1, this.day.isoformat(), this.name, created_at=moment)
     runs.finish(this, {**result.facts(), "error": said[:2000]})

@@ -2,7 +2,7 @@
 
 The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
 of one number. The whole is a projection, without grouping or exchange. The properties of the sources (delivered, up to
-when, with which clock) are a ``Coverage``; ages and the remark *young* use the hub's clock.
+when, with which clock) are a ``EvidenceCoverage``; ages and the remark *young* use the hub's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ from spark_reconcile.situation import (
     RECORDS,
     SENDER_WORDS,
     SENDERS,
-    Word,
+    SideStanding,
     bit,
 )
 from spark_reconcile.verdicts import RULES, VERDICT, Verdict
@@ -59,7 +59,7 @@ FAR = 2**62  #: a time in the unreachable future
 MARGIN_MS = 5_000  # remaining error of a corrected clock plus the time between two nodes
 
 
-class Coverage(NamedTuple):
+class EvidenceCoverage(NamedTuple):
     """The gap-free evidence of one ledger (node and store): begin and end by its own clock, and the error of that
     clock.
     """
@@ -76,7 +76,7 @@ class Ground(NamedTuple):
 
     window: Window  #: the business date
     young_ms: int
-    ledgers: tuple[Coverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
+    ledgers: tuple[EvidenceCoverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
     hub_complete: bool  #: all known ledgers of the hub are there
     hub_watermark: int
     hub_since: int = -FAR
@@ -235,11 +235,11 @@ def _row() -> Column:
     return F.expr(f"CASE {rows} ELSE -1 END")
 
 
-def _words(column: str, words: Sequence[Word], names: Sequence[str], special: str, missing: str) -> str:
+def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str, missing: str) -> str:
     """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first;
     ``missing`` holds where the ledger was not delivered, or not from the message on."""
 
-    def row(word: Word) -> str:
+    def row(word: SideStanding) -> str:
         tests = ((word.shown_by, "<>"), (word.unless, "="), (word.needs, "<>"))
         shown = " AND ".join(f"({column} & {bits}) {sign} 0" for bits, sign in tests if bits)
         return f"WHEN {shown} THEN {names.index(word.name)}"

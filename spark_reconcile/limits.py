@@ -11,7 +11,7 @@ from typing import NamedTuple
 from spark_reconcile.settings import Limit
 
 
-class Count(NamedTuple):
+class VerdictCount(NamedTuple):
     """The number of messages with a verdict, of all pairs or of one."""
 
     pair: str  #: empty for all
@@ -33,12 +33,12 @@ class Breach(NamedTuple):
     of: int = 0
 
 
-def breaches(counts: Iterable[Count], limits: Mapping[str, Limit]) -> list[Breach]:
+def breaches(counts: Iterable[VerdictCount], limits: Mapping[str, Limit]) -> list[Breach]:
     """Return the thresholds exceeded by some counts, in the order of the counts."""
     return [breach for count in counts for breach in _of(count, limits.get(count.verdict, Limit()))]
 
 
-def _of(count: Count, limit: Limit) -> Iterable[Breach]:
+def _of(count: VerdictCount, limit: Limit) -> Iterable[Breach]:
     found = (
         ("max_count", count.messages, limit.max_count),
         ("max_rate", count.messages / count.of if count.of else 0.0, limit.max_rate),

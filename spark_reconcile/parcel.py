@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 _LENGTH = 8
 
 
-class Readable(Protocol):
+class ByteSource(Protocol):
     """A source of bytes: a file, a socket, a document's body."""
 
     def read(self, size: int, /) -> bytes:
@@ -43,7 +43,7 @@ def pack(folder: Place) -> Iterator[bytes]:
                 yield block
 
 
-def receive(stream: Readable, root: Place, node: str, *, bytes_max: int = BYTES_MAX) -> Manifest:
+def receive(stream: ByteSource, root: Place, node: str, *, bytes_max: int = BYTES_MAX) -> Manifest:
     """Unpack a parcel sent by ``node`` below ``root``; return the manifest now in force there.
 
     Raises BadExtract if the parcel is wrong or of another node's ledger; the folder is then unchanged.
@@ -89,7 +89,7 @@ def _standing(folder: Place) -> Manifest | None:
         return None
 
 
-def _take(stream: Readable, file: Place, part: Part, manifest: Manifest) -> None:
+def _take(stream: ByteSource, file: Place, part: Part, manifest: Manifest) -> None:
     """Write one file, and compare it with the manifest."""
     digest = hashlib.sha256()
     left = part.bytes
@@ -110,7 +110,7 @@ def _take(stream: Readable, file: Place, part: Part, manifest: Manifest) -> None
         raise BadExtract("A file of the parcel does not hold what its manifest says.", state=seen.state, why=seen.note)
 
 
-def _exactly(stream: Readable, size: int) -> bytes:
+def _exactly(stream: ByteSource, size: int) -> bytes:
     content = b""
     while len(content) < size:
         block = stream.read(size - len(content))

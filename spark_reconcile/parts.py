@@ -23,7 +23,7 @@ _BATCH = 1 << 16  # lines
 VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # bytes
 
 
-class Seen(NamedTuple):
+class CheckedFile(NamedTuple):
     """The result of the check of one file."""
 
     state: str  #: the resulting state of the extract (``inputs.STATES``); empty if the file is correct
@@ -32,44 +32,46 @@ class Seen(NamedTuple):
     at: tuple[Range, ...] = ()
 
 
-def looked_at(part: Part, file: Place, manifest: Manifest) -> Seen:
+def looked_at(part: Part, file: Place, manifest: Manifest) -> CheckedFile:
     """Compare a file with its description in the manifest."""
     try:
         size = file.size()
         if size < part.bytes:
-            return Seen("TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes")
+            return CheckedFile("TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes")
         if size > part.bytes or file.sha256() != part.sha256:
-            return Seen("ALTERED", part.name)
+            return CheckedFile("ALTERED", part.name)
         return looked_into(part, file, manifest)
     except OSError as error:
-        return Seen("TRUNCATED", f"{part.name}: {str(error)[:120]}")
+        return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
 
 
-def looked_into(part: Part, file: Place, manifest: Manifest) -> Seen:
+def looked_into(part: Part, file: Place, manifest: Manifest) -> CheckedFile:
     """Check the contents of a file whose length and hash are correct."""
     try:
         with file.open() as stream:
             footer = pq.read_metadata(stream)
             fault = arrow_matches(footer.schema.to_arrow_schema())
             if fault:
-                return Seen("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
+                return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
             # As dictionaries: a column with one value costs little, and repeated long texts need no memory.
             parquet = pq.ParquetFile(stream, metadata=footer, read_dictionary=["node", "store"])
             if parquet.metadata.num_rows != part.rows:
-                return Seen("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
+                return CheckedFile("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
             described = chunks(stream)
             unfit = next(filter(None, map(_unfit, described)), "")
             if unfit:
-                return Seen("UNKNOWN_SCHEMA", f"{part.name}: {unfit}")
+                return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {unfit}")
             other = _other_node(parquet, manifest)
             if other:
-                return Seen("OTHER_NODE", f"{part.name}: {other}")
-            return Seen("", "", *(tuple(x.range for x in described if x.column == name) for name in ("seq", "at")))
+                return CheckedFile("OTHER_NODE", f"{part.name}: {other}")
+            return CheckedFile(
+                "", "", *(tuple(x.range for x in described if x.column == name) for name in ("seq", "at"))
+            )
     except (pa.ArrowException, BadFooter, OSError, UnicodeDecodeError) as error:
-        return Seen("TRUNCATED", f"{part.name}: {str(error)[:120]}")
+        return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
 
 
-def other_ranges(manifest: Manifest, seen: Sequence[Seen]) -> str:
+def other_ranges(manifest: Manifest, seen: Sequence[CheckedFile]) -> str:
     """Return a difference between the ranges in the footers and in the manifest; it is reported only."""
     for column, found, stated in (
         ("seq", [one for part in seen for one in part.seq], (manifest.seq_first, manifest.seq_last)),

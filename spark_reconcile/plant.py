@@ -15,7 +15,7 @@ from semq.clock import Clock
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRequest
-from spark_reconcile.extract import Extract, Origin, batches_of
+from spark_reconcile.extract import Extract, LedgerOrigin, batches_of
 from spark_reconcile.inputs import gather
 from spark_reconcile.manifest import Manifest, Sign
 from spark_reconcile.storage import Place
@@ -117,7 +117,7 @@ def _is_whole(lines: list[Line]) -> bool:
 def _rewrite(
     root: Place, old: Manifest, calendar: Calendar, clock: Clock, lines: list[Line], sign: Sign | None
 ) -> None:
-    origin = Origin(old.node, old.store, old.role, old.clock_skew_ms, old.semq_version)
+    origin = LedgerOrigin(old.node, old.store, old.role, old.clock_skew_ms, old.semq_version)
     with Extract(root, origin, old.day, calendar, clock, sign=sign) as extract:
         extract.add_all(batches_of(lines))
         extract.finish()

@@ -45,7 +45,7 @@ DEFAULT_LIMITS = {
 }
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The ``[reconcile]`` table."""
 
     extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
@@ -78,10 +78,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return {**DEFAULT_LIMITS, **self.thresholds}
 
 
-def from_table(table: Mapping[str, Any]) -> Settings:
+def from_table(table: Mapping[str, Any]) -> ReconcileSettings:
     """Read settings from a ``[reconcile]`` table. Raises BadSettings with the wrong key."""
     try:
-        settings = msgspec.convert(dict(table), Settings)
+        settings = msgspec.convert(dict(table), ReconcileSettings)
     except msgspec.ValidationError as error:
         raise BadSettings(why=str(error)) from error
     verdicts = {*settings.thresholds, *(name for limits in settings.pair_thresholds.values() for name in limits)}
@@ -94,10 +94,10 @@ def from_table(table: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def load(path: Path | None) -> Settings:
+def load(path: Path | None) -> ReconcileSettings:
     """Read settings from the ``[reconcile]`` table of a TOML file, else the defaults. Raises BadSettings."""
     if path is None:
-        return Settings()
+        return ReconcileSettings()
     try:
         whole = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -12,7 +12,7 @@ from semq.store.rows import Event
 from spark_reconcile.schema import NOTES, mask
 
 
-class Word(NamedTuple):
+class SideStanding(NamedTuple):
     """One standing of a side: the events that show it, those that exclude it, and those that must be there (any of
     each)."""
 
@@ -33,37 +33,37 @@ RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 
 # Word, events that show it, events that exclude it. "torn" (two outcomes) and "mixed" (two kinds of record) come first.
 SENDER_WORDS = (
-    Word("delivered", mask(Event.DELIVERED)),
-    Word("rejected", mask(Event.REJECTED)),
-    Word("cancelled", mask(Event.CANCELLED)),
-    Word("lost", mask(Event.LOST)),
-    Word("unknown", mask(Event.UNKNOWN)),
-    Word("dropped", mask(Event.DROPPED)),
-    Word("stored", mask(Event.STORED)),  # Ack-Save heard
-    Word("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd heard
-    Word("sent", mask(Event.SENT)),
-    Word("refused", mask(Event.REFUSED)),  # the submission was refused
-    Word("accepted", _ANY),
+    SideStanding("delivered", mask(Event.DELIVERED)),
+    SideStanding("rejected", mask(Event.REJECTED)),
+    SideStanding("cancelled", mask(Event.CANCELLED)),
+    SideStanding("lost", mask(Event.LOST)),
+    SideStanding("unknown", mask(Event.UNKNOWN)),
+    SideStanding("dropped", mask(Event.DROPPED)),
+    SideStanding("stored", mask(Event.STORED)),  # Ack-Save heard
+    SideStanding("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd heard
+    SideStanding("sent", mask(Event.SENT)),
+    SideStanding("refused", mask(Event.REFUSED)),  # the submission was refused
+    SideStanding("accepted", _ANY),
 )
 HUB_WORDS = (
     # An operator of the hub has refused the stored copy; its sender has not noted that, or it has.
-    Word("returning", mask(Event.REFUSED), mask(Event.RELEASED), mask(Event.OPERATOR)),
-    Word("returned", mask(Event.REFUSED), 0, mask(Event.OPERATOR)),
-    Word("refused", mask(Event.REFUSED), _TAKEN),
-    Word("dropped", mask(Event.DROPPED), _TAKEN),
-    Word("released", mask(Event.RELEASED)),
-    Word("parked", mask(Event.PARKED)),
-    Word("sent", mask(Event.SENT)),  # a stored copy, on its way to the receiver
-    Word("stored", mask(Event.STORED)),
-    Word("forwarded", mask(Event.FORWARDED)),
-    Word("stored", _ANY),
+    SideStanding("returning", mask(Event.REFUSED), mask(Event.RELEASED), mask(Event.OPERATOR)),
+    SideStanding("returned", mask(Event.REFUSED), 0, mask(Event.OPERATOR)),
+    SideStanding("refused", mask(Event.REFUSED), _TAKEN),
+    SideStanding("dropped", mask(Event.DROPPED), _TAKEN),
+    SideStanding("released", mask(Event.RELEASED)),
+    SideStanding("parked", mask(Event.PARKED)),
+    SideStanding("sent", mask(Event.SENT)),  # a stored copy, on its way to the receiver
+    SideStanding("stored", mask(Event.STORED)),
+    SideStanding("forwarded", mask(Event.FORWARDED)),
+    SideStanding("stored", _ANY),
 )
 RECEIVER_WORDS = (
-    Word("parked", mask(Event.PARKED), mask(Event.DONE), mask(Event.RECEIVED)),
-    Word("received", mask(Event.RECEIVED)),
-    Word("rejected", mask(Event.REJECTED)),
-    Word("void", mask(Event.CANCELLED)),
-    Word("traces", _ANY, is_told_by_absence=True),  # later events of a message without a record
+    SideStanding("parked", mask(Event.PARKED), mask(Event.DONE), mask(Event.RECEIVED)),
+    SideStanding("received", mask(Event.RECEIVED)),
+    SideStanding("rejected", mask(Event.REJECTED)),
+    SideStanding("void", mask(Event.CANCELLED)),
+    SideStanding("traces", _ANY, is_told_by_absence=True),  # later events of a message without a record
 )
 
 # none: the ledger has no line. missing: the ledger was not delivered. direct: no relay between the two ends.

@@ -236,7 +236,7 @@ FINDINGS = {
 Flag = tuple[str, bool]
 
 
-class Rule(NamedTuple):
+class VerdictRule(NamedTuple):
     """A row of the grid, read: it fits a situation whose picture has, of the bits ``asked``, exactly those ``wanted``.
 
     Asked are the words that its cells do not list, which must not be said, and the remarks that it names.
@@ -252,7 +252,7 @@ class Rule(NamedTuple):
         return situation.picture & self.asked == self.wanted
 
 
-def _read(grid: str) -> tuple[Rule, ...]:
+def _read(grid: str) -> tuple[VerdictRule, ...]:
     """The rules of a grid; any misspelt word raises, so that a slip of the pen cannot become a verdict."""
     names = {verdict.name for verdict in VERDICTS}
     rules = []
@@ -270,7 +270,7 @@ def _read(grid: str) -> tuple[Rule, ...]:
         flags = _flags(remarks)
         named = sum(bit(FLAGS, flag, FLAG_BIT) for flag, _ in flags)
         wanted = sum(bit(FLAGS, flag, FLAG_BIT) for flag, holds in flags if holds)
-        rules.append(Rule(finding, verdict, sum(excluded) + named, wanted))
+        rules.append(VerdictRule(finding, verdict, sum(excluded) + named, wanted))
     return tuple(rules)
 
 
@@ -303,7 +303,7 @@ URGENCY = (
 
 
 @cache
-def judge(situation: Situation) -> Rule:
+def judge(situation: Situation) -> VerdictRule:
     """The first row of the grid that fits; there always is one, as the tests show."""
     return next(rule for rule in RULES if rule.fits(situation))
 

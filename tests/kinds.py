@@ -24,7 +24,7 @@ MARKS = ("slow", "processes", "spark", "browser")
 FIXTURES = {"spark": "spark", "report": "spark", "network": "processes", "inprocess": "slow"}
 
 
-class Kind(NamedTuple):
+class KindOfTests(NamedTuple):
     """A row: it holds for the tests whose node id begins with ``place``."""
 
     place: str
@@ -32,9 +32,9 @@ class Kind(NamedTuple):
     group: str  #: "-": each test may run on any worker; "file": its file is a group
 
 
-def _read(line: str) -> Kind:
+def _read(line: str) -> KindOfTests:
     place, marks, group = line.split()
-    return Kind(f"tests/{place}", () if marks == "-" else tuple(marks.split(",")), group)
+    return KindOfTests(f"tests/{place}", () if marks == "-" else tuple(marks.split(",")), group)
 
 
 # place below tests/ | marks | group; the first row that fits holds
@@ -72,10 +72,10 @@ folders/test_process.py                slow,processes        doors
 webhooks/test_process.py               slow,processes        doors
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
-REST = Kind("", (), "file")
+REST = KindOfTests("", (), "file")
 
 
-def kind_of(place: str) -> Kind:
+def kind_of(place: str) -> KindOfTests:
     """Return the row of a test, by its node id."""
     return next((kind for kind in KINDS if place.startswith(kind.place)), REST)
 

@@ -18,7 +18,7 @@ from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceGetter, ServiceQueue
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
-from semq.engine.receiver.handover import Told
+from semq.engine.receiver.handover import ActReport
 from semq.errors import Unavailable
 from semq.service.access import INBOX, inbox_name
 from semq.transport.turn import Turn
@@ -127,7 +127,7 @@ class InboxQueue(ServiceQueue):
         is_looking = self._is_settling or (handing.is_looking and self._looks <= LOOKS_MAX)
         if is_looking or handing.is_feeding(self.user):
             self._is_behind, self._is_settling = True, False
-            handing.behind(Told(lambda _: self._looked(), self._not_looked))
+            handing.behind(ActReport(lambda _: self._looked(), self._not_looked))
         else:
             self._tell_empty()
 

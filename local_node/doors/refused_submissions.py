@@ -13,7 +13,7 @@ from semq.engine.errors import Cancelled, NotThere
 from semq.engine.ports import AppEvent
 from semq.errors import SemqError
 from semq.foreign_text import shortened
-from semq.store.rows import Event, LedgerLine, Refusal, Side, Submitted
+from semq.store.rows import Event, LedgerLine, Side, SubmissionRefusal, Submitted
 from semq.store.unit import OpenSubmission, RefusedSubmissions, Unit
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
@@ -43,7 +43,7 @@ class Refuse(Step):
         self._events: list[Any] = []
         core, row, at = self._core, self._row, self._core.now_ms()
         lk0 = self._lk0 = core.new_lk0()
-        unit.refused_submissions[row.row_id] = Refusal(lk0, self._reason, at)
+        unit.refused_submissions[row.row_id] = SubmissionRefusal(lk0, self._reason, at)
         unit.ledger.append(line(row, lk0, at, Event.REFUSED, " ".join(self._reason)))
         event = AppEvent(
             "failed", lk0, _target(row), _app_key(row), at, outcome=REJECTED, reason=self._reason, token=row.token,

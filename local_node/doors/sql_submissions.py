@@ -22,7 +22,7 @@ from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.foreign_text import shortened
-from semq.store.rows import Reason, Submitted, Wait
+from semq.store.rows import Reason, Submitted, TargetWait
 from semq.store.unit import SubmittedRows, Unit
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import read_submission
@@ -33,7 +33,7 @@ log = structlog.get_logger("semq.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class SubmissionFate:
     """What one look has made of a submission."""
 
     state: str  #: accepted, refused or waits
@@ -50,10 +50,10 @@ class SqlSubmissions:
         self._again = again
         self._under_way: set[int] = set()
         self._withdrawn: set[int] = set()  #: not to be read any more, although a look may have found them
-        self._listeners: dict[int, list[Callable[[Fate], None]]] = {}
+        self._listeners: dict[int, list[Callable[[SubmissionFate], None]]] = {}
         self.waiting: dict[str, SemqError] = {}  #: why rows wait, by target
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target the first row that waits, as far as looked
-        self._told: dict[str, Wait] | None = None  #: what tb_0031_wait says; None: not known
+        self._told: dict[str, TargetWait] | None = None  #: what tb_0031_wait says; None: not known
         self._polling: LocalEngine | None = None
         self._behind = False  #: rows went through while a look was under way
 
@@ -65,11 +65,11 @@ class SqlSubmissions:
         elif self._put_off:
             self._again()
 
-    def listen(self, number: int, told: Callable[[Fate], None]) -> None:
+    def listen(self, number: int, told: Callable[[SubmissionFate], None]) -> None:
         """Tell, once, what the next look makes of a submission."""
         self._listeners.setdefault(number, []).append(told)
 
-    def deaf(self, number: int, told: Callable[[Fate], None]) -> None:
+    def deaf(self, number: int, told: Callable[[SubmissionFate], None]) -> None:
         """Tell no more."""
         listeners = self._listeners.get(number, [])
         if told in listeners:
@@ -81,7 +81,7 @@ class SqlSubmissions:
         """Take a submission back that waits. One that is on its way into tb_0031 is waited for: NotThere if it has
         arrived, it is a document then."""
 
-        def told(fate: Fate) -> None:
+        def told(fate: SubmissionFate) -> None:
             if fate.state == "accepted":
                 failed(NotThere(number=number, lk0=fate.lk0))
             else:
@@ -105,7 +105,7 @@ class SqlSubmissions:
     def _look(self) -> None:
         self._behind = False
         engine = self._polling = self._engine()
-        engine.core.post(_Look(self, engine, tuple(sorted(self._put_off))))
+        engine.core.post(_SubmissionLook(self, engine, tuple(sorted(self._put_off))))
 
     def found(self, engine: LocalEngine, rows: list[Submitted]) -> None:
         """Hand rows to the engine; refuse those that make no sense. Another look follows when all are through."""
@@ -130,7 +130,7 @@ class SqlSubmissions:
         """The look came to nothing; the next poll looks again."""
         self._polling = None
 
-    def _through(self, row: Submitted, fate: Fate) -> None:
+    def _through(self, row: Submitted, fate: SubmissionFate) -> None:
         """A row is taken, refused or put off. After the last one, look for more: a look is bounded."""
         self._under_way.discard(row.row_id)
         for told in self._listeners.pop(row.row_id, ()):
@@ -153,14 +153,14 @@ class SqlSubmissions:
         reason = (known.code, known.text)
         if reason != (row.wait_code, row.wait_text):
             self._engine().core.post(_NoteWait(row.row_id, reason))
-        self._through(row, Fate("waits", reason=reason))
+        self._through(row, SubmissionFate("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
         """Refuse a row; until that is committed, looks still find it."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
 
         def done(lk0: LK0) -> None:
-            self._through(row, Fate("refused", str(lk0), (error.code, error.text)))
+            self._through(row, SubmissionFate("refused", str(lk0), (error.code, error.text)))
 
         core = self._engine().core
         core.post(Refuse(core, row, error, done, lambda fault: self._wait(row, fault)))
@@ -185,7 +185,7 @@ class SqlSubmissions:
         check_carried(attributes)
 
         def done(accepted: Accepted) -> None:
-            self._through(row, Fate("accepted", str(accepted.lk0)))
+            self._through(row, SubmissionFate("accepted", str(accepted.lk0)))
 
         def failed(error: Exception) -> None:
             if isinstance(error, BadInput):
@@ -204,7 +204,9 @@ class SqlSubmissions:
         Before a round of looks ``is_over``, others may still be found to wait, and none is known to wait no more.
         """
         now = {} if is_over else dict(self._told or {})
-        now |= {target: Wait(number, (error.code, error.text)) for target, (number, error) in self._put_off.items()}
+        now |= {
+            target: TargetWait(number, (error.code, error.text)) for target, (number, error) in self._put_off.items()
+        }
         kept = {} if is_over else self.waiting
         self.waiting = {**kept, **{target: error for target, (_, error) in self._put_off.items()}}
         if now == self._told:
@@ -219,7 +221,7 @@ class SqlSubmissions:
         self._told = None
 
 
-class _Look(Step):
+class _SubmissionLook(Step):
     def __init__(self, submissions: SqlSubmissions, engine: LocalEngine, without: tuple[str, ...]) -> None:
         super().__init__()
         self._submissions = submissions
@@ -253,7 +255,7 @@ class _NoteWait(Step):
 
 
 class _Waits(Step):
-    def __init__(self, submissions: SqlSubmissions, waits: dict[str, Wait]) -> None:
+    def __init__(self, submissions: SqlSubmissions, waits: dict[str, TargetWait]) -> None:
         super().__init__()
         self._submissions = submissions
         self._waits = waits

@@ -12,7 +12,16 @@ from local_node.doors.nacks import Nacks, Name
 from local_node.doors.properties import expires_at, own_headers
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
-from semq.broker.services import CONFIRMED, NACKED, Nacked, Outcome, Refused, ServiceExchange, SessionInfo, Settle
+from semq.broker.services import (
+    CONFIRMED,
+    NACKED,
+    Outcome,
+    Refused,
+    ServiceExchange,
+    ServiceNacked,
+    SessionInfo,
+    Settle,
+)
 from semq.broker.vhost import VirtualHost
 from semq.engine import errors
 from semq.engine.frames import document_properties
@@ -114,7 +123,7 @@ class _Confirmed:
         """Report that it is not committed, or that the outcome is unknown."""
         outcome = refusal(error)
         self._settle(outcome)
-        if isinstance(outcome, Nacked) and self._nacks is not None and self.name is not None:
+        if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.name is not None:
             self._nacks.note(self.name, error)
 
 
@@ -150,4 +159,4 @@ def refusal(error: Exception) -> Outcome:
     """
     known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
     told = REPLY.get(type(known), amqp.PreconditionFailed)(reply_text(known))
-    return Refused(told) if isinstance(error, BadInput) else Nacked(told)
+    return Refused(told) if isinstance(error, BadInput) else ServiceNacked(told)

@@ -39,7 +39,7 @@ class NotTold(BadInput):
     remedy = "Ask its operator, or ask for hub.answer_partners = true there."
 
 
-class Question(msgspec.Struct):
+class PassedQuestion(msgspec.Struct):
     """A question passed on by the hub."""
 
     lk0: str
@@ -85,14 +85,14 @@ class Answers:
 
     async def _answered(self, channel: ClientChannel, correlation_id: str, body: bytes) -> None:
         try:
-            told = {"ok": True, "result": await self._told(msgspec.json.decode(body, type=Question))}
+            told = {"ok": True, "result": await self._told(msgspec.json.decode(body, type=PassedQuestion))}
         except SemqError as error:
             told = {"ok": False, "error": describe(error)}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             told = {"ok": False, "error": describe(BadInput("The question cannot be read.", fault=str(error)))}
         _answer(channel, correlation_id, told)
 
-    async def _told(self, question: Question) -> Mapping[str, Any]:
+    async def _told(self, question: PassedQuestion) -> Mapping[str, Any]:
         if self._node.settings.hub is None or not self._node.settings.hub.answer_partners:
             raise NotTold
         lk0, me = str(parse_lk0(question.lk0)), str(self._node.address)

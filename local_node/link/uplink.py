@@ -17,9 +17,9 @@ from msgspec.structs import replace as replace_packet
 
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
-from semq.amqp.limits import ANY_SIZE, Limits
+from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.clock import Clock
-from semq.config.sections import Hub
+from semq.config.sections import HubSection
 from semq.engine.core import Step
 from semq.engine.frames import read_frame, write_frame
 from semq.engine.local_engine import LocalEngine
@@ -59,15 +59,17 @@ class UplinkSettings:
     prefetch: int = 1024
 
 
-def link_limits(bytes_max: int) -> Limits:
+def link_limits(bytes_max: int) -> ConnectionLimits:
     """Return the limits of a session. A larger content is discarded and reaches the engine without its body.
 
     A limit that closed the channel instead would end the session again and again.
     """
-    return Limits(heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1)
+    return ConnectionLimits(
+        heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1
+    )
 
 
-def way_to_hub(hub: Hub, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
+def way_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
     """Return how to dial the hub. With ``tls``, a peer whose certificate is not a hub's is disconnected."""
     url = urlsplit(hub.url)
     return DialConfig(
@@ -167,7 +169,7 @@ class Uplink:
 
     def way_to(self, virtual_host: str) -> DialConfig:
         """Return how to dial another virtual host of the hub with this node's identity."""
-        return replace(self._settings.dial, virtual_host=virtual_host, limits=Limits(heartbeat=HEARTBEAT_S))
+        return replace(self._settings.dial, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S))
 
     async def restart(self) -> None:
         """End the session; a new one is dialled (for a new engine)."""

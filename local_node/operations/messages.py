@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from local_node.doors.refused_submissions import Mended
-from local_node.doors.sql_submissions import Fate
+from local_node.doors.sql_submissions import SubmissionFate
 from semq.engine.errors import NotThere
 from semq.engine.frames import check_carried
 from semq.engine.ports import Accepted, Submission
-from semq.engine.receiver.handover import Told
+from semq.engine.receiver.handover import ActReport
 from semq.service.admin import BadArguments, Handler, committed
 from semq.service.message_names import find_one, find_open
 from semq.store.views.names import find_messages
@@ -135,7 +135,7 @@ class LocalOperations:
     async def _fates(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         """What the next look makes of submissions, by their old names; those not looked at in time are SUBMITTED."""
         submissions, loop = self._node.submissions, asyncio.get_running_loop()
-        heard: dict[int, asyncio.Future[Fate]] = {number: loop.create_future() for number in numbers.values()}
+        heard: dict[int, asyncio.Future[SubmissionFate]] = {number: loop.create_future() for number in numbers.values()}
         for number, future in heard.items():
             submissions.listen(number, future.set_result)
         submissions.poll()
@@ -189,8 +189,8 @@ class LocalOperations:
         return {"drained": await self._node.drained(timeout_s)}
 
 
-def _became(number: int, heard: "asyncio.Future[Fate]") -> dict[str, Any]:
-    fate = heard.result() if heard.done() else Fate(SUBMITTED.lower())
+def _became(number: int, heard: "asyncio.Future[SubmissionFate]") -> dict[str, Any]:
+    fate = heard.result() if heard.done() else SubmissionFate(SUBMITTED.lower())
     name = fate.lk0 or f"{PREFIX}{number}"
     told = {"submission": number, "state": fate.state, "name": short_name(name) or name, "lk0": fate.lk0}
     return told | ({"reason": list(fate.reason)} if fate.reason else {})
@@ -204,9 +204,9 @@ def record_id(name: Any) -> int:
     return number
 
 
-async def counted(post: Callable[[Told], None]) -> int:
+async def counted(post: Callable[[ActReport], None]) -> int:
     """Act on documents; return their number after the commit. Raises the errors of the store."""
-    return await committed(lambda done, failed: post(Told(done, failed)))
+    return await committed(lambda done, failed: post(ActReport(done, failed)))
 
 
 async def _act(post: Callable[[Callable[[], None], Callable[[Exception], None]], None]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from local_node.link.hub_request import VIRTUAL_HOST, request
 from semq.errors import SemqError
 from semq.service import story
-from semq.service.operations.messages import Reading
+from semq.service.operations.messages import MessageReading
 from semq.store.rows import Event
 from semq.store.views import submissions
 
@@ -33,7 +33,7 @@ class Traces:
 
     def __init__(self, node: "LocalNode") -> None:
         self._node = node
-        self._reading = Reading(node)
+        self._reading = MessageReading(node)
 
     async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return all ledger lines about one message; with ``parties`` also those of the hub and the other end."""

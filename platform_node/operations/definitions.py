@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from platform_node.definitions import (
-    Definitions,
+    HubDefinitions,
     changes,
     read_definitions,
     written_from,
@@ -49,11 +49,11 @@ class Defining:
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
 
-    def _read(self, document: str) -> Definitions:
+    def _read(self, document: str) -> HubDefinitions:
         """A document that somebody wants to import: every name in it must be known."""
         return read_definitions(document, list(self._node.settings.nodes))
 
-    def _apply(self, version: int, document: str, definitions: Definitions) -> None:
+    def _apply(self, version: int, document: str, definitions: HubDefinitions) -> None:
         said = changes(self._node.directory.definitions, definitions)
         before = set(self._node.directory.nodes())
         self._node.directory.apply(version, definitions)

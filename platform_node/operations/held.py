@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from semq.broker.services import SessionInfo
-from semq.engine.hub.refusals import Act
+from semq.engine.hub.refusals import ActOnCopies
 from semq.service.admin import AskedHandler, BadArguments, Handler, committed
 from semq.service.message_names import ended, past
 from semq.store.views.held import HeldFilter, count_held, held_numbers, list_held
@@ -118,9 +118,9 @@ def read_filter(arguments: Mapping[str, Any]) -> HeldFilter:
 
 
 async def _acted(
-    session: SessionInfo, arguments: Mapping[str, Any], more: dict[str, Any], post: Callable[[Act], None]
+    session: SessionInfo, arguments: Mapping[str, Any], more: dict[str, Any], post: Callable[[ActOnCopies], None]
 ) -> dict[str, Any]:
     """Post an act; return the results of its rows after the commit. Raises the errors of the store."""
     why = str(arguments.get("why") or "").strip()
-    counts: Counter[str] = await committed(lambda done, failed: post(Act(session.user, why, done, failed)))
+    counts: Counter[str] = await committed(lambda done, failed: post(ActOnCopies(session.user, why, done, failed)))
     return {"counts": dict(counts), **more}

@@ -60,7 +60,7 @@ error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) 
 where the specification forbids sending (unknown frame type, bad frame end, silence) ``ConnectionClosed`` at once.
 
 **Events** are in ``semq.amqp.events``, **methods** in ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables
-in ``semq.amqp.wire`` (``Table``, ``Timestamp``, ``encode_table``, ``decode_table``), ``Limits`` in
+in ``semq.amqp.wire`` (``Table``, ``Timestamp``, ``encode_table``, ``decode_table``), ``ConnectionLimits`` in
 ``semq.amqp.limits``.
 
 **Content header** (``semq.amqp.content``): ``header.raw`` (payload of the header frame), ``header.body_size``,
@@ -75,7 +75,7 @@ differ (None removes); all other bytes are unchanged. Reading a property of a ma
 from semq.amqp.client import ClientConnection
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.server import ServerConnection
 
-__all__ = ["AmqpError", "ClientConnection", "ContentHeader", "Limits", "Properties", "ServerConnection"]
+__all__ = ["AmqpError", "ClientConnection", "ConnectionLimits", "ContentHeader", "Properties", "ServerConnection"]

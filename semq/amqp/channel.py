@@ -13,10 +13,10 @@ from semq.amqp.errors import CommandInvalid, ContentTooLarge, ResourceError, Une
 from semq.amqp.events import (
     Acked,
     BodyChunk,
+    ConnectionEvent,
     ContentFinished,
     ContentStarted,
     Delivered,
-    Event,
     Got,
     MethodReceived,
     Nacked,
@@ -25,7 +25,7 @@ from semq.amqp.events import (
     Returned,
 )
 from semq.amqp.frames import Pieces
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     BasicAck,
     BasicDeliver,
@@ -42,24 +42,24 @@ from semq.amqp.states import ChannelState
 ContentMethod: TypeAlias = BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
 
 # Constructors of the events for complete contents: channel, then the method's arguments, then header and body.
-WHOLE: dict[type[Method], Callable[..., Event]] = {
+WHOLE: dict[type[Method], Callable[..., ConnectionEvent]] = {
     BasicPublish: Published,
     BasicDeliver: Delivered,
     BasicReturn: Returned,
     BasicGetOk: Got,
 }
 # Methods without content that have their own events; the others are reported as MethodReceived.
-NEWS: dict[type[Method], Callable[..., Event]] = {BasicAck: Acked, BasicNack: Nacked, BasicReject: Rejected}
+NEWS: dict[type[Method], Callable[..., ConnectionEvent]] = {BasicAck: Acked, BasicNack: Nacked, BasicReject: Rejected}
 REPLIES = frozenset(reply for row in ROWS.values() for reply in row.replies)
 
 
-def event_of(number: int, method: Method) -> Event:
+def event_of(number: int, method: Method) -> ConnectionEvent:
     """Return the event for a method without content."""
     news = NEWS.get(type(method))
     return MethodReceived(number, method) if news is None else news(number, *_arguments(method))
 
 
-def whole(number: int, method: ContentMethod, header: ContentHeader, body: bytes | memoryview) -> Event:
+def whole(number: int, method: ContentMethod, header: ContentHeader, body: bytes | memoryview) -> ConnectionEvent:
     """Return the event for a complete content."""
     return WHOLE[type(method)](number, *_arguments(method), header, body)
 
@@ -132,7 +132,7 @@ class Channel:
         """Begin a content, on arrival of its method."""
         self.arriving = ArrivingContent(method)
 
-    def take_header(self, payload: bytes, limits: Limits) -> list[Event]:
+    def take_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
         """Process a content header. Raises ``ContentTooLarge`` before any byte of the body is kept."""
         content = self.arriving
         if content is None or content.header is not None:
@@ -151,7 +151,7 @@ class Channel:
         self.budget.used += header.body_size
         return [] if content.missing else self._finish(content, header, b"")
 
-    def take_body(self, buffer: bytes, start: int, stop: int) -> list[Event]:
+    def take_body(self, buffer: bytes, start: int, stop: int) -> list[ConnectionEvent]:
         """Process a body frame with payload ``buffer[start:stop]``."""
         content = self.arriving
         if content is None or content.header is None:
@@ -160,14 +160,14 @@ class Channel:
         if content.missing < 0:
             raise UnexpectedFrame(f"the body is longer than {content.header.body_size} bytes", *content.method.ids)
         if content.streamed:
-            events: list[Event] = [BodyChunk(self.number, buffer[start:stop])]
+            events: list[ConnectionEvent] = [BodyChunk(self.number, buffer[start:stop])]
             return events if content.missing else events + self._finish(content, content.header, b"")
         if not content.pieces.size and not content.missing:
             return self._finish(content, content.header, buffer[start:stop])
         content.pieces.add(buffer, start, stop)
         return [] if content.missing else self._finish(content, content.header, content.pieces.join())
 
-    def _finish(self, content: ArrivingContent, header: ContentHeader, body: bytes) -> list[Event]:
+    def _finish(self, content: ArrivingContent, header: ContentHeader, body: bytes) -> list[ConnectionEvent]:
         self.drop_content()
         if content.streamed:
             return [ContentFinished(self.number)]

@@ -14,7 +14,7 @@ from semq.amqp.errors import AmqpError, CommandInvalid, LocalMisuse, NotSupporte
 from semq.amqp.events import Blocked, Challenged, Opened, Started, Unblocked
 from semq.amqp.frames import UNKNOWN_TYPE
 from semq.amqp.hot import Lane
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     BasicPublish,
     ChannelOpen,
@@ -53,14 +53,14 @@ class ClientConnection(Connection):
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
         *,
         mechanism: str = "PLAIN",
         response: bytes = b"",
         virtual_host: str = "/",
         client_properties: Table | None = None,
     ) -> None:
-        super().__init__(limits or Limits())
+        super().__init__(limits or ConnectionLimits())
         self._mechanism, self._response = mechanism, response
         self._virtual_host = virtual_host
         self._properties: Table = {"capabilities": CLIENT_CAPABILITIES, **(client_properties or {})}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, NotSupported
 from semq.amqp.methods import METHODS, Method
-from semq.amqp.spec import Row
+from semq.amqp.spec import MethodRow
 from semq.amqp.wire import (
     LONG,
     LONGLONG,
@@ -31,7 +31,7 @@ from semq.amqp.wire import (
 IDS = Struct(">HH")
 
 
-class Kind(NamedTuple):
+class WireType(NamedTuple):
     """The writer and reader of one wire type, and the value of a reserved argument of this type."""
 
     write: Callable[[Any], bytes]
@@ -39,42 +39,42 @@ class Kind(NamedTuple):
     empty: Any
 
 
-def _number(form: Struct) -> Kind:
-    return Kind(form.pack, lambda data, at, _depth: (form.unpack_from(data, at)[0], at + form.size), 0)
+def _number(form: Struct) -> WireType:
+    return WireType(form.pack, lambda data, at, _depth: (form.unpack_from(data, at)[0], at + form.size), 0)
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, WireType] = {
     "octet": _number(OCTET),
     "short": _number(SHORT),
     "long": _number(LONG),
     "longlong": _number(LONGLONG),
     "timestamp": _number(LONGLONG),
-    "shortstr": Kind(short_string, lambda data, at, _depth: read_short_string(data, at), ""),
-    "longstr": Kind(long_string, lambda data, at, _depth: read_long_string(data, at), b""),
-    "table": Kind(encode_table, read_table, {}),
+    "shortstr": WireType(short_string, lambda data, at, _depth: read_short_string(data, at), ""),
+    "longstr": WireType(long_string, lambda data, at, _depth: read_long_string(data, at), b""),
+    "table": WireType(encode_table, read_table, {}),
 }
 
 
-class Step(NamedTuple):
+class ArgumentStep(NamedTuple):
     """One argument, or the bits that share one octet (4.2.5.2); reserved arguments have no name."""
 
-    kind: Kind | None  # None for bits
+    kind: WireType | None  # None for bits
     names: tuple[str, ...]
 
 
-def _plan(row: Row) -> tuple[Step, ...]:
-    steps: list[Step] = []
+def _plan(row: MethodRow) -> tuple[ArgumentStep, ...]:
+    steps: list[ArgumentStep] = []
     for name, kind in row.arguments:
         if kind != "bit":
-            steps.append(Step(KINDS[kind], (name,)))
+            steps.append(ArgumentStep(KINDS[kind], (name,)))
         elif steps and steps[-1].kind is None:
-            steps[-1] = Step(None, (*steps[-1].names, name))  # no method has more than eight bits in a row
+            steps[-1] = ArgumentStep(None, (*steps[-1].names, name))  # no method has more than eight bits in a row
         else:
-            steps.append(Step(None, (name,)))
+            steps.append(ArgumentStep(None, (name,)))
     return tuple(steps)
 
 
-PLANS: dict[type[Method], tuple[Step, ...]] = {method: _plan(method.row) for method in METHODS.values()}
+PLANS: dict[type[Method], tuple[ArgumentStep, ...]] = {method: _plan(method.row) for method in METHODS.values()}
 
 
 def encode_method(method: Method) -> bytes:
@@ -115,7 +115,7 @@ def decode_method(payload: bytes, depth: int = TABLE_DEPTH) -> Method:
         raise error.at(*ids) from None
 
 
-def _arguments(payload: bytes, plan: tuple[Step, ...], depth: int) -> list[Any]:
+def _arguments(payload: bytes, plan: tuple[ArgumentStep, ...], depth: int) -> list[Any]:
     values: list[Any] = []
     at = IDS.size
     for kind, names in plan:

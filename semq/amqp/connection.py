@@ -27,7 +27,7 @@ from semq.amqp.events import (
     ChannelClosed,
     ChannelOpened,
     ChannelReleased,
-    Event,
+    ConnectionEvent,
     FlowChanged,
     MethodReceived,
     Tuned,
@@ -35,7 +35,7 @@ from semq.amqp.events import (
 from semq.amqp.frames import BAD_END, OVERSIZE, UNKNOWN_TYPE, FrameReader
 from semq.amqp.hot import Lane
 from semq.amqp.lifecycle import MUTE, Lifecycle
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     ChannelClose,
     ChannelCloseOk,
@@ -46,7 +46,7 @@ from semq.amqp.methods import (
     ConnectionCloseOk,
     Method,
 )
-from semq.amqp.negotiation import Agreement, capabilities_of
+from semq.amqp.negotiation import NegotiatedLimits, capabilities_of
 from semq.amqp.sender import UNLIMITED
 from semq.amqp.spec import (
     CLASS_IDS,
@@ -74,14 +74,14 @@ class Connection(Lifecycle):
     grid: ClassVar[Grid[ConnectionState]]
     lanes: ClassVar[dict[bytes, Lane]]
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(limits)
         self._reader = FrameReader(limits.initial_frame_max)
         self._whole_max = limits.whole_max
 
     # Input
 
-    def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[Event]:
+    def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[ConnectionEvent]:
         """Process received bytes and return the events. Never raises for their content."""
         if not self._started:
             raise LocalMisuse("start() comes first")
@@ -222,7 +222,7 @@ class Connection(Lifecycle):
 
     # Negotiation, both roles
 
-    def _agree(self, agreement: Agreement) -> None:
+    def _agree(self, agreement: NegotiatedLimits) -> None:
         """Apply the negotiated limits to both directions."""
         self.frame_max, self.channel_max, heartbeat = agreement
         self._limit_payload(self.frame_max)

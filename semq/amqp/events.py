@@ -12,14 +12,14 @@ from semq.amqp.record import Record
 from semq.amqp.wire import Table
 
 
-class Event(Record):
+class ConnectionEvent(Record):
     """An event of a connection."""
 
 
 # Negotiation
 
 
-class LoginOffered(Event):
+class LoginOffered(ConnectionEvent):
     """S: connection.start-ok. Answer with ``accept_login``, ``refuse_login`` or ``challenge``."""
 
     mechanism: str
@@ -28,13 +28,13 @@ class LoginOffered(Event):
     locale: str
 
 
-class LoginAnswered(Event):
+class LoginAnswered(ConnectionEvent):
     """S: connection.secure-ok. Answer as to ``LoginOffered``."""
 
     response: bytes
 
 
-class Started(Event):
+class Started(ConnectionEvent):
     """C: connection.start; the login has been sent."""
 
     server_properties: Table
@@ -42,13 +42,13 @@ class Started(Event):
     locales: tuple[str, ...]
 
 
-class Challenged(Event):
+class Challenged(ConnectionEvent):
     """C: connection.secure. Answer with ``answer_challenge``."""
 
     challenge: bytes
 
 
-class Tuned(Event):
+class Tuned(ConnectionEvent):
     """The negotiated limits, which apply to both directions: bytes, highest channel number, seconds; 0 for no limit."""
 
     frame_max: int
@@ -56,20 +56,20 @@ class Tuned(Event):
     heartbeat: int
 
 
-class OpenRequested(Event):
+class OpenRequested(ConnectionEvent):
     """S: connection.open. Answer with ``accept_open`` or ``connection_error``."""
 
     virtual_host: str
 
 
-class Opened(Event):
+class Opened(ConnectionEvent):
     """C: connection.open-ok; channels may be opened."""
 
 
 # Connection
 
 
-class ConnectionFailed(Event):
+class ConnectionFailed(ConnectionEvent):
     """This side raised a connection exception and sent connection.close; only close-ok is awaited.
 
     All channels are closed. ``pause``: the negotiation was not finished, so delay the output for some seconds (4.10.2).
@@ -79,7 +79,7 @@ class ConnectionFailed(Event):
     pause: bool
 
 
-class ConnectionClosed(Event):
+class ConnectionClosed(ConnectionEvent):
     """The connection has ended: write the output of ``take_output``, then close the socket. Reported exactly once.
 
     ``error`` is None after an orderly close by either side. ``by_peer``: the peer closed it. ``pause`` as above.
@@ -90,17 +90,17 @@ class ConnectionClosed(Event):
     pause: bool
 
 
-class Blocked(Event):
+class Blocked(ConnectionEvent):
     """C: connection.blocked; do not publish."""
 
     reason: str
 
 
-class Unblocked(Event):
+class Unblocked(ConnectionEvent):
     """C: connection.unblocked."""
 
 
-class SecretOffered(Event):
+class SecretOffered(ConnectionEvent):
     """S: connection.update-secret. Answer with ``accept_secret`` or ``connection_error``."""
 
     new_secret: bytes
@@ -110,13 +110,13 @@ class SecretOffered(Event):
 # Channels
 
 
-class ChannelOpened(Event):
+class ChannelOpened(ConnectionEvent):
     """S: the client opened a channel, open-ok has been sent. C: open-ok has arrived."""
 
     channel: int
 
 
-class ChannelClosed(Event):
+class ChannelClosed(ConnectionEvent):
     """The channel is closed; delete its consumers and requeue what is not acknowledged.
 
     ``by_peer``: it sent channel.close (close-ok has been answered). Otherwise this side found an error in what the peer
@@ -129,20 +129,20 @@ class ChannelClosed(Event):
     error: AmqpError | None
 
 
-class ChannelReleased(Event):
+class ChannelReleased(ConnectionEvent):
     """channel.close-ok has arrived: the number may be opened again."""
 
     channel: int
 
 
-class FlowChanged(Event):
+class FlowChanged(ConnectionEvent):
     """channel.flow: stop or resume sending content on this channel; flow-ok has been sent."""
 
     channel: int
     active: bool
 
 
-class MethodReceived(Event):
+class MethodReceived(ConnectionEvent):
     """Any method that has no event of its own; methods of the connection have channel 0."""
 
     channel: int
@@ -152,7 +152,7 @@ class MethodReceived(Event):
 # Complete contents
 
 
-class Published(Event):
+class Published(ConnectionEvent):
     """S: basic.publish with its content."""
 
     channel: int
@@ -164,7 +164,7 @@ class Published(Event):
     body: bytes
 
 
-class Delivered(Event):
+class Delivered(ConnectionEvent):
     """C: basic.deliver with its content."""
 
     channel: int
@@ -177,7 +177,7 @@ class Delivered(Event):
     body: bytes
 
 
-class Returned(Event):
+class Returned(ConnectionEvent):
     """C: basic.return with its content."""
 
     channel: int
@@ -189,7 +189,7 @@ class Returned(Event):
     body: bytes
 
 
-class Got(Event):
+class Got(ConnectionEvent):
     """C: basic.get-ok with its content."""
 
     channel: int
@@ -205,7 +205,7 @@ class Got(Event):
 # Contents in chunks (bodies of at least Limits.stream_from bytes)
 
 
-class ContentStarted(Event):
+class ContentStarted(ConnectionEvent):
     """A large content begins; ``header.body_size`` bytes follow as ``BodyChunk``, then ``ContentFinished``.
 
     If the channel or the connection closes earlier, no further event of this content follows.
@@ -216,14 +216,14 @@ class ContentStarted(Event):
     header: ContentHeader
 
 
-class BodyChunk(Event):
+class BodyChunk(ConnectionEvent):
     """The next bytes of the body, at most one frame."""
 
     channel: int
     data: bytes
 
 
-class ContentFinished(Event):
+class ContentFinished(ConnectionEvent):
     """The body is complete."""
 
     channel: int
@@ -232,7 +232,7 @@ class ContentFinished(Event):
 # Acknowledgements: of deliveries (received by the server) and of publishes (received by the client)
 
 
-class Acked(Event):
+class Acked(ConnectionEvent):
     """basic.ack."""
 
     channel: int
@@ -240,7 +240,7 @@ class Acked(Event):
     multiple: bool
 
 
-class Nacked(Event):
+class Nacked(ConnectionEvent):
     """basic.nack."""
 
     channel: int
@@ -249,7 +249,7 @@ class Nacked(Event):
     requeue: bool
 
 
-class Rejected(Event):
+class Rejected(ConnectionEvent):
     """S: basic.reject."""
 
     channel: int

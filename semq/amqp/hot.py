@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 from semq.amqp.codec import IDS
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import SyntaxFault
-from semq.amqp.events import Acked, Delivered, Event, Nacked, Published, Rejected
+from semq.amqp.events import Acked, ConnectionEvent, Delivered, Nacked, Published, Rejected
 from semq.amqp.frames import END, FrameReader
 from semq.amqp.methods import BasicAck, BasicDeliver, BasicNack, BasicPublish, BasicReject, Method
 from semq.amqp.spec import BASIC, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD
 from semq.amqp.wire import known_short_strings, known_texts, short_string, text_of
 
-Lane: TypeAlias = Callable[[FrameReader, int, int, int, int, int], Event | None]
+Lane: TypeAlias = Callable[[FrameReader, int, int, int, int, int], ConnectionEvent | None]
 """(reader, start and stop of the payload, channel, largest body in bytes, nesting limit of tables) -> event"""
 
 _FRAME = Struct(">BHI").unpack_from  # type, channel, size
@@ -90,7 +90,9 @@ def _text(octets: bytes) -> str | None:
         return None
 
 
-def _published(reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int) -> Event | None:
+def _published(
+    reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int
+) -> ConnectionEvent | None:
     data = reader.buffer
     middle = start + 7 + data[start + 6] if stop - start >= 9 else stop
     if middle >= stop or middle + 2 + data[middle] != stop:
@@ -110,7 +112,9 @@ def _published(reader: FrameReader, start: int, stop: int, channel: int, body_ma
     return Published(channel, exchange, routing_key, bits & 1 != 0, bits & 2 != 0, *content)
 
 
-def _delivered(reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int) -> Event | None:
+def _delivered(
+    reader: FrameReader, start: int, stop: int, channel: int, body_max: int, depth: int
+) -> ConnectionEvent | None:
     data = reader.buffer
     numbers = start + 5 + data[start + 4] if stop - start >= 16 else stop  # position of delivery tag and redelivered
     middle = numbers + 10 + data[numbers + 9] if numbers + 9 < stop else stop
@@ -128,21 +132,27 @@ def _delivered(reader: FrameReader, start: int, stop: int, channel: int, body_ma
     return Delivered(channel, consumer_tag, delivery_tag, redelivered & 1 != 0, exchange, routing_key, *content)
 
 
-def _acked(reader: FrameReader, start: int, stop: int, channel: int, _body_max: int, _depth: int) -> Event | None:
+def _acked(
+    reader: FrameReader, start: int, stop: int, channel: int, _body_max: int, _depth: int
+) -> ConnectionEvent | None:
     if stop - start != _TAGGED_SIZE:
         return None
     delivery_tag, bits = _TAG(reader.buffer, start + 4)
     return Acked(channel, delivery_tag, bits & 1 != 0)
 
 
-def _nacked(reader: FrameReader, start: int, stop: int, channel: int, _body_max: int, _depth: int) -> Event | None:
+def _nacked(
+    reader: FrameReader, start: int, stop: int, channel: int, _body_max: int, _depth: int
+) -> ConnectionEvent | None:
     if stop - start != _TAGGED_SIZE:
         return None
     delivery_tag, bits = _TAG(reader.buffer, start + 4)
     return Nacked(channel, delivery_tag, bits & 1 != 0, bits & 2 != 0)
 
 
-def _rejected(reader: FrameReader, start: int, stop: int, channel: int, _body_max: int, _depth: int) -> Event | None:
+def _rejected(
+    reader: FrameReader, start: int, stop: int, channel: int, _body_max: int, _depth: int
+) -> ConnectionEvent | None:
     if stop - start != _TAGGED_SIZE:
         return None
     delivery_tag, bits = _TAG(reader.buffer, start + 4)

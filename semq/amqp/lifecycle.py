@@ -18,12 +18,12 @@ from semq.amqp.errors import (
     TooSlow,
     clipped,
 )
-from semq.amqp.events import ChannelClosed, ConnectionClosed, ConnectionFailed, Event
+from semq.amqp.events import ChannelClosed, ConnectionClosed, ConnectionEvent, ConnectionFailed
 from semq.amqp.frames import HEARTBEAT_FRAME
 from semq.amqp.heartbeat import Heartbeat
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import ChannelClose, ConnectionClose
-from semq.amqp.sender import Octets, Sender
+from semq.amqp.sender import CommandSender, Octets
 from semq.amqp.spec import REPLY_SUCCESS
 from semq.amqp.states import ChannelState, ConnectionState
 from semq.amqp.wire import Table
@@ -32,17 +32,17 @@ from semq.amqp.wire import Table
 MUTE: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
 
 
-class Lifecycle(Sender):
+class Lifecycle(CommandSender):
     """A connection that can be started, closed and given up, but cannot receive yet."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(limits.initial_frame_max)
         self.limits = limits
         self.frame_max = limits.initial_frame_max
         self.channel_max = 0
         self.peer_properties: Table = {}
         self.peer_capabilities: frozenset[str] = frozenset()
-        self._events: list[Event] = []
+        self._events: list[ConnectionEvent] = []
         self._now = 0.0
         self._started = False
         self._deadline: float | None = None  # of the negotiation or of the close
@@ -93,7 +93,7 @@ class Lifecycle(Sender):
         self._now = now
         self._deadline = now + self.limits.handshake_s
 
-    def tick(self, now: float) -> list[Event]:
+    def tick(self, now: float) -> list[ConnectionEvent]:
         """Send a heartbeat, or give up a peer that is silent or too slow, if it is due."""
         self._now = now
         if self.is_closed:
@@ -116,11 +116,11 @@ class Lifecycle(Sender):
             self._heart.sent_at = self._now
         return out
 
-    def _take_events(self) -> list[Event]:
+    def _take_events(self) -> list[ConnectionEvent]:
         events, self._events = self._events, []
         return events
 
-    def receive_eof(self, now: float) -> list[Event]:
+    def receive_eof(self, now: float) -> list[ConnectionEvent]:
         """Process the end of input: the peer has closed the socket."""
         self._now = now
         if self._state is ConnectionState.CLOSING:

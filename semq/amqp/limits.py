@@ -16,7 +16,7 @@ ANY_SIZE = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Limits of one connection. The first three are this side's offer; the negotiation may lower them.
 
     Raises ``LocalMisuse`` if a value is out of range.

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from semq.amqp.record import Record
-from semq.amqp.spec import PROTOCOL_HEADER, ROWS, Row
+from semq.amqp.spec import PROTOCOL_HEADER, ROWS, MethodRow
 from semq.amqp.wire import Table
 
 NO_TABLE: Table = MappingProxyType({})
 
 
-def _row_of(class_name: str) -> Row:
+def _row_of(class_name: str) -> MethodRow:
     """Return the row for a class name: the row queue.declare-ok for QueueDeclareOk."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in class_name).split()
     return ROWS[f"{words[0]}.{'-'.join(words[1:])}"]
@@ -24,7 +24,7 @@ def _row_of(class_name: str) -> Row:
 class Method(Record):
     """A method; ``row`` is its row in the table of the specification."""
 
-    row: ClassVar[Row]
+    row: ClassVar[MethodRow]
     ids: ClassVar[tuple[int, int]]  # class and method
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

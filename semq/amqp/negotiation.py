@@ -6,7 +6,7 @@ The lower value applies; 0 means "no limit". Source: AMQP 0-9-1, 2.2.4 and 4.2.3
 from typing import NamedTuple
 
 from semq.amqp.errors import NotAllowed
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import ConnectionTune, ConnectionTuneOk
 from semq.amqp.spec import FRAME_MIN_SIZE
 from semq.amqp.wire import Table
@@ -32,7 +32,7 @@ CLIENT_CAPABILITIES: Table = {
 }
 
 
-class Agreement(NamedTuple):
+class NegotiatedLimits(NamedTuple):
     """The negotiated limits: bytes of a frame, highest channel number, heartbeat in seconds; 0 for no limit."""
 
     frame_max: int
@@ -45,17 +45,17 @@ def lower(ours: int, theirs: int) -> int:
     return min(ours, theirs) if ours and theirs else ours or theirs
 
 
-def answer(limits: Limits, tune: ConnectionTune) -> Agreement:
+def answer(limits: ConnectionLimits, tune: ConnectionTune) -> NegotiatedLimits:
     """Return a client's answer to the server's limits. Raises ``NotAllowed``."""
     _check_frame_max(tune)
-    return Agreement(
+    return NegotiatedLimits(
         lower(limits.frame_max, tune.frame_max),
         lower(limits.channel_max, tune.channel_max),
         lower(limits.heartbeat, tune.heartbeat),
     )
 
 
-def accept(limits: Limits, answered: ConnectionTuneOk) -> Agreement:
+def accept(limits: ConnectionLimits, answered: ConnectionTuneOk) -> NegotiatedLimits:
     """Return the limits after a client's answer. Raises ``NotAllowed`` if it exceeds the offer.
 
     A client that answers "no limit" gets the server's limit. Its heartbeat is not bounded by the specification.
@@ -65,7 +65,7 @@ def accept(limits: Limits, answered: ConnectionTuneOk) -> Agreement:
         offered, chosen = getattr(limits, name), getattr(answered, name)
         if offered and chosen > offered:
             raise NotAllowed(f"{name} {chosen} exceeds the offered {offered}")
-    return Agreement(
+    return NegotiatedLimits(
         lower(limits.frame_max, answered.frame_max),
         lower(limits.channel_max, answered.channel_max),
         answered.heartbeat,

@@ -26,7 +26,7 @@ SENDABLE: Final = frozenset({"channel.flow"})  # exceptions from the classes abo
 Octets = bytes | memoryview
 
 
-class Sender:
+class CommandSender:
     """The commands for sending, and the output that waits for ``take_output``."""
 
     role: ClassVar[str]  # "C" or "S", as in the table of the specification

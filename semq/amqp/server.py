@@ -13,7 +13,7 @@ from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, CommandInvalid, LocalMisuse, WrongProtocol
 from semq.amqp.events import LoginAnswered, LoginOffered, OpenRequested, SecretOffered
 from semq.amqp.hot import Lane
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     BasicCancel,
     BasicDeliver,
@@ -51,12 +51,12 @@ class ServerConnection(Connection):
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
         *,
         server_properties: Table | None = None,
         mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN"),
     ) -> None:
-        super().__init__(limits or Limits())
+        super().__init__(limits or ConnectionLimits())
         self._properties: Table = {"capabilities": SERVER_CAPABILITIES, **(server_properties or {})}
         self.mechanisms = tuple(mechanisms)
         self._greeting = b""

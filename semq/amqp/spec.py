@@ -162,7 +162,7 @@ class Argument(NamedTuple):
     kind: str
 
 
-class Row(NamedTuple):
+class MethodRow(NamedTuple):
     """One method of the specification."""
 
     name: str  # "queue.declare-ok"
@@ -181,13 +181,13 @@ def _argument(word: str) -> Argument:
     return Argument("" if name == "-" else name, kind)
 
 
-def _row(lines: list[str]) -> Row:
+def _row(lines: list[str]) -> MethodRow:
     (title, number, senders, *replies), words = lines[0].split(), " ".join(lines[1:]).split()
     class_id, _, method_id = number.partition(".")
     if senders not in {"C", "S", "CS"}:
         raise ValueError(f"unknown sender: {lines[0]}")
     family = title.partition(".")[0]
-    return Row(
+    return MethodRow(
         title.rstrip("*"),
         int(class_id),
         int(method_id),
@@ -198,7 +198,7 @@ def _row(lines: list[str]) -> Row:
     )
 
 
-def read(grid: str) -> dict[str, Row]:
+def read(grid: str) -> dict[str, MethodRow]:
     """Return the rows of a grid by method name. Raises ValueError for an unknown word."""
     groups: list[list[str]] = []
     for line in filter(str.strip, grid.splitlines()):
@@ -213,7 +213,7 @@ def read(grid: str) -> dict[str, Row]:
     return rows
 
 
-ROWS: dict[str, Row] = read(GRID)
+ROWS: dict[str, MethodRow] = read(GRID)
 CLASS_IDS: dict[str, int] = {row.name.partition(".")[0]: row.class_id for row in ROWS.values()}
 BASIC = CLASS_IDS["basic"]
 CONNECTION = CLASS_IDS["connection"]

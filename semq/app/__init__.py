@@ -40,12 +40,12 @@ from semq.app.errors import (
     NotYetKnown,
     RefusedByNode,
 )
-from semq.app.values import Document, Event, Fate, Sent
+from semq.app.values import Document, DocumentEvent, Fate, Sent
 from semq.umx_t.app_key import AppKey
 
 if TYPE_CHECKING:
     from semq.app.handlers import GiveUp, Handlers
-    from semq.app.sql import Submitted, done, park, receive, send, status
+    from semq.app.sql import SubmissionState, done, park, receive, send, status
 
 __all__ = [
     "AlreadyGone",
@@ -53,7 +53,7 @@ __all__ = [
     "BadUrl",
     "Client",
     "Document",
-    "Event",
+    "DocumentEvent",
     "Fate",
     "GiveUp",
     "Handlers",
@@ -65,7 +65,7 @@ __all__ = [
     "NotYetKnown",
     "RefusedByNode",
     "Sent",
-    "Submitted",
+    "SubmissionState",
     "done",
     "park",
     "receive",
@@ -77,7 +77,7 @@ __all__ = [
 SQL, HANDLERS = "semq.app.sql", "semq.app.handlers"
 WHERE = {
     "GiveUp": HANDLERS, "Handlers": HANDLERS,
-    "Submitted": SQL, "done": SQL, "park": SQL, "receive": SQL, "send": SQL, "status": SQL,
+    "SubmissionState": SQL, "done": SQL, "park": SQL, "receive": SQL, "send": SQL, "status": SQL,
 }  # fmt: skip
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from semq.amqp.content import Properties
-from semq.app.link import NodeLink
+from semq.app.link import NodeConnection
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
-from semq.app.values import Document, Event, Fate, Sent, read_document, read_event
+from semq.app.values import Document, DocumentEvent, Fate, Sent, read_document, read_event
 from semq.app.watch import Watch
 from semq.clock import Clock, SystemClock
 from semq.transport.client_channel import ClientChannel
@@ -33,7 +33,7 @@ class Client:
 
     def __init__(self, url: str, *, patience_s: float = 60.0, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._link = NodeLink(url, self._clock)
+        self._link = NodeConnection(url, self._clock)
         self._requests = Requests(self._link)
         self._patience_s = patience_s
         self._watch = Watch(self._requests, lambda: self.events(), self._clock)
@@ -151,7 +151,7 @@ class Client:
         expires_s: int | None = None,
         prefetch: int = PREFETCH_EVENTS,
         idle_s: float | None = None,
-    ) -> Subscription[Event]:
+    ) -> Subscription[DocumentEvent]:
         """Return events about this institution's own documents whose key ``<event>.<target id>.<type>`` matches.
 
         Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps them;

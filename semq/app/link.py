@@ -1,7 +1,7 @@
 """One connection to a node: opened on first use, reopened after a loss with growing pauses.
 
-Every other module calls ``NodeLink.connection`` each time it needs the node; concurrent callers wait for one dial. The
-caller passes a deadline, so that an operation survives a restart of the node and never waits without limit.
+Every other module calls ``NodeConnection.connection`` each time it needs the node; concurrent callers wait for one
+dial. The caller passes a deadline, so that an operation survives a restart of the node and never waits without limit.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import ssl
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
@@ -47,7 +47,7 @@ def read_url(url: str) -> DialConfig:
         password=unquote(parts.password if parts.password is not None else "guest"),
         tls=_context(parts) if parts.scheme == "amqps" else None,
         server_hostname=parts.hostname,
-        limits=Limits(heartbeat=HEARTBEAT_S, body_max=BODY_MAX, arriving_max=BODY_MAX),
+        limits=ConnectionLimits(heartbeat=HEARTBEAT_S, body_max=BODY_MAX, arriving_max=BODY_MAX),
         client_properties={"product": "SEMQ client"},
     )
 
@@ -68,7 +68,7 @@ def _context(parts: SplitResult) -> ssl.SSLContext:
     return context
 
 
-class NodeLink:
+class NodeConnection:
     """The connection to one node."""
 
     def __init__(self, url: str, clock: Clock) -> None:

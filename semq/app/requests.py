@@ -16,7 +16,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
 from semq.app.errors import NoAnswer, NodeUnreachable, RefusedByNode, theirs
-from semq.app.link import NodeLink
+from semq.app.link import NodeConnection
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
@@ -37,7 +37,7 @@ class _Desk:
         channel.on_closed = self._ended
 
     @classmethod
-    async def open(cls, link: NodeLink, until: float) -> "_Desk":
+    async def open(cls, link: NodeConnection, until: float) -> "_Desk":
         """Open a channel on the connection to the node."""
         client = await link.connection(until)
         channel = await client.open_channel()
@@ -75,7 +75,7 @@ class _Desk:
 class Requests:
     """Requests to one node."""
 
-    def __init__(self, link: NodeLink) -> None:
+    def __init__(self, link: NodeConnection) -> None:
         self._link = link
         self._desk: _Desk | None = None
         self._opening = asyncio.Lock()

@@ -30,7 +30,7 @@ _STATUS_OF_TOKEN = text("SELECT * FROM semq_status(CAST(:named AS text))")
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class SubmissionState:
     """The state of a submission."""
 
     state: str  #: SUBMITTED, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
@@ -112,7 +112,7 @@ def park(connection: Connection, number: int, why: str = "") -> None:
     _run(connection, _PARK, {"bref": number, "why": why})
 
 
-def status(connection: Connection, named: int | str) -> Submitted | None:
+def status(connection: Connection, named: int | str) -> SubmissionState | None:
     """Return the state of a submission by its number (the result of ``send``) or token; None if it is unknown.
 
     Numbers and tokens are kept for ``database.token_days``.
@@ -120,7 +120,7 @@ def status(connection: Connection, named: int | str) -> Submitted | None:
     rows = _run(connection, _STATUS if isinstance(named, int) else _STATUS_OF_TOKEN, {"named": named}).mappings()
     for row in rows:
         reason = f"{row['reason_code']} {row['reason_text'] or ''}".strip() if row["reason_code"] else ""
-        return Submitted(row["state"], row["lk0"] or "", reason, row["changed_at"])
+        return SubmissionState(row["state"], row["lk0"] or "", reason, row["changed_at"])
     return None
 
 

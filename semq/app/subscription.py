@@ -12,7 +12,7 @@ from typing import Generic, Self, TypeVar
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
 from semq.app.errors import NodeUnreachable, RefusedByNode
-from semq.app.link import RETRY_S_MIN, NodeLink
+from semq.app.link import RETRY_S_MIN, NodeConnection
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
@@ -31,7 +31,7 @@ class Subscription(Generic[T]):
 
     def __init__(
         self,
-        link: NodeLink,
+        link: NodeConnection,
         prepare: Prepare,
         read: Read[T],
         *,

@@ -47,7 +47,7 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class DocumentEvent:
     """An event about a document of this institution (exchange ``semq.events``)."""
 
     kind: str  #: sent, forwarded, stored, delivered, failed, refused
@@ -149,10 +149,10 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
     )
 
 
-def read_event(channel: ClientChannel, delivered: Delivered) -> Event:
+def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
     """Read the event of a delivery from ``semq.events``."""
     told = json.loads(delivered.body)
-    return Event(
+    return DocumentEvent(
         kind=_text(told.get("event")),
         lk0=_text(told.get("lk0")),
         target=_text(told.get("target")),

@@ -11,7 +11,7 @@ from typing import Any
 from semq.app.errors import NeverTold, NotDelivered, NotYetKnown
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
-from semq.app.values import Event, Fate, reason_text
+from semq.app.values import DocumentEvent, Fate, reason_text
 from semq.clock import Clock
 from semq.errors import SemqError
 
@@ -22,12 +22,12 @@ SUBMISSION_S = 0.5  # the same for an SQL submission, whose acceptance causes no
 class Watch:
     """All waiting callers."""
 
-    def __init__(self, requests: Requests, events: Callable[[], Subscription[Event]], clock: Clock) -> None:
+    def __init__(self, requests: Requests, events: Callable[[], Subscription[DocumentEvent]], clock: Clock) -> None:
         self._requests = requests
         self._events = events
         self._clock = clock
         self._waiting: dict[str, list[asyncio.Future[Fate]]] = {}
-        self._subscription: Subscription[Event] | None = None
+        self._subscription: Subscription[DocumentEvent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
@@ -97,7 +97,7 @@ class Watch:
                 self._subscription = await self._events().open()
                 self._task = asyncio.create_task(self._hear(self._subscription), name="semq watch")
 
-    async def _hear(self, events: Subscription[Event]) -> None:
+    async def _hear(self, events: Subscription[DocumentEvent]) -> None:
         try:
             async for event in events:
                 if event.is_final:

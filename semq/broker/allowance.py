@@ -10,7 +10,7 @@ from typing import Protocol
 from semq.broker.limits import BrokerLimits
 
 
-class Readable(Protocol):
+class PausableReading(Protocol):
     """The part of a link's interface that is used here."""
 
     def pause_reading(self, reason: str) -> None: ...
@@ -32,7 +32,7 @@ class Allowance:
         "was_full",
     )
 
-    def __init__(self, limits: BrokerLimits, link: Readable) -> None:
+    def __init__(self, limits: BrokerLimits, link: PausableReading) -> None:
         self._limits = limits
         self._link = link
         self._held = 0

@@ -14,7 +14,7 @@ from semq.amqp.errors import AmqpError
 from semq.broker import refusals
 
 if TYPE_CHECKING:
-    from semq.broker.session import Session
+    from semq.broker.session import BrokerSession
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Login:
     """The decisions about the login of a connection, and about renewed credentials."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "BrokerSession") -> None:
         self._session = session
         self._mechanism = ""
         self.client_properties: Mapping[str, Any] = {}

@@ -1,9 +1,9 @@
 """The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits, combined in one object.
 
-``AmqpServer`` restores what the store kept, accepts connections, gives each a ``Session``, and at the end of every turn
-of the event loop passes one list to the store, then lets the links write. It also holds what sessions share: the memory
-alarm, the addresses of direct replies, the timers, the counters. Made by the nodes; the other modules of the model do
-not depend on it.
+``AmqpServer`` restores what the store kept, accepts connections, gives each a ``BrokerSession``, and at the end of
+every turn of the event loop passes one list to the store, then lets the links write. It also holds what sessions share:
+the memory alarm, the addresses of direct replies, the timers, the counters. Made by the nodes; the other modules of the
+model do not depend on it.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from platform import python_version
 from typing import Any
 
 from semq import __version__
-from semq.amqp.limits import ANY_SIZE, Limits
+from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
-from semq.broker.channel.channel import Channel
+from semq.broker.channel.channel import BrokerChannel
 from semq.broker.chores import Chores
 from semq.broker.durable.journal import Journal
 from semq.broker.durable.memory_store import NoStore
@@ -30,7 +30,7 @@ from semq.broker.naming import reply_address
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.pages import Pager
 from semq.broker.queues.queue import Queue
-from semq.broker.session import Session
+from semq.broker.session import BrokerSession
 from semq.broker.timers import Timers
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
@@ -53,7 +53,7 @@ ABOUT: Mapping[str, Any] = {
 
 
 @dataclass(slots=True)
-class Counters:
+class ServerCounters:
     """Sums since the start, for metrics; current values are read from the server itself."""
 
     connections_ended: int = 0
@@ -68,23 +68,23 @@ class ReplyTargets:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._channels: dict[str, Channel] = {}
-        self._addresses: dict[Channel, str] = {}
+        self._channels: dict[str, BrokerChannel] = {}
+        self._addresses: dict[BrokerChannel, str] = {}
 
-    def add(self, channel: Channel) -> None:
+    def add(self, channel: BrokerChannel) -> None:
         address = reply_address(self._clock)
         self._channels[address] = channel
         self._addresses[channel] = address
 
-    def remove(self, channel: Channel) -> None:
+    def remove(self, channel: BrokerChannel) -> None:
         address = self._addresses.pop(channel, None)
         if address is not None:
             del self._channels[address]
 
-    def address(self, channel: Channel) -> str | None:
+    def address(self, channel: BrokerChannel) -> str | None:
         return self._addresses.get(channel)
 
-    def find(self, vhost: VirtualHost, address: str) -> Channel | None:
+    def find(self, vhost: VirtualHost, address: str) -> BrokerChannel | None:
         channel = self._channels.get(address)
         return channel if channel is not None and channel.session.vhost is vhost else None
 
@@ -94,7 +94,7 @@ class ServerConfig:
     """The settings of an ``AmqpServer``, besides its store and its clock."""
 
     listener: ListenerConfig = field(default_factory=ListenerConfig)
-    connection: Limits = field(default_factory=Limits)
+    connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
     properties: Mapping[str, Any] = field(default_factory=dict)  # added to, or replacing, those of ``ABOUT``
@@ -116,11 +116,11 @@ class AmqpServer:
         self.authenticator = authenticator
         self.clock = clock
         self.turn = turn or Turn()
-        self.counters = Counters()
+        self.counters = ServerCounters()
         self.alarm: str | None = None
         self._shortage: str | None = None
         self._is_short_of_memory = False
-        self.sessions: dict[Session, None] = {}
+        self.sessions: dict[BrokerSession, None] = {}
         self.reply_targets = ReplyTargets(clock)
         self.memory = MemoryGauge()
         self.in_transactions = MemoryGauge()
@@ -243,7 +243,7 @@ class AmqpServer:
     # For sessions.
 
     def authenticate(
-        self, session: Session, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
+        self, session: BrokerSession, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
     ) -> None:
         """Authenticate the user of a session; ``answer`` is called in a later turn."""
 
@@ -261,7 +261,7 @@ class AmqpServer:
         if not task.cancelled() and task.exception() is not None:
             log.error("the authenticator failed", exc_info=task.exception())
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: BrokerSession) -> None:
         """Remove a connection that has ended."""
         self.sessions.pop(session, None)
         self.counters.connections_ended += 1
@@ -281,7 +281,7 @@ class AmqpServer:
             server_properties={**ABOUT, **self.config.properties},
             mechanisms=self.authenticator.mechanisms,
         )
-        return machine, Session(self, machine)
+        return machine, BrokerSession(self, machine)
 
     def _journal_pending(self) -> None:
         self.turn.before_flush(self._flush_journal)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
 from semq.broker.queues.queue import Disposition
-from semq.broker.routing.exchanges import Binding, Destination, Exchange, Headers
+from semq.broker.routing.exchanges import Binding, BindingDestination, Exchange, Headers
 from semq.transport.peer import PeerInfo
 
 
@@ -40,7 +40,7 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True)
-class Nacked:
+class ServiceNacked:
     """The service could not accept the message; the publisher may repeat it.
 
     A channel without confirms has no nack, so it is closed with ``error``, if there is one.
@@ -64,11 +64,11 @@ class Refused:
     error: AmqpError
 
 
-Outcome: TypeAlias = Confirmed | Nacked | ReturnedToSender | Refused
+Outcome: TypeAlias = Confirmed | ServiceNacked | ReturnedToSender | Refused
 Settle: TypeAlias = Callable[[Outcome], None]
 
 CONFIRMED = Confirmed()
-NACKED = Nacked()
+NACKED = ServiceNacked()
 
 
 class ServiceExchange(Exchange):
@@ -108,7 +108,7 @@ class ServiceExchange(Exchange):
         """
         raise NotImplementedError
 
-    def match(self, routing_key: str, headers: Headers) -> list[Destination]:
+    def match(self, routing_key: str, headers: Headers) -> list[BindingDestination]:
         return []
 
     def bind(self, binding: Binding, arguments: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
 """One client connection: turns the events of its state machine into work on channels and the virtual host.
 
-The session owns a ``ServerConnection`` and knows no socket: ``Link`` passes events to it, ``server`` supplies what
-sessions share. An error raised by the work closes the channel or the connection that caused it, with class and method
-of the request; other channels and connections are not affected. ``login`` handles the negotiation, ``allowance`` counts
-open work.
+The session owns a ``ServerConnection`` and knows no socket: ``SocketLink`` passes events to it, ``server`` supplies
+what sessions share. An error raised by the work closes the channel or the connection that caused it, with class and
+method of the request; other channels and connections are not affected. ``login`` handles the negotiation, ``allowance``
+counts open work.
 """
 
 import logging
@@ -17,8 +17,8 @@ from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, Inte
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.allowance import Allowance
-from semq.broker.channel.arrival import Arrival
-from semq.broker.channel.channel import Channel
+from semq.broker.channel.arrival import ArrivingBody
+from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import DEFINITIONS
 from semq.broker.channel.consumer import Consumer
 from semq.broker.channel.consumption import MESSAGES
@@ -30,7 +30,7 @@ from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import SessionInfo
 from semq.broker.users import Permissions, Right
 from semq.broker.vhost import VirtualHost
-from semq.transport.link import Link
+from semq.transport.link import SocketLink
 
 if TYPE_CHECKING:
     from semq.broker.server import AmqpServer
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 _RIGHTS_CACHE_MAX = 4096
 
 
-class Session:
+class BrokerSession:
     """One connection. ``info`` is its description for services; ``info`` and ``vhost`` exist once it is open."""
 
     info: SessionInfo
     vhost: VirtualHost
-    link: Link
+    link: SocketLink
     allowance: Allowance
 
     def __init__(self, server: "AmqpServer", machine: ServerConnection) -> None:
@@ -56,7 +56,7 @@ class Session:
         self.journal = server.journal
         self.gathered = Gathered(server.turn)
         self.user = ""
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, BrokerChannel] = {}
         self.exclusive_queues: dict[Queue, None] = {}
         self.is_open = False
         self.is_ending = False
@@ -68,9 +68,9 @@ class Session:
         self._is_blocked = False
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
-        self._stalled: dict[Channel, None] = {}  # channels whose requests wait until the client reads the replies
-        self._confirming: dict[Channel, None] = {}
-        self.feeding: dict[Channel, None] = {}  # channels with a large body being sent
+        self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads the replies
+        self._confirming: dict[BrokerChannel, None] = {}
+        self.feeding: dict[BrokerChannel, None] = {}  # channels with a large body being sent
         self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that must follow a reply
         self._delays = 0
         self._feeds_first = False
@@ -78,7 +78,7 @@ class Session:
 
     # From the link.
 
-    def link_made(self, link: Link) -> None:
+    def link_made(self, link: SocketLink) -> None:
         """Start the session on a connected socket."""
         self.link = link
         if link.peer.certificate is None:
@@ -89,7 +89,7 @@ class Session:
         self.server.sessions[self] = None
         log.debug("connection from %s", link.peer)
 
-    def heard(self, events: list[e.Event]) -> None:
+    def heard(self, events: list[e.ConnectionEvent]) -> None:
         """Process the events of one read."""
         for event in events:
             if not self.is_ending:
@@ -153,7 +153,7 @@ class Session:
 
     # Events.
 
-    def _hear(self, event: e.Event) -> None:
+    def _hear(self, event: e.ConnectionEvent) -> None:
         try:
             handler = _CHANNEL_HANDLERS.get(type(event))
             if handler is not None:
@@ -165,7 +165,7 @@ class Session:
             log.exception("could not serve %s of %s from %s", type(event).__name__, self.user, self.link.peer)
             self.close(InternalError("an internal error occurred; the log of the server has the details"))
 
-    def _on_channel(self, event: Any, handler: Callable[[Channel, Any], None]) -> None:
+    def _on_channel(self, event: Any, handler: Callable[[BrokerChannel, Any], None]) -> None:
         channel = self.channels.get(event.channel)
         if channel is None:
             return  # closed by this side while the event was in transit
@@ -183,7 +183,7 @@ class Session:
         if self.vhost.has_dead:
             self.vhost.bury_dead()
 
-    def serve(self, channel: Channel, event: e.Published) -> None:
+    def serve(self, channel: BrokerChannel, event: e.Published) -> None:
         """Publish a large message that has arrived completely, and release the body if nothing else uses it."""
         held, channel.held = channel.held, None
         self._on_channel(event, _published)
@@ -191,7 +191,7 @@ class Session:
             channel.held = held
         release(event.body)
 
-    def resume_events(self, channel: Channel, waiting: "deque[e.Event]") -> None:
+    def resume_events(self, channel: BrokerChannel, waiting: "deque[e.ConnectionEvent]") -> None:
         """Process the events of a channel that had to wait."""
         self.allowance.hold(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
@@ -202,7 +202,7 @@ class Session:
         self.gathered.hand_over()
 
     def _channel_opened(self, event: e.ChannelOpened) -> None:
-        self.channels[event.channel] = Channel(self, event.channel)
+        self.channels[event.channel] = BrokerChannel(self, event.channel)
 
     def _channel_closed(self, event: e.ChannelClosed) -> None:
         channel = self.channels.get(event.channel)
@@ -244,7 +244,7 @@ class Session:
             self.touch()
             self._end()
 
-    def fail_channel(self, channel: Channel, error: AmqpError) -> None:
+    def fail_channel(self, channel: BrokerChannel, error: AmqpError) -> None:
         """Close the channel whose request failed, or the connection if the error is a hard one."""
         if not isinstance(error, ChannelException):
             log.warning("closing the connection of %s from %s: %s", self.user, self.link.peer, error)
@@ -260,7 +260,7 @@ class Session:
             self.touch()
             self._end_channel(channel)
 
-    def _end_channel(self, channel: Channel) -> None:
+    def _end_channel(self, channel: BrokerChannel) -> None:
         self.channels.pop(channel.number, None)
         if channel.held:
             self.allowance.hold(-sum(map(_cost, channel.held)))
@@ -349,7 +349,7 @@ class Session:
 
     # Confirms.
 
-    def has_confirms(self, channel: Channel) -> None:
+    def has_confirms(self, channel: BrokerChannel) -> None:
         """Note that a channel has confirms to send at the end of the turn."""
         if not self._confirming:
             self.server.turn.before_flush(self._write_confirms)
@@ -387,17 +387,17 @@ class Session:
 
     # Direct reply-to.
 
-    def find_reply_target(self, address: str) -> Channel | None:
+    def find_reply_target(self, address: str) -> BrokerChannel | None:
         """Return the channel that waits for replies under this address."""
         return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
 
 
-def _is_answered(event: e.Event) -> bool:
+def _is_answered(event: e.ConnectionEvent) -> bool:
     """Return whether an event produces output at once: a client that does not read replies gets no further ones."""
     return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 
-def _cost(event: e.Event) -> int:
+def _cost(event: e.ConnectionEvent) -> int:
     """Return the cost of a waiting event: one, plus one for each 4 KiB of content."""
     if isinstance(event, e.BodyChunk):
         return 1 + len(event.data) // 4096
@@ -411,65 +411,65 @@ def _cause(event: Any) -> tuple[int, int]:
     return _METHOD_IDS.get(type(event), (0, 0))
 
 
-def _published(channel: Channel, event: e.Published) -> None:
+def _published(channel: BrokerChannel, event: e.Published) -> None:
     channel.session.has_published()
     publish(channel, event)
 
 
-def _content_started(channel: Channel, event: e.ContentStarted) -> None:
+def _content_started(channel: BrokerChannel, event: e.ContentStarted) -> None:
     channel.session.has_published()
     assert isinstance(event.method, m.BasicPublish)
-    channel.arrival = Arrival(channel, event.method, event.header)
+    channel.arrival = ArrivingBody(channel, event.method, event.header)
 
 
-def _body_chunk(channel: Channel, event: e.BodyChunk) -> None:
+def _body_chunk(channel: BrokerChannel, event: e.BodyChunk) -> None:
     if channel.arrival is not None:
         channel.arrival.add(event.data)
 
 
-def _content_finished(channel: Channel, event: e.ContentFinished) -> None:
+def _content_finished(channel: BrokerChannel, event: e.ContentFinished) -> None:
     arrival, channel.arrival = channel.arrival, None
     if arrival is not None:
         arrival.finish()
 
 
-def _acked(channel: Channel, event: e.Acked) -> None:
+def _acked(channel: BrokerChannel, event: e.Acked) -> None:
     channel.settle(event.delivery_tag, event.multiple, Disposition.ACK)
 
 
-def _nacked(channel: Channel, event: e.Nacked) -> None:
+def _nacked(channel: BrokerChannel, event: e.Nacked) -> None:
     disposition = Disposition.REQUEUE if event.requeue else Disposition.REJECT
     channel.settle(event.delivery_tag, event.multiple, disposition)
 
 
-def _rejected(channel: Channel, event: e.Rejected) -> None:
+def _rejected(channel: BrokerChannel, event: e.Rejected) -> None:
     channel.settle(event.delivery_tag, False, Disposition.REQUEUE if event.requeue else Disposition.REJECT)
 
 
-def _flow_changed(channel: Channel, event: e.FlowChanged) -> None:
+def _flow_changed(channel: BrokerChannel, event: e.FlowChanged) -> None:
     channel.is_flowing = event.active
     if event.active:
         channel.wake(channel.consumers.values())
 
 
-def _flow_ok(channel: Channel, ask: m.ChannelFlowOk) -> None:
+def _flow_ok(channel: BrokerChannel, ask: m.ChannelFlowOk) -> None:
     """Do nothing: deliveries had stopped before the client confirmed channel.flow."""
 
 
-def _method(channel: Channel, event: e.MethodReceived) -> None:
+def _method(channel: BrokerChannel, event: e.MethodReceived) -> None:
     handler = _REQUESTS.get(type(event.method))
     if handler is None:
         raise refusals.not_implemented(f"{event.method.row.name} is not supported")
     handler(channel, event.method)
 
 
-_REQUESTS: dict[type[m.Method], Callable[[Channel, Any], None]] = {
+_REQUESTS: dict[type[m.Method], Callable[[BrokerChannel, Any], None]] = {
     **DEFINITIONS,
     **MESSAGES,
     m.ChannelFlowOk: _flow_ok,
 }
 
-_METHOD_IDS: dict[type[e.Event], tuple[int, int]] = {
+_METHOD_IDS: dict[type[e.ConnectionEvent], tuple[int, int]] = {
     e.Published: (60, 40),
     e.ContentStarted: (60, 40),
     e.Acked: (60, 80),
@@ -477,7 +477,7 @@ _METHOD_IDS: dict[type[e.Event], tuple[int, int]] = {
     e.Nacked: (60, 120),
 }
 
-_CHANNEL_HANDLERS: dict[type[e.Event], Callable[[Channel, Any], None]] = {
+_CHANNEL_HANDLERS: dict[type[e.ConnectionEvent], Callable[[BrokerChannel, Any], None]] = {
     e.Published: _published,
     e.ContentStarted: _content_started,
     e.BodyChunk: _body_chunk,
@@ -489,12 +489,12 @@ _CHANNEL_HANDLERS: dict[type[e.Event], Callable[[Channel, Any], None]] = {
     e.MethodReceived: _method,
 }
 
-_CONNECTION_HANDLERS: dict[type[e.Event], Callable[[Session, Any], None]] = {
+_CONNECTION_HANDLERS: dict[type[e.ConnectionEvent], Callable[[BrokerSession, Any], None]] = {
     e.LoginOffered: lambda session, event: session.login.offered(event),
     e.OpenRequested: lambda session, event: session.login.open_requested(event),
     e.SecretOffered: lambda session, event: session.login.secret_offered(event),
-    e.ChannelOpened: Session._channel_opened,
-    e.ChannelClosed: Session._channel_closed,
-    e.ConnectionFailed: Session._connection_over,
-    e.ConnectionClosed: Session._connection_over,
+    e.ChannelOpened: BrokerSession._channel_opened,
+    e.ChannelClosed: BrokerSession._channel_closed,
+    e.ConnectionFailed: BrokerSession._connection_over,
+    e.ConnectionClosed: BrokerSession._connection_over,
 }

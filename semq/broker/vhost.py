@@ -15,7 +15,7 @@ from semq.broker.definitions import Definitions, VhostLimits
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.queues.bodies import release, retain
 from semq.broker.queues.deadletter import after_death, goes_in_circles
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import Exchange
@@ -25,7 +25,7 @@ from semq.store.broker.operations import StoreOp
 
 
 @dataclass(slots=True)
-class Sent:
+class PublishResult:
     """The result of a publish: number of queues, whether the store must save it, whether a queue refused it."""
 
     queues: int = 0
@@ -33,7 +33,7 @@ class Sent:
     is_refused: bool = False
 
 
-_TAKEN, _TO_BE_STORED = Sent(1), Sent(1, True)  # the most frequent results; shared, so never changed
+_TAKEN, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)  # the most frequent results; shared, so never changed
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ class Prepared:
     """
 
     ops: list[StoreOp]
-    _entries: list[tuple[Queue, Entry]]
-    _admit: Callable[[list[tuple[Queue, Entry]]], None]
+    _entries: list[tuple[Queue, QueueEntry]]
+    _admit: Callable[[list[tuple[Queue, QueueEntry]]], None]
 
     def commit(self) -> int:
         """Put the message into its queues; return the number of queues."""
@@ -119,11 +119,11 @@ class VirtualHost(Definitions):
             queues.extend(queue for queue in self.route(exchange, key, message.headers) if queue not in queues)
         return queues
 
-    def send(self, message: Message, queues: Sequence[Queue]) -> Sent:
+    def send(self, message: Message, queues: Sequence[Queue]) -> PublishResult:
         """Put a message into queues."""
         if len(queues) == 1 and not queues[0].is_limited:
             return _TO_BE_STORED if queues[0].publish(message) else _TAKEN
-        sent = Sent()
+        sent = PublishResult()
         for queue in queues:
             if queue.is_limited and queue.refuses(message):
                 sent.is_refused = True
@@ -133,7 +133,7 @@ class VirtualHost(Definitions):
                 sent.must_be_stored = True
         return sent
 
-    def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> Sent:
+    def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
         """Publish a message of the node. Raises NotFound if the exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
         sent = self.send(message, self.route_message(self.find_exchange(exchange), message))
@@ -154,7 +154,7 @@ class VirtualHost(Definitions):
             prepared._entries.append((queue, entry))  # noqa: SLF001 - Prepared belongs to this class
         return prepared
 
-    def _admit_prepared(self, entries: list[tuple[Queue, Entry]]) -> None:
+    def _admit_prepared(self, entries: list[tuple[Queue, QueueEntry]]) -> None:
         for queue, entry in entries:
             if not queue.is_deleted:
                 queue.admit(entry)

@@ -15,7 +15,7 @@ from semq.cli.parameters import made_plain
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CommandRow:
     """A word of the command line."""
 
     name: str
@@ -23,7 +23,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Row):
+class CommandGroup(CommandRow):
     """A command with commands of its own; ``where`` names its Typer."""
 
     help: str
@@ -38,7 +38,7 @@ class Group(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Top(Row):
+class Top(CommandRow):
     """A command by itself; ``where`` names its function."""
 
     settings: dict[str, Any] = field(default_factory=dict)
@@ -50,29 +50,33 @@ class Top(Row):
 
 
 GROUPS = (
-    Group(
+    CommandGroup(
         "msg",
         "semq.cli.msg:group",
         "Send, receive, look at and act on messages.",
         ("semq.cli.inbox", "semq.cli.acting"),
     ),
-    Group("queue", "semq.cli.queue:group", "How many messages stand where."),
-    Group("stuck", "semq.cli.stuck:group", "Messages that do not move, why, and what to do."),
-    Group("failed", "semq.cli.failed:group", "What keeps failing: look, requeue, remove."),
-    Group("held", "semq.cli.held:group", "At the hub: what is stored for institutions; refuse it, send it again."),
-    Group("broker", "semq.cli.broker:group", "The AMQP broker of a node: queues, consumers, connections."),
-    Group("worker", "semq.cli.worker:group", "Run functions over what arrives; list who takes documents."),
-    Group("node", "semq.cli.node:group", "What a node is and how it does.", ("semq.cli.enrolling",)),
-    Group("hub", "semq.cli.hub:group", "A hub's authority and the institutions that enrol."),
-    Group("cert", "semq.cli.cert:group", "Certificates: look, renew, rotate, revoke."),
-    Group("definitions", "semq.cli.definitions:group", "A hub's institutions and what they have agreed."),
-    Group("ledger", "semq.cli.proving:group", "What a node has written down, and whether it is still so."),
-    Group("local", "semq.cli.running:local", "Run an institution's node."),
-    Group("platform", "semq.cli.running:platform", "Run the hub."),
-    Group("config", "semq.cli.config:group", "Check and show configurations."),
-    Group("db", "semq.cli.db:group", "A node's database: tables, address, roles for applications."),
-    Group("database", "semq.cli.db:group", "A node's database: tables, address, roles for applications.", hidden=True),
-    Group("errors", "semq.cli.errors_list:group", "What an error means and what to do."),
+    CommandGroup("queue", "semq.cli.queue:group", "How many messages stand where."),
+    CommandGroup("stuck", "semq.cli.stuck:group", "Messages that do not move, why, and what to do."),
+    CommandGroup("failed", "semq.cli.failed:group", "What keeps failing: look, requeue, remove."),
+    CommandGroup(
+        "held", "semq.cli.held:group", "At the hub: what is stored for institutions; refuse it, send it again."
+    ),
+    CommandGroup("broker", "semq.cli.broker:group", "The AMQP broker of a node: queues, consumers, connections."),
+    CommandGroup("worker", "semq.cli.worker:group", "Run functions over what arrives; list who takes documents."),
+    CommandGroup("node", "semq.cli.node:group", "What a node is and how it does.", ("semq.cli.enrolling",)),
+    CommandGroup("hub", "semq.cli.hub:group", "A hub's authority and the institutions that enrol."),
+    CommandGroup("cert", "semq.cli.cert:group", "Certificates: look, renew, rotate, revoke."),
+    CommandGroup("definitions", "semq.cli.definitions:group", "A hub's institutions and what they have agreed."),
+    CommandGroup("ledger", "semq.cli.proving:group", "What a node has written down, and whether it is still so."),
+    CommandGroup("local", "semq.cli.running:local", "Run an institution's node."),
+    CommandGroup("platform", "semq.cli.running:platform", "Run the hub."),
+    CommandGroup("config", "semq.cli.config:group", "Check and show configurations."),
+    CommandGroup("db", "semq.cli.db:group", "A node's database: tables, address, roles for applications."),
+    CommandGroup(
+        "database", "semq.cli.db:group", "A node's database: tables, address, roles for applications.", hidden=True
+    ),
+    CommandGroup("errors", "semq.cli.errors_list:group", "What an error means and what to do."),
 )
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 TOP = (
@@ -84,9 +88,9 @@ TOP = (
 )
 
 
-def chosen(first: str | None) -> tuple[Iterator[Group], Iterator[Top]]:
+def chosen(first: str | None) -> tuple[Iterator[CommandGroup], Iterator[Top]]:
     """The rows for a command line that begins with this word: one row where it names one, else all, for help."""
-    rows: tuple[Row, ...] = (*GROUPS, *TOP)
+    rows: tuple[CommandRow, ...] = (*GROUPS, *TOP)
     is_named = any(first == row.name for row in rows)
     return (
         (row for row in GROUPS if not is_named or row.name == first),

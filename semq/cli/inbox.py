@@ -35,7 +35,7 @@ async def receive(
     """Take documents, until --count or nothing has come for --timeout seconds; each is acknowledged once it is
     printed, or written.
     """
-    intake = Intake(desk, into, ack)
+    intake = TakenDocuments(desk, into, ack)
     while await intake.run(user, count) and len(intake.unwritten) < UNWRITTEN_MAX:
         pass  # with one more under way for each that stays unacknowledged
     if intake.unwritten:
@@ -45,7 +45,7 @@ async def receive(
         raise typer.Exit(1)
 
 
-class Intake:
+class TakenDocuments:
     """What one command has taken."""
 
     def __init__(self, desk: Desk, into: Path | None, ack: bool) -> None:

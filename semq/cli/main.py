@@ -36,7 +36,7 @@ def make(first: str | None = None) -> typer.Typer:
     """The commands that a command line may mean whose first word is ``first``; None: all."""
     whole = typer.Typer(
         name="semq",
-        cls=parameters.Group,
+        cls=parameters.ParsedGroup,
         help=HELP,
         epilog=EPILOG,
         no_args_is_help=True,
@@ -53,10 +53,10 @@ def make(first: str | None = None) -> typer.Typer:
             help=group.help,
             no_args_is_help=True,
             hidden=group.hidden,
-            cls=parameters.Group,
+            cls=parameters.ParsedGroup,
         )
     for top in tops:
-        whole.command(cls=parameters.Command, **top.settings)(top.load())
+        whole.command(cls=parameters.ParsedCommand, **top.settings)(top.load())
     return whole
 
 

@@ -26,7 +26,7 @@ group = typer.Typer()
 Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0), sql-NUMBER, or key.")]
 
 
-class Side(StrEnum):
+class QueueSide(StrEnum):
     """Which queues are looked at."""
 
     outbound = "outbound"
@@ -120,7 +120,7 @@ async def wait(desk: Desk, id: Id) -> None:
 @on_node
 async def list_(
     desk: Desk,
-    side: Annotated[Side, typer.Option(help="What we sent, what we received, or both.")] = Side.all,
+    side: Annotated[QueueSide, typer.Option(help="What we sent, what we received, or both.")] = QueueSide.all,
     state: Annotated[str | None, typer.Option(help="SS_SENT, DELIVERED, NEW, …: any status or outcome.")] = None,
     partner: Annotated[str | None, typer.Option(help="The institution at the other end.")] = None,
     type: Annotated[str | None, typer.Option(help="Data type of the AppKey.")] = None,

@@ -97,7 +97,7 @@ def bear_every_character() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-class Lines(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     """A formatter whose messages are one line each, and whose tracebacks are indented: no line can be forged."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the standard library
@@ -111,7 +111,7 @@ class Lines(logging.Formatter):
 def log_to_terminal() -> None:
     """Write the log of this process to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines("%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 

@@ -33,7 +33,7 @@ READ: dict[Any, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-class Command(TyperCommand):
+class ParsedCommand(TyperCommand):
     """A command whose values are read here."""
 
     def get_params(self, ctx: Any) -> Any:
@@ -41,7 +41,7 @@ class Command(TyperCommand):
         return _taken_over(super().get_params(ctx))
 
 
-class Group(TyperGroup):
+class ParsedGroup(TyperGroup):
     """A group of commands, and its own options, read here."""
 
     def get_params(self, ctx: Any) -> Any:
@@ -52,11 +52,11 @@ class Group(TyperGroup):
 def made_plain(group: typer.Typer) -> typer.Typer:
     """Return the group, with the values of all its commands read here."""
     for command in group.registered_commands:
-        command.cls = Command
+        command.cls = ParsedCommand
     return group
 
 
-class Reading:
+class ParameterReading:
     """What Typer asks for the value of a parameter, in place of its own adapter."""
 
     def __init__(self, read: Callable[[Any], Any], *, is_list: bool) -> None:
@@ -80,11 +80,11 @@ def _taken_over(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def _itself(reading: Reading) -> Any:
+def _itself(reading: ParameterReading) -> Any:
     return reading
 
 
-def reading_of(parameter: TyperArgument | TyperOption) -> Reading | None:
+def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | None:
     """Return how a parameter is read; None where Typer has to."""
     info = parameter.type_descriptor.parameter_info
     kind: Any = parameter.type_descriptor.annotation
@@ -93,8 +93,8 @@ def reading_of(parameter: TyperArgument | TyperOption) -> Reading | None:
     if info.parser is not None or info.clamp or info.exists or info.resolve_path or info.allow_dash:
         return None
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return Reading(_choice(kind), is_list=is_list)
-    return Reading(_plain(kind, info.min, info.max), is_list=is_list) if kind in READ else None
+        return ParameterReading(_choice(kind), is_list=is_list)
+    return ParameterReading(_plain(kind, info.min, info.max), is_list=is_list) if kind in READ else None
 
 
 def _plain(kind: Any, least: float | None, most: float | None) -> Callable[[Any], Any]:

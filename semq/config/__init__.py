@@ -8,14 +8,14 @@ These modules are imported on first use: commands that only ask a running node n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from semq.config.errors import ConfigInvalid, ConfigUnreadable, Fault
+from semq.config.errors import ConfigFault, ConfigInvalid, ConfigUnreadable
 from semq.config.nearest import nearest
 
 if TYPE_CHECKING:
     from semq.config.file import load
     from semq.config.settings import Explained, Settings
 
-__all__ = ["ConfigInvalid", "ConfigUnreadable", "Explained", "Fault", "Settings", "load", "nearest"]
+__all__ = ["ConfigFault", "ConfigInvalid", "ConfigUnreadable", "Explained", "Settings", "load", "nearest"]
 
 
 WHERE = {"load": "semq.config.file", "Settings": "semq.config.settings", "Explained": "semq.config.settings"}

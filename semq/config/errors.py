@@ -6,7 +6,7 @@ from semq.errors import Misconfigured
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ConfigFault:
     """One fault: its place (a file or an environment variable), the key, and a description."""
 
     where: str
@@ -30,7 +30,7 @@ class ConfigInvalid(Misconfigured):
     code = "SEMQ-2011"
     remedy = "Correct all of them; `semq config check` checks the file without starting anything."
 
-    def __init__(self, faults: list[Fault]) -> None:
+    def __init__(self, faults: list[ConfigFault]) -> None:
         self.faults = faults
         head = "The configuration has a fault:" if len(faults) == 1 else f"The configuration has {len(faults)} faults:"
         super().__init__("\n".join([head, *(f"  {fault}" for fault in faults)]))

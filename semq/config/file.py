@@ -19,7 +19,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from semq.config.errors import ConfigInvalid, ConfigUnreadable, Fault
+from semq.config.errors import ConfigFault, ConfigInvalid, ConfigUnreadable
 from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
 from semq.config.reach import NESTED, PREFIX
@@ -53,9 +53,9 @@ def load(path: Path | None, env: Mapping[str, str]) -> Settings:
     except ValidationError as error:
         faults = [_fault(line, path, env) for line in error.errors()]
     except SettingsError as error:  # a list or table in the environment that is not JSON
-        faults = [Fault("environment", "", str(error))]
+        faults = [ConfigFault("environment", "", str(error))]
     else:
-        faults = [Fault(_where(key, path, env), key, text) for key, text in cross_faults(settings)]
+        faults = [ConfigFault(_where(key, path, env), key, text) for key, text in cross_faults(settings)]
     faults += [_unknown_variable(name) for name in sorted(ours.keys() - env.keys()) if name.upper() not in NOT_SETTINGS]
     if faults or settings is None:
         raise ConfigInvalid(faults)
@@ -146,7 +146,7 @@ def _resolved(base: Path, given: Path | str, key: str, path: Path | None, env: M
     try:
         return (base / given).resolve()
     except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links
-        raise ConfigInvalid([Fault(_where(key, path, env), key, f"not a valid path: {error}")]) from error
+        raise ConfigInvalid([ConfigFault(_where(key, path, env), key, f"not a valid path: {error}")]) from error
 
 
 def _absolute(section: Section, name: str, keys: tuple[str, ...], path: Path | None, env: Mapping[str, str]) -> Section:
@@ -190,14 +190,14 @@ def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
 # ------------------------------------------------------------ faults
 
 
-def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> Fault:
+def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
     parts = [str(part) for part in line["loc"]]
     key = ".".join(parts)
     if line["type"] == "extra_forbidden":
-        return Fault(_where(key, path, env), key, f"unknown key{_guess(parts)}")
+        return ConfigFault(_where(key, path, env), key, f"unknown key{_guess(parts)}")
     if line["type"] == "missing":
-        return Fault(_where(key, path, env), key, f"missing (or {PREFIX}{NESTED.join(parts).upper()})")
-    return Fault(_where(key, path, env), key, line["msg"].removeprefix("Value error, "))
+        return ConfigFault(_where(key, path, env), key, f"missing (or {PREFIX}{NESTED.join(parts).upper()})")
+    return ConfigFault(_where(key, path, env), key, line["msg"].removeprefix("Value error, "))
 
 
 def _guess(parts: list[str]) -> str:
@@ -212,10 +212,10 @@ def _guess(parts: list[str]) -> str:
     return ""
 
 
-def _unknown_variable(name: str) -> Fault:
+def _unknown_variable(name: str) -> ConfigFault:
     known = {NESTED.join(parts).upper(): PREFIX + NESTED.join(parts).upper() for parts in all_keys()}
     found = nearest(NESTED.join(_parts(name)), known)
-    return Fault(name, "", "unknown variable" + (f"; did you mean {known[found]}?" if found else ""))
+    return ConfigFault(name, "", "unknown variable" + (f"; did you mean {known[found]}?" if found else ""))
 
 
 def _parts(variable: str) -> list[str]:

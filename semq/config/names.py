@@ -60,7 +60,7 @@ def _chosen(place: Any) -> Any:
 
 
 def _plain(annotation: Any) -> Any:
-    """Return ``Hub`` for ``Hub | None``."""
+    """Return ``HubSection`` for ``Hub | None``."""
     inner = [one for one in get_args(annotation) if one is not type(None)]
     optional = type(None) in get_args(annotation)
     return inner[0] if optional and len(inner) == 1 else annotation

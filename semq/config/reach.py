@@ -21,7 +21,7 @@ PREFIX, NESTED = "SEMQ_", "__"  # of environment variables
 SECTIONS = ("node", "amqp", "tls")  # those that `door_in` reads
 
 
-class Door(NamedTuple):
+class AdminAddress(NamedTuple):
     """The address and login of an administrator at a node."""
 
     host: str
@@ -48,16 +48,16 @@ def url_of(settings: "Settings", port: int | None = None) -> str:
     return door_of(settings).url(port)
 
 
-def door_of(settings: "Settings") -> Door:
+def door_of(settings: "Settings") -> AdminAddress:
     """Return the door that settings describe."""
     users = settings.amqp.users
     user = next((name for name, one in users.items() if one.is_admin), next(iter(users), GUEST))
     password = users[user].password.get_secret_value() if users else GUEST
     authorities = str(settings.tls.trust or settings.pki_dir / "trust.pem") if settings.amqp.tls else ""
-    return Door(settings.amqp.host, settings.amqp.port, user, password, authorities)
+    return AdminAddress(settings.amqp.host, settings.amqp.port, user, password, authorities)
 
 
-def door_in(path: Path, env: Mapping[str, str]) -> Door:
+def door_in(path: Path, env: Mapping[str, str]) -> AdminAddress:
     """Return the door that a configuration file and an environment describe.
 
     Raises ConfigUnreadable, ConfigInvalid.
@@ -73,7 +73,7 @@ def door_in(path: Path, env: Mapping[str, str]) -> Door:
     return door_of(load(path, env))
 
 
-def _door(path: Path, written: Mapping[str, Any], passwords: Mapping[str, str]) -> Door | None:
+def _door(path: Path, written: Mapping[str, Any], passwords: Mapping[str, str]) -> AdminAddress | None:
     """Return the door; None or a Python exception if a value is not plainly correct."""
     amqp, tls = written.get("amqp", {}), written.get("tls", {})
     users = {name: one if isinstance(one, dict) else {"password": one} for name, one in amqp.get("users", {}).items()}
@@ -85,7 +85,7 @@ def _door(path: Path, written: Mapping[str, Any], passwords: Mapping[str, str]) 
     if [type(one) for one in (host, port, serves_tls, password)] != [str, int, bool, str]:
         return None
     authorities = str(_authorities(path, written["node"], tls)) if serves_tls else ""
-    return Door(host, port, user, password, authorities)
+    return AdminAddress(host, port, user, password, authorities)
 
 
 def _is_admin(user: Mapping[str, Any]) -> bool:

@@ -76,7 +76,7 @@ class Section(BaseModel):
     )
 
 
-class Node(Section):
+class NodeSection(Section):
     """The identity of this node."""
 
     kind: Literal["local", "platform"]
@@ -98,7 +98,7 @@ class Node(Section):
         return self.type if self.type is not None else {"local": 1, "platform": 2}[self.kind]
 
 
-class Database(Section):
+class DatabaseSection(Section):
     """The database with the queues."""
 
     url: Annotated[SecretStr, AfterValidator(_database_url)] | None = None
@@ -114,7 +114,7 @@ class Database(Section):
         return None if self.url is None else "postgresql://" + self.url.get_secret_value().partition("://")[2]
 
 
-class Grant(Section):
+class GrantSection(Section):
     """The permissions of a user in one virtual host: expressions searched in the names of exchanges and queues.
 
     As in RabbitMQ, a missing or empty expression allows nothing, and the default exchange is named amq.default."""
@@ -127,17 +127,17 @@ class Grant(Section):
     """consume, get and purge queues, bind to exchanges"""
 
 
-EVERYTHING = Grant(configure=".*", write=".*", read=".*")
+EVERYTHING = GrantSection(configure=".*", write=".*", read=".*")
 
 
-class AmqpUser(Section):
+class AmqpUserSection(Section):
     """One application that may log in."""
 
     password: SecretStr
     """also as SEMQ_AMQP__USERS__NAME"""
     admin: bool | None = None
     """may use semq.admin; default: only if neither permissions nor inboxes are given"""
-    permissions: dict[HostName, Grant] | None = None
+    permissions: dict[HostName, GrantSection] | None = None
     """by virtual host; default: everything in "/" """
     inboxes: list[InboxUser] | None = None
     """users whose inboxes it may open; "": the inbox of the institution; default: those that permissions allow"""
@@ -148,12 +148,12 @@ class AmqpUser(Section):
         return self.permissions is None and self.inboxes is None if self.admin is None else self.admin
 
     @property
-    def granted(self) -> dict[str, Grant]:
+    def granted(self) -> dict[str, GrantSection]:
         """The permissions by virtual host."""
         return {"/": EVERYTHING} if self.permissions is None else self.permissions
 
 
-class Amqp(Section):
+class AmqpSection(Section):
     """The AMQP 0-9-1 endpoint for applications and, at the hub, for the institutions' nodes."""
 
     host: str = HOST
@@ -162,7 +162,7 @@ class Amqp(Section):
     """0: any free port"""
     virtual_hosts: list[HostName] = ["/"]
     """for applications; "/" always exists, with documents and administration; others have plain queues only"""
-    users: dict[Annotated[str, Field(min_length=1, max_length=255)], AmqpUser] = {}
+    users: dict[Annotated[str, Field(min_length=1, max_length=255)], AmqpUserSection] = {}
     """applications that may log in: name = "password" for all rights in "/", or a table for each"""
     max_message_bytes: Annotated[int, Field(ge=1, le=1024 * MIB)] = 64 * MIB
     """largest message of a client; a larger one closes its channel with 311"""
@@ -190,7 +190,7 @@ class Amqp(Section):
     """allow connections from other machines without TLS, and nodes with passwords: the network can read both"""
 
 
-class Hub(Section):
+class HubSection(Section):
     """The hub, as a local node reaches it."""
 
     url: Annotated[str, AfterValidator(_hub_url)]
@@ -212,7 +212,7 @@ class Hub(Section):
         return urlsplit(self.url).scheme == "amqps"
 
 
-class Tls(Section):
+class TlsSection(Section):
     """Certificates: identity of this node, trusted authorities, place of the keys."""
 
     dir: Path | None = None
@@ -239,7 +239,7 @@ class Tls(Section):
     """retention of old keys, which open documents sealed for them; longer than any document may be stored"""
 
 
-class Secrecy(Section):
+class SecrecySection(Section):
     """Seals, signatures and the proofs that are required of partners. Needs certificates ([tls])."""
 
     required_with: list[NodeId | Literal["*"]] = []
@@ -266,7 +266,7 @@ class Secrecy(Section):
     """the same as an environment variable: its name, for instance SEMQ_BODIES_KEY"""
 
 
-class Account(Section):
+class AccountSection(Section):
     """One institution known to the hub."""
 
     password: SecretStr | None = None
@@ -275,7 +275,7 @@ class Account(Section):
     """institutions to which it may send; default: all"""
 
 
-class Protocol(Section):
+class ProtocolSection(Section):
     """The numbers of PROTOCOL.md section 13."""
 
     inquiry_s: Seconds = 15.0
@@ -302,7 +302,7 @@ class Protocol(Section):
     """largest document; larger ones are refused at submit, by the hub and by the receiver, each by its own limit"""
 
 
-class Extract(Section):
+class ExtractSection(Section):
     """Extracts of this node's ledger for the nightly reconciliation."""
 
     at: TimeOfDay | None = None
@@ -323,7 +323,7 @@ class Extract(Section):
     """include domain, data type and subtype of AppKeys in clear"""
 
 
-class Folder(Section):
+class FolderSection(Section):
     """A folder as a door for applications: files in ``out`` are sent, what arrives is written to ``in``."""
 
     path: Path
@@ -360,7 +360,7 @@ def _webhook_url(url: str) -> str:
     return url
 
 
-class Webhook(Section):
+class WebhookSection(Section):
     """An HTTP address to which received documents, or events, are posted."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -389,7 +389,7 @@ class Webhook(Section):
     """let http:// lead to another machine: anybody on the way can read the documents"""
 
 
-class Alerts(Section):
+class AlertsSection(Section):
     """The program to start when the health of this node changes."""
 
     command: list[Annotated[str, Field(min_length=1)]] = []
@@ -398,7 +398,7 @@ class Alerts(Section):
     """time that a change must last before the alert"""
 
 
-class Log(Section):
+class LogSection(Section):
     """The log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"

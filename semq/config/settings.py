@@ -12,21 +12,21 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from semq.config.nearest import did_you_mean
 from semq.config.reach import NESTED, PREFIX
 from semq.config.sections import (
-    Account,
-    Alerts,
-    Amqp,
-    Database,
-    Extract,
-    Folder,
-    Hub,
-    Log,
-    Node,
+    AccountSection,
+    AlertsSection,
+    AmqpSection,
+    DatabaseSection,
+    ExtractSection,
+    FolderSection,
+    HubSection,
+    LogSection,
     NodeId,
-    Protocol,
-    Secrecy,
+    NodeSection,
+    ProtocolSection,
+    SecrecySection,
     Section,
-    Tls,
-    Webhook,
+    TlsSection,
+    WebhookSection,
 )
 from semq.seal.webhook_signature import key_of
 from semq.umx_t.address import Address
@@ -57,20 +57,20 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
     )
 
-    node: Node
-    database: Database = Database()
-    amqp: Amqp = Amqp()
-    hub: Hub | None = None
-    nodes: dict[NodeId, Account] = {}
-    tls: Tls = Tls()
-    secrecy: Secrecy = Secrecy()
-    protocol: Protocol = Protocol()
-    extract: Extract = Extract()
+    node: NodeSection
+    database: DatabaseSection = DatabaseSection()
+    amqp: AmqpSection = AmqpSection()
+    hub: HubSection | None = None
+    nodes: dict[NodeId, AccountSection] = {}
+    tls: TlsSection = TlsSection()
+    secrecy: SecrecySection = SecrecySection()
+    protocol: ProtocolSection = ProtocolSection()
+    extract: ExtractSection = ExtractSection()
     reconcile: dict[str, Any] = Field({}, description="settings of `semq reconcile`, which reads and checks them")
-    folders: list[Folder] = Field([], description="folders through which applications send and receive files")
-    webhooks: list[Webhook] = Field([], description="HTTP addresses to which documents and events are posted")
-    alerts: Alerts = Alerts()
-    log: Log = Log()
+    folders: list[FolderSection] = Field([], description="folders through which applications send and receive files")
+    webhooks: list[WebhookSection] = Field([], description="HTTP addresses to which documents and events are posted")
+    alerts: AlertsSection = AlertsSection()
+    log: LogSection = LogSection()
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _file: Path | None = PrivateAttr(default=None)

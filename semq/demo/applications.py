@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from semq.app import AlreadyGone, Client, Event
+from semq.app import AlreadyGone, Client, DocumentEvent
 from semq.app.values import EPOCH
 from semq.clock import Clock
-from semq.demo.tracker import TrackedDocument, Tracker
+from semq.demo.tracker import DocumentTracker, TrackedDocument
 from semq.errors import SemqError
 from semq.umx_t.app_key import NO_KEY
 
@@ -18,10 +18,10 @@ STATE_OF = {"SS_SENT": "sent", "SS_ACK_FWD": "forwarded", "SS_ACK": "stored", "S
 OnDocument = Callable[[TrackedDocument], None]
 
 
-class Receiver:
+class DocumentReceiver:
     """The application of 56001: write each document to a file, then acknowledge it."""
 
-    def __init__(self, client: Client, tracker: Tracker, folder: Path, received: OnDocument) -> None:
+    def __init__(self, client: Client, tracker: DocumentTracker, folder: Path, received: OnDocument) -> None:
         self._client = client
         self._tracker = tracker
         self._folder = folder
@@ -46,13 +46,13 @@ class Receiver:
                     self._received(document)
 
 
-class Listener:
+class EventListener:
     """The application of 10008: take events, and ask about documents without recent events.
 
     A node that was killed may not have sent them.
     """
 
-    def __init__(self, client: Client, tracker: Tracker, clock: Clock, changed: OnDocument) -> None:
+    def __init__(self, client: Client, tracker: DocumentTracker, clock: Clock, changed: OnDocument) -> None:
         self._client = client
         self._tracker = tracker
         self._clock = clock
@@ -82,9 +82,9 @@ class Listener:
                 if outcome:
                     state = "delivered" if outcome == "DELIVERED" else "failed"
                 if state is not None:
-                    self._apply(Event(state, document.lk0, "", NO_KEY, EPOCH, outcome=outcome))
+                    self._apply(DocumentEvent(state, document.lk0, "", NO_KEY, EPOCH, outcome=outcome))
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: DocumentEvent) -> None:
         document = self._tracker.event(event, self._clock.monotonic())
         if document is not None:
             self._changed(document)

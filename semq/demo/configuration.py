@@ -57,7 +57,7 @@ in_flight_s = 5  # 900 by default
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePlace:
     """The files and the address of one node."""
 
     name: str
@@ -88,7 +88,7 @@ class Place:
         return f"amqps://{address}?cafile={self.data_dir / 'pki' / 'trust.pem'}" if self.tls else f"amqp://{address}"
 
 
-def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -> dict[str, Place]:
+def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -> dict[str, NodePlace]:
     """Write the configuration of hub and institutions; return their places by name.
 
     ``hour``: the present hour, UTC. ``secure``: links by TLS and certificate; the institutions have no passwords at the
@@ -97,7 +97,7 @@ def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -
     folder.mkdir(parents=True, exist_ok=True)
     kinds = {HUB: "platform", SENDER: "local", RECEIVER: "local"}
     places = {
-        name: Place(name, kind, folder, port, tls=secure and name == HUB)
+        name: NodePlace(name, kind, folder, port, tls=secure and name == HUB)
         for (name, kind), port in zip(kinds.items(), free_ports(len(kinds)), strict=True)
     }
     values = {
@@ -111,7 +111,7 @@ def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -
     return places
 
 
-def _secured(text: str, place: Place) -> str:
+def _secured(text: str, place: NodePlace) -> str:
     """Replace passwords by certificates, and let signed extracts travel as documents."""
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password"))
     if place.kind == "platform":

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
-from semq.demo.tracker import TrackedDocument, Tracker
+from semq.demo.tracker import DocumentTracker, TrackedDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Counts:
         return {"ok": self.is_good, **asdict(self)}
 
 
-def count(tracker: Tracker, left: Mapping[str, int], restarts: int) -> Counts:
+def count(tracker: DocumentTracker, left: Mapping[str, int], restarts: int) -> Counts:
     """Count at the end. ``left``: rows by queue."""
     accepted = [document for document in tracker.documents if document.lk0]
     delivered = [document for document in accepted if document.state == "delivered"]

@@ -11,11 +11,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from semq.demo.configuration import HUB, SENDER, Place
+from semq.demo.configuration import HUB, SENDER, NodePlace
 from semq.demo.counts import Counts
 from semq.demo.options import SAMPLES, Options
 from semq.demo.reconciliation import Reconciliation
-from semq.demo.tracker import STATES, TrackedDocument, Tracker
+from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
 from semq.moments import time_of_day
 
 PAUSE_S = 1.0  # between two lines of counts
@@ -50,7 +50,7 @@ def stamp() -> str:
 class Display:
     """The progress of the documents: a line for each change, or a count now and then if there are many documents."""
 
-    def __init__(self, console: Console, tracker: Tracker) -> None:
+    def __init__(self, console: Console, tracker: DocumentTracker) -> None:
         self._console = console
         self._tracker = tracker
         self._counted_at = 0.0
@@ -77,7 +77,7 @@ class Display:
             self.say(f"{document.number:4} {document.file.name}  read and acknowledged by the application of 56001")
 
 
-def summary(tracker: Tracker) -> str:
+def summary(tracker: DocumentTracker) -> str:
     """Return the number of documents in each state."""
     states = Counter(document.state for document in tracker.documents if document.state != "new")
     read = sum(document.was_received for document in tracker.documents)
@@ -132,7 +132,7 @@ def print_reconciliation(console: Console, found: Reconciliation) -> None:
     console.print(f"Report (kept): {found.report}", markup=False, soft_wrap=True)
 
 
-def print_hints(console: Console, options: Options, places: Mapping[str, Place]) -> None:
+def print_hints(console: Console, options: Options, places: Mapping[str, NodePlace]) -> None:
     """Print commands to try next."""
     sender = places[SENDER].url if options.stay else "amqp://demo:demo@127.0.0.1:PORT"
     text = (HINTS_STAYING if options.stay else HINTS).format(sender=sender, hub=places[HUB].url)

@@ -19,7 +19,7 @@ from local_node.enrolment import HubAddress, enrol
 from semq.app import Client
 from semq.clock import SystemClock
 from semq.config import load
-from semq.demo.configuration import Place
+from semq.demo.configuration import NodePlace
 from semq.demo.errors import NodeNotStarted
 from semq.pki.certificate import NodeCertificate
 from semq.service.identity import ring_of
@@ -39,10 +39,10 @@ def _end_with_the_demo() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-class NodeProcess:
+class DemoProcess:
     """One node of the demo. ``say`` prints a line for people."""
 
-    def __init__(self, place: Place, say: Callable[[str], None]) -> None:
+    def __init__(self, place: NodePlace, say: Callable[[str], None]) -> None:
         self.place = place
         self.deaths = 0  #: unexpected ends
         self._say = say
@@ -143,7 +143,7 @@ def lock_holder(lock: Path) -> int | None:
     return None
 
 
-async def enrol_node(hub: Client, hub_place: Place, place: Place) -> NodeCertificate:
+async def enrol_node(hub: Client, hub_place: NodePlace, place: NodePlace) -> NodeCertificate:
     """Enrol an institution's node with a token of the hub, unless an earlier run in this folder did."""
     ring = ring_of(load(place.config, {}))
     if ring.is_enrolled:

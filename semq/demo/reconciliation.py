@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from semq.demo.configuration import COLLECTOR, EXTRACTS, HUB, RECEIVER, REPORTS, SENDER, Place
+from semq.demo.configuration import COLLECTOR, EXTRACTS, HUB, RECEIVER, REPORTS, SENDER, NodePlace
 from semq.demo.errors import ReconciliationFailed
 
 RUN = Path(__file__).parents[2] / "run"
@@ -61,7 +61,7 @@ class Reconciliation:
 
 
 async def reconcile(
-    places: Mapping[str, Place], say: Say, *, inject: bool, hub_died: bool, secure: bool = False
+    places: Mapping[str, NodePlace], say: Say, *, inject: bool, hub_died: bool, secure: bool = False
 ) -> Reconciliation:
     """Extract, plant defects if ``inject``, compare; if ``secure``, with signed extracts and the repair list."""
     if not await _install_spark(say):
@@ -84,7 +84,7 @@ async def reconcile(
         return Reconciliation("failed", error.facts["status"], said=error.facts["said"])
 
 
-async def _collect(collector: Place, hub: Place, say: Say) -> None:
+async def _collect(collector: NodePlace, hub: NodePlace, say: Say) -> None:
     """Take the institutions' extracts out of the collector's inbox and put them into the hub's storage."""
     say(f"the signed extracts travel as documents to {collector.name}, which collects them for the hub")
     arrived: set[str] = set()
@@ -95,7 +95,7 @@ async def _collect(collector: Place, hub: Place, say: Say) -> None:
             break
 
 
-async def _plant(places: Mapping[str, Place], say: Say, *, secure: bool) -> list[dict[str, str]]:
+async def _plant(places: Mapping[str, NodePlace], say: Say, *, secure: bool) -> list[dict[str, str]]:
     keys = [word for place in places.values() for word in ("--signed-by", place.config)] if secure else []
     planted: list[dict[str, str]] = (await _run("plant", "--config", places[HUB].config, *DATE, *keys))["planted"]
     for one in planted:
@@ -103,7 +103,7 @@ async def _plant(places: Mapping[str, Place], say: Say, *, secure: bool) -> list
     return planted
 
 
-async def _compare(hub: Place, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
+async def _compare(hub: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
     say("Spark compares the ledgers of sender, hub and receiver, which takes some seconds")
     code, result, last_line = await _call("run", "--config", hub.config, *DATE, "--memory", "1g")
     if not result.get("report"):
@@ -113,7 +113,7 @@ async def _compare(hub: Place, say: Say, planted: list[dict[str, str]], *, hub_d
     return Reconciliation(result["outcome"], code, result["messages"], verdicts, result["report"], planted, *seen)
 
 
-async def _repair(places: Mapping[str, Place], say: Say) -> dict[str, dict[str, int]]:
+async def _repair(places: Mapping[str, NodePlace], say: Say) -> dict[str, dict[str, int]]:
     """Apply the signed repair list at the institutions; return the number of messages by node and result."""
     results = {}
     for name in (SENDER, RECEIVER):

@@ -17,16 +17,16 @@ from rich.console import Console
 
 from semq.app import Client, RefusedByNode
 from semq.clock import SystemClock
-from semq.demo.applications import Listener, Receiver
+from semq.demo.applications import DocumentReceiver, EventListener
 from semq.demo.configuration import HUB, RECEIVER, REPORTS, SENDER, write_configuration
 from semq.demo.counts import Counts, count
 from semq.demo.display import Display, print_counts, print_hints, print_introduction, print_reconciliation
 from semq.demo.errors import TookTooLong
 from semq.demo.files import read_folder
 from semq.demo.options import Options, read_options
-from semq.demo.process import NodeProcess, enrol_node
+from semq.demo.process import DemoProcess, enrol_node
 from semq.demo.reconciliation import Reconciliation, reconcile
-from semq.demo.tracker import TrackedDocument, Tracker
+from semq.demo.tracker import DocumentTracker, TrackedDocument
 from semq.errors import BadInput, SemqError
 from semq.moments import local_text
 
@@ -88,11 +88,11 @@ class Scenario:
         self._folder = folder
         self._exits = exits
         self._clock = SystemClock()
-        self._tracker = Tracker()
+        self._tracker = DocumentTracker()
         self._places = write_configuration(folder, self._clock.wall().hour, secure=options.secure)
         print_introduction(console, options, folder)
         self._display = Display(console, self._tracker)
-        self._processes = {name: NodeProcess(place, self._display.say) for name, place in self._places.items()}
+        self._processes = {name: DemoProcess(place, self._display.say) for name, place in self._places.items()}
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[Counts, Reconciliation | None]:
@@ -143,8 +143,8 @@ class Scenario:
     async def _start_applications(self) -> None:
         await self._wait("10008 to see 56001 online", self._is_receiver_online)
         files, display = self._folder / "received", self._display
-        receiver = Receiver(self._client(RECEIVER), self._tracker, files, display.received)
-        listener = Listener(self._client(SENDER), self._tracker, self._clock, display.changed)
+        receiver = DocumentReceiver(self._client(RECEIVER), self._tracker, files, display.received)
+        listener = EventListener(self._client(SENDER), self._tracker, self._clock, display.changed)
         for application in (receiver.run(), listener.listen(), listener.ask()):
             self._exits.push_async_callback(_cancel, asyncio.create_task(application))
         await listener.ready.wait()

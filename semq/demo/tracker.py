@@ -6,7 +6,7 @@ Events may arrive repeatedly, late or out of order; a document's state never goe
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from semq.app import Document, Event, Sent
+from semq.app import Document, DocumentEvent, Sent
 from semq.demo.files import SourceFile
 
 # The states in their order: name | status of the protocol | description.
@@ -60,12 +60,14 @@ class TrackedDocument:
 
 
 @dataclass(slots=True)
-class Tracker:
+class DocumentTracker:
     """All documents of the demo."""
 
     documents: list[TrackedDocument] = field(default_factory=list)
     by_lk0: dict[str, TrackedDocument] = field(default_factory=dict)
-    early: dict[str, list[Event]] = field(default_factory=dict)  #: events that arrived before the answer to the submit
+    early: dict[str, list[DocumentEvent]] = field(
+        default_factory=dict
+    )  #: events that arrived before the answer to the submit
     received: dict[str, int] = field(default_factory=dict)  #: deliveries to the application of 56001, by LK0
     digests: dict[str, str] = field(default_factory=dict)  #: of the bodies it received, by LK0
     repeats: int = 0  #: repeated deliveries marked redelivered: allowed after a crash
@@ -89,7 +91,7 @@ class Tracker:
         document.reason = reason
         self._advance(document, "refused", now)
 
-    def event(self, event: Event, now: float) -> TrackedDocument | None:
+    def event(self, event: DocumentEvent, now: float) -> TrackedDocument | None:
         """Apply an event of 10008; return the document if its state has changed."""
         document = self.by_lk0.get(event.lk0)
         if document is None:

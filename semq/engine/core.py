@@ -120,7 +120,7 @@ class Core:
             for peer, more in self.violations.ended(self.now())
         ]  # fmt: skip
         if lines:
-            self.post(Lines(lines))
+            self.post(RecordLines(lines))
 
     def tell(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
@@ -159,7 +159,7 @@ class Step:
         """Abandoned: the rows and their timers repair it."""
 
 
-class Lines(Step):
+class RecordLines(Step):
     """Lines for the ledger that record something that changed no row."""
 
     def __init__(self, lines: list[LedgerLine]) -> None:

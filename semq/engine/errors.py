@@ -138,7 +138,7 @@ class TooFast(Unavailable):
     remedy = "Hand it over again a little later; the same client token makes a repeat safe."
 
 
-class Returned(BadInput):
+class RefusedByOperator(BadInput):
     """An operator of the platform has refused this document after the platform had stored it; the text says why."""
 
     code = "SEMQ-1214"

@@ -11,8 +11,8 @@ from semq.clock import Clock
 from semq.engine.core import Core
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.custody import Holding
-from semq.engine.hub.forwarding import Relay, Session
-from semq.engine.hub.refusals import Refusing
+from semq.engine.hub.forwarding import PresentNode, Relay
+from semq.engine.hub.refusals import Refusals
 from semq.engine.hub.speakers import faults, record_name
 from semq.engine.ports import Link, NoEvents, runs
 from semq.engine.sender.resealing import Remember
@@ -67,9 +67,9 @@ class HubEngine:
     ) -> None:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail)
         self.directory = directory
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, PresentNode] = {}
         self.holding = Holding(core, recovered, self.sessions, directory)
-        self.refusing = Refusing(self.holding)
+        self.refusing = Refusals(self.holding)
         self.relay = Relay(core, self.sessions, self.holding, directory)
 
     # --- sessions
@@ -79,7 +79,7 @@ class HubEngine:
         old = self.sessions.get(node)
         if old is not None:
             self.link_down(old.link)
-        self.sessions[node] = Session(link)
+        self.sessions[node] = PresentNode(link)
         self.core.mail.wake()  # timers are due now
         self._tell_directory(link)
         self._tell_presence(link.peer, online=True)
@@ -146,7 +146,7 @@ class HubEngine:
             else:
                 self._hear_packet(session, run)
 
-    def _hear_packet(self, session: Session, packet: Packet) -> None:
+    def _hear_packet(self, session: PresentNode, packet: Packet) -> None:
         peer = session.link.peer
         if packet.source.node != peer:
             self.relay.note_violation(NotYours(source=str(packet.source), peer=str(peer)), str(peer))
@@ -180,7 +180,7 @@ class HubEngine:
             case _:
                 self.core.count("unknown_packet")
 
-    def _hear_introduction(self, session: Session, records: Sequence[Presence]) -> None:
+    def _hear_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
         """A node says its certificates; it can speak of its own only. All who may send to it, or hear from it, are
         told."""
         peer = session.link.peer
@@ -203,7 +203,7 @@ class HubEngine:
         """The directory has changed what it says of a node's certificates (renewed, revoked)."""
         self._tell_presence(node, online=str(node) in self.sessions)
 
-    def _pass_on(self, session: Session, packet: Packet) -> None:
+    def _pass_on(self, session: PresentNode, packet: Packet) -> None:
         """H8 and H14: packets between nodes; what the hub holds it answers itself (H7)."""
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
             asks = [record for record in packet.records if record.role is Role.S]

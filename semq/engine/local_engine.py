@@ -8,7 +8,7 @@ The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what
 from collections.abc import Callable, Sequence
 
 from semq.clock import Clock
-from semq.engine.core import Core, Lines
+from semq.engine.core import Core, RecordLines
 from semq.engine.errors import NotYours
 from semq.engine.frames import by_role
 from semq.engine.partners import Partners
@@ -190,7 +190,7 @@ class LocalEngine:
         what = "the first certificate" if news.is_first else "another certificate, vouched for by a former key,"
         detail = f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}"
         self.core.post(
-            Lines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
+            RecordLines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
         )
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
@@ -211,7 +211,7 @@ class LocalEngine:
         lines: list[LedgerLine] = []
         self.core.note_violation(lines, str(source), line, error)
         if lines:
-            self.core.post(Lines(lines))
+            self.core.post(RecordLines(lines))
 
     def _loop(self, frames: list[Data]) -> None:
         """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""

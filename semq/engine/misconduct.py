@@ -15,7 +15,7 @@ SHOWN_MS = 86_400_000  # health speaks of the last day
 
 
 @dataclass(slots=True)
-class Seen:
+class ViolationsSeen:
     """Violations of one kind by one speaker."""
 
     count: int
@@ -28,7 +28,7 @@ class Misconduct:
     """What the peers of one engine have done in its life."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], Seen] = {}
+        self._seen: dict[tuple[str, str], ViolationsSeen] = {}
 
     def note(self, who: str, code: str, text: str, at: int) -> None:
         """Count a violation; ``who`` is the speaker that was named."""
@@ -37,7 +37,7 @@ class Misconduct:
             key = OTHERS
         seen = self._seen.get(key)
         if seen is None:
-            self._seen[key] = Seen(1, at, at, shortened(text, 200))
+            self._seen[key] = ViolationsSeen(1, at, at, shortened(text, 200))
         else:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 

@@ -113,7 +113,7 @@ class Events(Protocol):
         """The transaction is durable: hand the events to the queues."""
 
 
-class Opened(NamedTuple):
+class OpenedPayload(NamedTuple):
     """A payload in clear."""
 
     payload: bytes
@@ -121,7 +121,7 @@ class Opened(NamedTuple):
     is_proved: bool = False  #: whether opening it has proved who sent it
 
     @classmethod
-    def in_clear(cls, body: Body) -> "Opened":
+    def in_clear(cls, body: Body) -> "OpenedPayload":
         """What was never sealed."""
         return cls(bytes(body), sha256(body).digest())
 
@@ -169,7 +169,7 @@ class Secrecy(Protocol):
     def check_origin(self, message: Data) -> bool:
         """Whether the sender of a document is proved, whether or not it can be opened. Raises the same."""
 
-    def open(self, envelope: Envelope, body: Body) -> Opened:
+    def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ, as
         far as its sender is proved."""
 
@@ -238,10 +238,10 @@ class InClear:
     def check_origin(self, message: Data) -> bool:
         return False
 
-    def open(self, envelope: Envelope, body: Body) -> Opened:
+    def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         if envelope.is_sealed or envelope.attributes.encrypt:
             raise KeyUnknown(f"The session key was wrapped for key {envelope.key_id}; this node has no certificate.")
-        return Opened.in_clear(body)
+        return OpenedPayload.in_clear(body)
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
         if attributes.encrypt:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from semq.app import Client, Event
+from semq.app import Client, DocumentEvent
 from semq.folders.layout import Layout, kept, marked, note_of, read_note, write_note
 from semq.moments import utc_text
 from semq.umx_t.address import parse_address
@@ -39,7 +39,7 @@ class Outcomes:
                 if event.is_final:
                     await self._note(event)
 
-    async def _note(self, event: Event) -> None:
+    async def _note(self, event: DocumentEvent) -> None:
         for layout in self._layouts:
             for _ in range(LOOKS_MAX):
                 path = await asyncio.to_thread(_find, layout, event)
@@ -50,14 +50,14 @@ class Outcomes:
                     break
                 await asyncio.sleep(PAUSE_S)  # accepted, and not moved to ``sent`` yet
 
-    async def _conclude(self, layout: Layout, path: Path, event: Event) -> None:
+    async def _conclude(self, layout: Layout, path: Path, event: DocumentEvent) -> None:
         try:
             await asyncio.to_thread(_conclude, layout, path, event)
         except OSError as error:
             log.error("outcome_not_noted", file=str(path), outcome=event.fate.outcome, error=error.strerror)
 
 
-def _places(layout: Layout, event: Event) -> list[Path]:
+def _places(layout: Layout, event: DocumentEvent) -> list[Path]:
     """Return where the file of a document may be, relative to its folder."""
     key = event.app_key
     if key.domain != layout.domain or not key.key or any("/" in part or part in (".", "..") for part in key):
@@ -70,7 +70,7 @@ def _places(layout: Layout, event: Event) -> list[Path]:
     return [layout.place_of(f"{node}{user}", event.app_key) for node in (address.id, f"{address.type}.{address.id}")]
 
 
-def _find(layout: Layout, event: Event) -> Path | None:
+def _find(layout: Layout, event: DocumentEvent) -> Path | None:
     """Return the file of a document; also in ``failed``: the first outcome may be corrected."""
     for plain in (folder / kept(one) for one in _places(layout, event) for folder in (layout.sent, layout.failed)):
         for path in (plain, marked(plain, short_name(event.lk0))):
@@ -79,11 +79,11 @@ def _find(layout: Layout, event: Event) -> Path | None:
     return None
 
 
-def _is_under_way(layout: Layout, event: Event) -> bool:
+def _is_under_way(layout: Layout, event: DocumentEvent) -> bool:
     return any(os.path.lexists(layout.out / place) for place in _places(layout, event))
 
 
-def _conclude(layout: Layout, path: Path, event: Event) -> None:
+def _conclude(layout: Layout, path: Path, event: DocumentEvent) -> None:
     """Write the outcome down, and move the file to where it belongs. Raises OSError."""
     fate = event.fate
     note = {**read_note(path), "outcome": fate.outcome, "reason": fate.reason, "ended_at": utc_text(event.at)}

@@ -18,7 +18,7 @@ import structlog
 from semq.app import Client, NodeBusy, RefusedByNode, Sent
 from semq.app.content_type import content_type_of
 from semq.clock import Clock
-from semq.config.sections import Folder
+from semq.config.sections import FolderSection
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.folders.errors import FileTooLarge, FileUnreadable
 from semq.folders.layout import Layout, Offered, note_of
@@ -50,7 +50,9 @@ class _Held(NamedTuple):
 class Outgoing:
     """Sends the files of one root."""
 
-    def __init__(self, layout: Layout, settings: Folder, document_max: int, client: Client, clock: Clock) -> None:
+    def __init__(
+        self, layout: Layout, settings: FolderSection, document_max: int, client: Client, clock: Clock
+    ) -> None:
         """``document_max``: bytes of the largest document that the node accepts."""
         self._layout = layout
         self._settings = settings

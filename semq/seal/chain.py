@@ -23,7 +23,7 @@ LINES_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """A section of the chain, as stored in the table."""
 
     day: str  #: ISO date, UTC
@@ -35,16 +35,16 @@ class Link:
     hash: bytes
 
 
-def begin(store: str, day: str, place: int, first: int, before: bytes) -> Link:
+def begin(store: str, day: str, place: int, first: int, before: bytes) -> ChainLink:
     """Return a new link without lines."""
     start = sha256(canonical("semq ledger 1", store, day, place, first, before)).digest()
-    return Link(day, place, first, first, 0, before, start)
+    return ChainLink(day, place, first, first, 0, before, start)
 
 
-def add(link: Link, lines: Iterable[tuple[int, bytes | bytearray | memoryview]]) -> Link:
+def add(link: ChainLink, lines: Iterable[tuple[int, bytes | bytearray | memoryview]]) -> ChainLink:
     """Return the link with more lines: number and bytes of each, in order."""
     last, count, hash_ = link.last, link.count, link.hash
     for number, line in lines:
         hash_ = sha256(hash_ + line).digest()
         last, count = number, count + 1
-    return Link(link.day, link.place, link.first, last, count, link.before, hash_)
+    return ChainLink(link.day, link.place, link.first, last, count, link.before, hash_)

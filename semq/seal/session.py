@@ -40,7 +40,7 @@ OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # bytes that sealing adds to a payload
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class KeyLimits:
     """The limits after which a session key is replaced."""
 
     messages: int = 65_536
@@ -98,7 +98,14 @@ class SessionKey(Opening):
     __slots__ = ("_ends_at", "_limits", "_messages", "_octets", "_secret", "alg", "key_id", "text")
 
     def __init__(
-        self, secret: bytes, own: PrivateKey, source: str, receiver: PublicKey, target: str, now: float, limits: Limits
+        self,
+        secret: bytes,
+        own: PrivateKey,
+        source: str,
+        receiver: PublicKey,
+        target: str,
+        now: float,
+        limits: KeyLimits,
     ) -> None:
         """Wrap and sign the key, once. ``secret`` is 32 bytes just drawn; ``now`` is monotonic time in seconds.
 

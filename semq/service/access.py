@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from semq.broker.users import Permissions, Right, User, hash_password
-from semq.config.sections import Amqp, Grant
+from semq.config.sections import AmqpSection, GrantSection
 from semq.service.admin import ADMIN
 
 APPLICATIONS = "/"  # the virtual host of documents, applications and administrators
@@ -48,7 +48,7 @@ def _is_inbox(name: str) -> bool:
     return name == INBOX or name.startswith(f"{INBOX}.")
 
 
-def virtual_hosts(amqp: Amqp) -> tuple[str, ...]:
+def virtual_hosts(amqp: AmqpSection) -> tuple[str, ...]:
     """Those of the configuration beside the node's own."""
     return tuple(name for name in amqp.virtual_hosts if name != APPLICATIONS)
 
@@ -68,7 +68,7 @@ class KeptPasswords:
         return line
 
 
-def application_users(amqp: Amqp, keep: Callable[[str, str], str]) -> list[User]:
+def application_users(amqp: AmqpSection, keep: Callable[[str, str], str]) -> list[User]:
     """Return the applications that may log in; if none is configured, ``guest`` from this machine only.
 
     ``keep`` returns the hash of a user's password.
@@ -87,7 +87,7 @@ def application_users(amqp: Amqp, keep: Callable[[str, str], str]) -> list[User]
 
 
 def _permissions(
-    granted: Iterable[tuple[str, Grant]], is_admin: bool, inboxes: list[str] | None
+    granted: Iterable[tuple[str, GrantSection]], is_admin: bool, inboxes: list[str] | None
 ) -> dict[str, Permissions]:
     permissions = {name: Permissions(grant.configure, grant.write, grant.read) for name, grant in granted}
     if APPLICATIONS in permissions or is_admin:

@@ -20,10 +20,10 @@ import msgspec
 import structlog
 
 from semq.clock import Clock
-from semq.config.sections import Alerts as AlertSettings
+from semq.config.sections import AlertsSection as AlertSettings
 from semq.foreign_text import shortened, shown
 from semq.moments import utc_text
-from semq.service.clockwork import Job
+from semq.service.clockwork import ScheduledJob
 from semq.service.health import OK, Check
 from semq.umx_t import retry
 
@@ -60,9 +60,9 @@ class Alerts:
         self._process: Process | None = None
         self._is_stopping = False
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ScheduledJob]:
         """Return the job for the schedule."""
-        return [Job("alerts", LOOK_S, self.look)]
+        return [ScheduledJob("alerts", LOOK_S, self.look)]
 
     async def look(self) -> None:
         """Report changes that have lasted long enough, if a program is configured."""

@@ -27,7 +27,7 @@ WALL_JUMP_S = 2.0
 log = structlog.get_logger("semq.clockwork")
 
 
-class Engine(Protocol):
+class TickedEngine(Protocol):
     """The engine, as the clockwork uses it."""
 
     def tick(self) -> None:
@@ -42,7 +42,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ScheduledJob:
     """One line of the schedule."""
 
     name: str
@@ -65,11 +65,11 @@ class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 class Clockwork:
     """Drives one engine, and the other jobs of its node."""
 
-    def __init__(self, engine: Callable[[], Engine], turn: Turn, clock: Clock, jobs: list[Job]) -> None:
+    def __init__(self, engine: Callable[[], TickedEngine], turn: Turn, clock: Clock, jobs: list[ScheduledJob]) -> None:
         self._engine = engine
         self._turn = turn
         self._clock = clock
-        self.jobs = [Job(ENGINE, BACKSTOP_S, self._tick), *jobs]
+        self.jobs = [ScheduledJob(ENGINE, BACKSTOP_S, self._tick), *jobs]
         self._due = 0.0  #: monotonic: when the engine's job runs next
         self._offset = 0.0  #: of the wall clock to the monotonic one
         self._watch: asyncio.TimerHandle | None = None
@@ -138,7 +138,7 @@ class Clockwork:
         self._offset = offset
 
 
-async def _run(job: Job) -> None:
+async def _run(job: ScheduledJob) -> None:
     """Run a job in the event loop. As a coroutine: plain functions would be run in threads, beside the engine."""
     try:
         awaitable = job.run()

@@ -27,7 +27,7 @@ from semq.errors import Misconfigured
 from semq.store.rows import Event, Side
 from semq.store.unit import Recovered, Unit, Work
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Note
+from semq.umx_t.records import AckFlag, HubFlag
 
 VARIABLE = "SEMQ_FAILPOINT"
 BEFORE, AMID, AFTER = "before", "amid", "after"
@@ -77,9 +77,11 @@ def _packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
 SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
-    "Ack-Fwd": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag in (Note.FORWARDED, Note.FORWARD_FAILED)),
-    "Ack-Save": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is Note.STORED),
-    "Refusal": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is Note.REFUSED),
+    "Ack-Fwd": lambda f: _receipts(
+        f, Primitive.INDICATION, lambda r: r.flag in (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED)
+    ),
+    "Ack-Save": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is HubFlag.STORED),
+    "Refusal": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.flag is HubFlag.REFUSED),
     "Ack": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.TRANSPORT),
     "Ack2": lambda f: _receipts(f, Primitive.INDICATION, lambda r: r.ack_flag is AckFlag.END_TO_END),
     "ReAck": lambda f: _receipts(f, Primitive.RESPONSE, lambda r: r.ack_flag is AckFlag.TRANSPORT),
@@ -96,7 +98,7 @@ class NoSuchFailpoint(Misconfigured):
     remedy = "Unset it: it is meant for tests alone. Otherwise STEP:PHASE:COUNT, see semq/service/failpoints.py."
 
 
-class Store(Protocol):
+class FailpointStore(Protocol):
     """What is watched of a store."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
@@ -140,7 +142,7 @@ class Failpoint:
     count: int
     strike: Callable[[], None] = end_now
 
-    def watch_store(self, store: Store) -> None:
+    def watch_store(self, store: FailpointStore) -> None:
         """Look at every piece of work that is posted from now on, and at every opening."""
         post, start = store.post, store.start
 

@@ -9,7 +9,7 @@ import psycopg
 import structlog
 
 from semq.clock import Clock
-from semq.service.clockwork import Job
+from semq.service.clockwork import ScheduledJob
 from semq.store.postgres.housekeeping import Keep, tidy
 
 log = structlog.get_logger("semq.tidying")
@@ -27,9 +27,9 @@ class Tidying:
         self._keep = Keep(ledger_days=ledger_days or None)
         self._due = clock.monotonic() + FIRST_S
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ScheduledJob]:
         """Return the job for the schedule."""
-        return [Job("housekeeping", LOOK_S, self.look)]
+        return [ScheduledJob("housekeeping", LOOK_S, self.look)]
 
     async def look(self) -> None:
         """Run a turn if it is due."""

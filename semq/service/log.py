@@ -11,11 +11,11 @@ from typing import Any, TextIO
 
 import structlog
 
-from semq.config.sections import Log
+from semq.config.sections import LogSection
 from semq.foreign_text import in_json, shown, shown_lines
 
 
-def set_up(settings: Log, node: str) -> None:
+def set_up(settings: LogSection, node: str) -> None:
     """Configure structlog and the standard library's logging for this process."""
     level = getattr(logging, settings.level.upper())
     as_json = settings.format == "json" or (settings.format == "auto" and not sys.stderr.isatty())

@@ -19,7 +19,7 @@ import structlog
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.moments import utc_text
-from semq.service.clockwork import Job
+from semq.service.clockwork import ScheduledJob
 
 log = structlog.get_logger("semq.nightly")
 LOOK_S = 20.0  # between two checks of the clock
@@ -52,14 +52,14 @@ class Nightly:
         self._is_stopping = False
         self.last: dict[str, object] = {}  #: the result of the last one, for ``node.status``
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ScheduledJob]:
         """Return the job for the schedule, or none if extracts are made on demand only."""
         if self._settings.extract.at is None:
             return []
         if self._settings.file is None:
             log.warning("extract_needs_a_file", remedy="[extract] is read by a process of its own: use a file.")
             return []
-        return [Job("extract", LOOK_S, self.look)]
+        return [ScheduledJob("extract", LOOK_S, self.look)]
 
     async def look(self) -> None:
         """Extract if it is due."""

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.broker.definitions import VhostLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
@@ -32,7 +32,7 @@ from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange, AskedHandler, Handler
 from semq.service.alerts import Alerts
-from semq.service.clockwork import Clockwork, Engine, Job
+from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
 from semq.service.database import NodeDatabase
 from semq.service.health import FAILING, Check, checks, health, metrics
 from semq.service.housekeeping import Tidying
@@ -50,7 +50,7 @@ from semq.umx_t.locator import Store
 from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
-E = TypeVar("E", bound=Engine)
+E = TypeVar("E", bound=TickedEngine)
 DATABASE_LOOK_S = 10.0  # usually lost connections show a dead server; this check finds one with remaining processes
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
@@ -145,7 +145,7 @@ class Node(Generic[E]):
         else:
             log.warning("not_reloaded", text="the node does not serve yet; it has the configuration of its start")
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ScheduledJob]:
         """Return the scheduled jobs besides the engine."""
         return []
 
@@ -177,7 +177,7 @@ class Node(Generic[E]):
             await self.prepare()  # what was read while the other process owned the store may be outdated
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
-        jobs.append(Job("database", DATABASE_LOOK_S, self._look_at_database))
+        jobs.append(ScheduledJob("database", DATABASE_LOOK_S, self._look_at_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
         self.store.after_unit = self.clockwork.look
         self._build()
@@ -384,10 +384,10 @@ class Node(Generic[E]):
         not, and every packet. What is larger is read and dropped, so that it can be refused by name."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
-    def connection_limits(self, heartbeat: int) -> Limits:
+    def connection_limits(self, heartbeat: int) -> ConnectionLimits:
         """What one connection may cost; a message of the largest size can always be put together."""
         body_max = self.settings.amqp.max_message_bytes
-        return Limits(heartbeat=heartbeat, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max))
+        return ConnectionLimits(heartbeat=heartbeat, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max))
 
     def identity(self) -> Mapping[str, Any]:
         """Return the login properties for peers: node, store, incarnation, protocol version."""

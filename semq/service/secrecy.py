@@ -10,7 +10,7 @@ from semq.clock import Clock, draw_secret
 from semq.config.settings import Settings
 from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Passphrase
-from semq.seal.session import Limits
+from semq.seal.session import KeyLimits
 from semq.seal.vault import SALT_LENGTH, Vault
 from semq.service.identity import NodeIdentity
 from semq.service.keyring import CERTIFICATES_MAX, NodeKeys, Own
@@ -31,7 +31,7 @@ def sealing_of(
     for node, certificates in known.items():
         keys.remember(node, certificates)
     s = settings.secrecy
-    limits = Limits(s.session_messages, s.session_bytes, s.session_s)
+    limits = KeyLimits(s.session_messages, s.session_bytes, s.session_s)
     patience_s = PATIENCE * settings.protocol.inquiry_s
     policy = Policy(
         required_with=tuple(s.required_with), unsigned_floors_from=tuple(s.unsigned_floors_from),

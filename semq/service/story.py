@@ -29,7 +29,7 @@ WITH_REASON = frozenset({Event.REJECTED})
 FIELDS = ("at", "side", "event", "words", "att")
 
 
-class Line(msgspec.Struct, forbid_unknown_fields=True):
+class StoryLine(msgspec.Struct, forbid_unknown_fields=True):
     """One event of a story."""
 
     at: int
@@ -57,9 +57,9 @@ def node_of(line: Mapping[str, Any]) -> str:
     return str(line["target"]).partition("/")[0]
 
 
-def _line(line: Mapping[str, Any]) -> Line:
+def _line(line: Mapping[str, Any]) -> StoryLine:
     detail = str(line["detail"]) if Event[line["event"]] in WITH_REASON else ""
-    return Line(**{name: line[name] for name in FIELDS}, detail=shortened(detail, 200))
+    return StoryLine(**{name: line[name] for name in FIELDS}, detail=shortened(detail, 200))
 
 
 def signed(keys: KeyHolder | None, teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
@@ -86,13 +86,13 @@ def is_proved(
 
 def read(story: bytes) -> list[dict[str, Any]]:
     """Read the events of a story. Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError."""
-    return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[Line])[:LINES_MAX]]
+    return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[StoryLine])[:LINES_MAX]]
 
 
 def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
     """Read a line of the hub's ledger. Raises ValueError, TypeError."""
-    known = {name: event[name] for name in Line.__struct_fields__ if name in event}
-    return {**event, **msgspec.to_builtins(msgspec.convert(known, Line))}
+    known = {name: event[name] for name in StoryLine.__struct_fields__ if name in event}
+    return {**event, **msgspec.to_builtins(msgspec.convert(known, StoryLine))}
 
 
 def _message(teller: str, asker: str, nonce: str, lk0: str, story: bytes) -> bytes:

@@ -48,7 +48,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class StoreLife:
     """The store that a node last used, and the number of times it had been opened."""
 
     node: str
@@ -151,14 +151,14 @@ def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued
 # --- lives
 
 
-def lives(connection: Connection) -> list[Life]:
+def lives(connection: Connection) -> list[StoreLife]:
     """Return the store of every node."""
-    return [Life(*row) for row in connection.execute(select(node_life))]
+    return [StoreLife(*row) for row in connection.execute(select(node_life))]
 
 
-def note_life(connection: Connection, life: Life) -> None:
+def note_life(connection: Connection, life: StoreLife) -> None:
     """Record the store that a node uses now; the caller has refused a different one."""
-    values = {name: getattr(life, name) for name in Life.__slots__}
+    values = {name: getattr(life, name) for name in StoreLife.__slots__}
     with connection.begin():
         connection.execute(
             insert(node_life).values(**values).on_conflict_do_update(index_elements=["node"], set_=values)

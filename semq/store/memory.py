@@ -21,6 +21,7 @@ from semq.store.ended import end, rows_of
 from semq.store.memory_guards import check
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
+    ClientToken,
     InStream,
     InStreamKey,
     KeptKey,
@@ -32,13 +33,12 @@ from semq.store.rows import (
     Pending,
     Rare,
     Recorded,
-    Refusal,
     RetiredStore,
     Slot,
     Stored,
+    SubmissionRefusal,
     Submitted,
-    Token,
-    Wait,
+    TargetWait,
 )
 from semq.store.unit import Needs, Recovered, StreamState, Unit, Work, first_id, need
 from semq.umx_t.locator import LK0, Pos
@@ -48,7 +48,7 @@ SEEN_MAX = 100_000  # idents of class 1 and 2 that are kept (PROTOCOL.md section
 Row = TypeVar("Row", Outbound, OutStream, InStream, Pending)
 
 
-class Fault(Enum):
+class CommitFault(Enum):
     """A fault of a commit."""
 
     NONE = "nothing"
@@ -79,7 +79,7 @@ class Tables:
     outbound: dict[int, Outbound] = field(default_factory=dict)
     relayed: dict[str, int] = field(default_factory=dict)
     bodies: dict[int, Stored] = field(default_factory=dict)
-    tokens: dict[str, Token] = field(default_factory=dict)
+    tokens: dict[str, ClientToken] = field(default_factory=dict)
     out_streams: dict[OutStreamKey, OutStream] = field(default_factory=dict)
     last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
     in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
@@ -88,9 +88,9 @@ class Tables:
     pending: dict[int, Pending] = field(default_factory=dict)
     pending_bodies: dict[int, Stored] = field(default_factory=dict)
     submitted: dict[int, Submitted] = field(default_factory=dict)
-    refused: dict[int, Refusal] = field(default_factory=dict)
+    refused: dict[int, SubmissionRefusal] = field(default_factory=dict)
     taken: dict[int, LK0] = field(default_factory=dict)  #: the messages that submissions became
-    waits: dict[str, Wait] = field(default_factory=dict)  #: reasons why submissions wait, by target
+    waits: dict[str, TargetWait] = field(default_factory=dict)  #: reasons why submissions wait, by target
     renamed: dict[str, int] = field(
         default_factory=dict
     )  #: names of refusals, and the submissions that were tried again
@@ -209,11 +209,11 @@ class MemoryStore:
         self._is_due = bool(self._queue)
         self._unit = self._decide_all()
 
-    def commit(self, fault: Fault = Fault.NONE) -> None:
+    def commit(self, fault: CommitFault = CommitFault.NONE) -> None:
         """Write the open unit completely or not at all. Raises DecisionFailed (nothing is written, the work is
         dropped).
         """
-        if fault is Fault.REDONE:
+        if fault is CommitFault.REDONE:
             self._end(self._unit)
             self._unit = self._decide_all()
         unit, works = self._unit, self._open
@@ -222,11 +222,11 @@ class MemoryStore:
         error: Exception | None = None
         if self._owner != self.tables.owner:
             error = StoreFenced()
-        elif fault is Fault.ROLLED_BACK:
+        elif fault is CommitFault.ROLLED_BACK:
             error = StoreUnavailable()
         else:
             self.write(unit)
-            error = StoreUnavailable() if fault is Fault.ANSWER_LOST else None
+            error = StoreUnavailable() if fault is CommitFault.ANSWER_LOST else None
         self._end(unit)
         self._outcome += [(work, error) for work in works]
 
@@ -250,7 +250,7 @@ class MemoryStore:
             else:
                 work.failed(error)
 
-    def run(self, fault: Fault = Fault.NONE) -> None:
+    def run(self, fault: CommitFault = CommitFault.NONE) -> None:
         """Run all three phases for one unit of work, if any is waiting."""
         if self._queue:
             self.begin()
@@ -316,7 +316,7 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
         case u.Unsettled(first, last, limit):
             rows = _outbound(tables, lambda r: r.outcome is None and r.ss_status > SendStatus.SS_INIT)
             return [copy_outbound(r) for r in rows if first <= r.object_id <= last][:limit]
-        case u.Expired(now, limit):
+        case u.ExpiredRows(now, limit):
             rows = _outbound(tables, lambda r: r.outcome is None and not r.void and 0 < r.expires_at <= now)
             own = (r for r in rows if r.direction is Direction.OWN)
             must, unsent = SaveFwd.MUST, SendStatus.SS_INIT

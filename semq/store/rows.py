@@ -194,7 +194,7 @@ class Submitted:
 
 
 @dataclass(slots=True, frozen=True)
-class Wait:
+class TargetWait:
     """Why the submissions to a target are passed over: the first that waits, and its reason."""
 
     number: int
@@ -202,7 +202,7 @@ class Wait:
 
 
 @dataclass(slots=True, frozen=True)
-class Refusal:
+class SubmissionRefusal:
     """The reason why a row of tb_0031_submit was refused, and the LK0 of the refusal in the ledger."""
 
     lk0: LK0
@@ -211,7 +211,7 @@ class Refusal:
 
 
 @dataclass(slots=True, frozen=True)
-class Token:
+class ClientToken:
     """The message of a client token: a repeat of the same submission is answered with the same message."""
 
     lk0: LK0

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from semq.store.broker.operations import StoreOp
 from semq.store.rows import (
+    ClientToken,
     InStream,
     InStreamKey,
     LedgerLine,
@@ -23,12 +24,11 @@ from semq.store.rows import (
     Rare,
     Reason,
     Recorded,
-    Refusal,
     RetiredStore,
     Slot,
     Stored,
-    Token,
-    Wait,
+    SubmissionRefusal,
+    TargetWait,
 )
 from semq.umx_t.locator import LK0, Pos
 from semq.umx_t.status import AppStatus, Direction, SendStatus
@@ -111,7 +111,7 @@ class StreamsTo:
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredRows:
     """Own rows of tb_0031 without an outcome and not yet void whose ``expires_at`` has passed, without bodies.
 
     Of classes 1 and 2 only those that have not been sent: once sent, nothing is left that could be withdrawn.
@@ -188,7 +188,7 @@ Query = (
     | WaitingTracks
     | FirstInOrder
     | StreamsTo
-    | Expired
+    | ExpiredRows
     | SubmittedRows
     | RefusedSubmissions
     | OpenSubmission
@@ -238,7 +238,7 @@ class Unit:
     # --- loaded; work sees the changes of earlier work in the same unit
     outbound: dict[int, Outbound] = field(default_factory=dict)
     relayed: dict[str, Outbound] = field(default_factory=dict)
-    tokens: dict[str, Token] = field(default_factory=dict)
+    tokens: dict[str, ClientToken] = field(default_factory=dict)
     out_streams: dict[OutStreamKey, OutStream] = field(default_factory=dict)
     last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
     in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
@@ -259,7 +259,7 @@ class Unit:
     deleted_outbound: dict[int, Gone] = field(default_factory=dict)
     new_bodies: dict[int, Stored] = field(default_factory=dict)  #: of tb_0031; replaces an existing one
     dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
-    new_tokens: dict[str, Token] = field(default_factory=dict)
+    new_tokens: dict[str, ClientToken] = field(default_factory=dict)
     changed_out_streams: set[OutStreamKey] = field(default_factory=set)
     changed_last_pos: set[OrderKey] = field(default_factory=set)
     changed_in_streams: set[InStreamKey] = field(default_factory=set)
@@ -275,11 +275,11 @@ class Unit:
     handled: dict[int, AppStatus] = field(default_factory=dict)
     deleted_pending: set[int] = field(default_factory=set)
     taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: numbers, and the messages that they became
-    refused_submissions: dict[int, Refusal] = field(default_factory=dict)
+    refused_submissions: dict[int, SubmissionRefusal] = field(default_factory=dict)
     requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be tried again
     removed_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be deleted
     waiting_submissions: dict[int, Reason] = field(default_factory=dict)  #: numbers, and each its own reason
-    submissions_wait: dict[str, Wait] | None = None  #: by target; replaces all earlier ones
+    submissions_wait: dict[str, TargetWait] | None = None  #: by target; replaces all earlier ones
     taken_done: set[int] = field(default_factory=set)  #: brefs of ``DoneRows`` that have been handled
     ledger: list[LedgerLine] = field(default_factory=list)
     broker: list[StoreOp] = field(default_factory=list)  #: rows of the broker's own tables (events into durable queues)
@@ -307,7 +307,7 @@ class Unit:
         if body is not None:
             self.bodies[row.object_id] = self.new_bodies[row.object_id] = body
         if row.token is not None:
-            self.tokens[row.token] = self.new_tokens[row.token] = Token(row.lk0, row.digest)
+            self.tokens[row.token] = self.new_tokens[row.token] = ClientToken(row.lk0, row.digest)
 
     def change_outbound(self, row: Outbound, before: SendStatus) -> None:
         """Note that a row changed; ``before`` is its status when loaded, which Postgres compares (compare-and-set)."""

@@ -1,8 +1,8 @@
 """The client's side of an AMQP connection: opens channels, reports when the peer blocks, and why the connection ended.
 
-``ClientLink`` is the owner of a dialled ``Link``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is one of
-its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used by the
-engine's links between nodes, the Python client and the command line.
+``ClientLink`` is the owner of a dialled ``SocketLink``; ``dialer.dial`` makes it, ``client_channel.ClientChannel`` is
+one of its channels. Nothing here reconnects or repeats a message: the caller decides what to do about a lost link. Used
+by the engine's links between nodes, the Python client and the command line.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from semq.amqp.events import (
     ChannelClosed,
     ChannelOpened,
     ConnectionClosed,
+    ConnectionEvent,
     ConnectionFailed,
     ContentFinished,
     ContentStarted,
     Delivered,
-    Event,
     FlowChanged,
     Got,
     MethodReceived,
@@ -35,7 +35,7 @@ from semq.amqp.events import (
 from semq.errors import SemqError
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import ForeignBroker, LinkLost
-from semq.transport.link import Link
+from semq.transport.link import SocketLink
 from semq.transport.peer import PeerInfo
 
 
@@ -63,14 +63,14 @@ class ClientLink:
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._opening: dict[int, asyncio.Future[ClientChannel]] = {}
         self._closed = asyncio.Event()
-        self._link: Link | None = None
+        self._link: SocketLink | None = None
         self._check = check
         self._refusal: SemqError | None = None
 
     # Interface of the caller.
 
     @property
-    def link(self) -> Link:
+    def link(self) -> SocketLink:
         """The socket; available from the first event on."""
         if self._link is None:
             raise LinkLost("the connection was never made")
@@ -116,7 +116,7 @@ class ClientLink:
 
     # Called by the link.
 
-    def link_made(self, link: Link) -> None:
+    def link_made(self, link: SocketLink) -> None:
         self._link = link
         try:
             self._check(link.peer)
@@ -124,7 +124,7 @@ class ClientLink:
             self._refusal = error
             link.abort()  # before the first byte: nothing is sent to an unknown peer
 
-    def heard(self, events: list[Event]) -> None:
+    def heard(self, events: list[ConnectionEvent]) -> None:
         """Give each channel its events of one read; deliveries and confirms are passed in one list each."""
         touched: dict[ClientChannel, None] = {}
         for event in events:
@@ -144,7 +144,7 @@ class ClientLink:
         for channel in touched:
             channel.end_of_read()
 
-    def _hear_connection(self, event: Event) -> None:
+    def _hear_connection(self, event: ConnectionEvent) -> None:
         match event:
             case Started(server_properties=properties):
                 self._know(properties)

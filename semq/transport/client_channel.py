@@ -19,10 +19,10 @@ from semq.amqp.events import (
     Acked,
     BodyChunk,
     ChannelClosed,
+    ConnectionEvent,
     ContentFinished,
     ContentStarted,
     Delivered,
-    Event,
     FlowChanged,
     Got,
     MethodReceived,
@@ -235,7 +235,7 @@ class ClientChannel:
 
     # Called by the connection.
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: ConnectionEvent) -> None:
         """Process one event of this channel."""
         match event:
             case Delivered():

@@ -9,11 +9,11 @@ from typing import Any
 from semq.amqp import sasl
 from semq.amqp.client import ClientConnection
 from semq.amqp.errors import Broken
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.clock import Clock
 from semq.transport.client import ClientLink
 from semq.transport.errors import DialFailed, LinkLost
-from semq.transport.link import Link
+from semq.transport.link import SocketLink
 from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
@@ -31,7 +31,7 @@ class DialConfig:
     password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None
     server_hostname: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connect_s: float = 10.0
     client_properties: Mapping[str, Any] = field(default_factory=dict)
     only: str | None = None  #: product name that the server must announce before a password is sent to it
@@ -50,7 +50,7 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     try:
         async with asyncio.timeout(config.connect_s):
             await loop.create_connection(
-                lambda: Link(owner.machine, owner, clock, turn),
+                lambda: SocketLink(owner.machine, owner, clock, turn),
                 config.host,
                 config.port,
                 ssl=config.tls,

@@ -1,16 +1,16 @@
 """One AMQP connection over TCP: the socket on one side, a connection state machine on the other.
 
-``Link`` is an asyncio protocol. It passes what it reads to a sans-IO connection (``semq.amqp``), passes the events of
-one read to its owner in one list, writes the output once per turn of the loop, and observes the deadlines (heartbeats,
-handshake, close). It limits the output that waits: while the peer does not read, the owner is notified that the link is
-not writable. Made by ``listener`` and ``dialer``; the owner interprets the events.
+``SocketLink`` is an asyncio protocol. It passes what it reads to a sans-IO connection (``semq.amqp``), passes the
+events of one read to its owner in one list, writes the output once per turn of the loop, and observes the deadlines
+(heartbeats, handshake, close). It limits the output that waits: while the peer does not read, the owner is notified
+that the link is not writable. Made by ``listener`` and ``dialer``; the owner interprets the events.
 """
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from semq.amqp.events import ConnectionClosed, ConnectionFailed, Event
+from semq.amqp.events import ConnectionClosed, ConnectionEvent, ConnectionFailed
 from semq.clock import Clock
 from semq.transport.peer import PeerInfo, peer_of
 from semq.transport.turn import READ_SIZE, Turn
@@ -35,11 +35,11 @@ class AmqpMachine(Protocol):
 
     def start(self, now: float) -> None: ...
 
-    def receive(self, data: bytes, now: float) -> list[Event]: ...
+    def receive(self, data: bytes, now: float) -> list[ConnectionEvent]: ...
 
-    def receive_eof(self, now: float) -> list[Event]: ...
+    def receive_eof(self, now: float) -> list[ConnectionEvent]: ...
 
-    def tick(self, now: float) -> list[Event]: ...
+    def tick(self, now: float) -> list[ConnectionEvent]: ...
 
     def take_output(self) -> Sequence[bytes | memoryview]: ...
 
@@ -47,10 +47,10 @@ class AmqpMachine(Protocol):
 class LinkOwner(Protocol):
     """The owner of a link, which receives its events."""
 
-    def link_made(self, link: "Link") -> None:
+    def link_made(self, link: "SocketLink") -> None:
         """The socket is connected; nothing has been read yet."""
 
-    def heard(self, events: list[Event]) -> None:
+    def heard(self, events: list[ConnectionEvent]) -> None:
         """Process all events of one read, or of one deadline."""
 
     def writable(self, is_writable: bool) -> None:
@@ -63,7 +63,7 @@ class LinkOwner(Protocol):
         """Note that the socket is closed; the last call. ``error`` is None after an orderly close."""
 
 
-class Link(asyncio.BufferedProtocol):
+class SocketLink(asyncio.BufferedProtocol):
     """A socket with a state machine. ``pause_s``: delay of the end after a failed negotiation (4.10.2), in seconds."""
 
     def __init__(self, machine: AmqpMachine, owner: LinkOwner, clock: Clock, turn: Turn, pause_s: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class Link(asyncio.BufferedProtocol):
         self._timer_at = 0.0
         self._held: asyncio.TimerHandle | None = None
         self._lingering: asyncio.TimerHandle | None = None
-        self._ending_event: Event | None = None
+        self._ending_event: ConnectionEvent | None = None
         self._is_ending = False
         self._is_parting = False  # the peer has sent close: it closes the socket, and may repeat close before
         self._has_resumed = False
@@ -199,7 +199,7 @@ class Link(asyncio.BufferedProtocol):
 
     # Inside.
 
-    def _pass_on(self, events: list[Event]) -> None:
+    def _pass_on(self, events: list[ConnectionEvent]) -> None:
         if events:
             self._owner.heard(events)
             for event in events:
@@ -235,7 +235,7 @@ class Link(asyncio.BufferedProtocol):
                 self.pause_reading("unread")
             self._owner.flushed()
 
-    def _end(self, event: Event) -> None:
+    def _end(self, event: ConnectionEvent) -> None:
         self._ending_event = event
         if getattr(event, "pause", False):
             self.hold_back()

@@ -1,8 +1,8 @@
 """Listening port: accepts connections within limits, and closes them when the node stops.
 
-``Listener`` makes a ``Link`` for each socket, with a state machine and an owner supplied by its user, which interprets
-the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted here from the start. Used by
-``semq.broker.server``.
+``Listener`` makes a ``SocketLink`` for each socket, with a state machine and an owner supplied by its user, which
+interprets the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted here from the
+start. Used by ``semq.broker.server``.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from semq.clock import Clock
 from semq.transport.handshakes import Handshakes
-from semq.transport.link import AmqpMachine, Link, LinkOwner
+from semq.transport.link import AmqpMachine, LinkOwner, SocketLink
 from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """Address and limits of a listening port. Port 0 selects a free one. ``pause_s``: see ``Link``."""
+    """Address and limits of a listening port. Port 0 selects a free one. ``pause_s``: see ``SocketLink``."""
 
     host: str = "127.0.0.1"
     port: int = 5672
@@ -49,7 +49,7 @@ class _Refusing(asyncio.Protocol):
         transport.close()
 
 
-class _Counted(Link):
+class _Counted(SocketLink):
     """A link that the listener counts."""
 
     def __init__(self, listener: "Listener", machine: AmqpMachine, owner: Drainable) -> None:
@@ -78,7 +78,7 @@ class Listener:
         self.config = config
         self.clock = clock
         self.turn = turn
-        self.links: dict[Link, str] = {}
+        self.links: dict[SocketLink, str] = {}
         self.accepted = 0
         self.refused = 0
         self._make = make
@@ -138,7 +138,7 @@ class Listener:
     def _protocol(self) -> asyncio.BaseProtocol:
         return _Refusing() if self._is_full() else self.new_link()
 
-    def new_link(self) -> Link:
+    def new_link(self) -> SocketLink:
         """Return a link for a connected socket, or for one whose handshake is in progress."""
         machine, owner = self._make()
         return _Counted(self, machine, owner)
@@ -168,7 +168,7 @@ class Listener:
         self._knocking -= 1
         self._less(address)
 
-    def admit(self, link: Link, transport: Any) -> bool:
+    def admit(self, link: SocketLink, transport: Any) -> bool:
         """Count a link, unless its address has too many already."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""
@@ -180,7 +180,7 @@ class Listener:
         self._is_empty.clear()
         return True
 
-    def forget(self, link: Link) -> bool:
+    def forget(self, link: SocketLink) -> bool:
         """Stop counting a link; return False if it was never counted."""
         address = self.links.pop(link, None)
         if address is None:

@@ -18,7 +18,7 @@ D = TypeVar("D", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[S, D]):
+class GridRule(Generic[S, D]):
     """One cell: the state after the event, and the action, if any."""
 
     after: S
@@ -34,12 +34,12 @@ class Grid(Generic[S, N, D]):
         self.name, *names = lines[0]
         self.columns = tuple(standings[name] for name in names)
         self.rows = tuple(news[line[0]] for line in lines[1:])
-        self._rules: dict[tuple[S, N], Rule[S, D] | None] = {}
+        self._rules: dict[tuple[S, N], GridRule[S, D] | None] = {}
         for on, line in zip(self.rows, lines[1:], strict=True):
             for standing, cell in zip(self.columns, line[1:], strict=True):
                 self._rules[standing, on] = None if cell == "!" else _read(cell, standing, standings, deeds)
 
-    def step(self, standing: S, on: N) -> Rule[S, D]:
+    def step(self, standing: S, on: N) -> GridRule[S, D]:
         """Return the rule for this state and event; raises ImpossibleNews if the grid marks the cell as impossible."""
         rule = self._rules[standing, on]
         if rule is None:
@@ -50,11 +50,11 @@ class Grid(Generic[S, N, D]):
         """Return the keys of all possible cells, for tests and for the simulator's coverage report."""
         return (key for key, rule in self._rules.items() if rule is not None)
 
-    def rules(self) -> Mapping[tuple[S, N], Rule[S, D] | None]:
+    def rules(self) -> Mapping[tuple[S, N], GridRule[S, D] | None]:
         """Return the whole table, read-only."""
         return self._rules
 
 
-def _read(cell: str, standing: S, standings: type[S], deeds: type[D]) -> Rule[S, D]:
+def _read(cell: str, standing: S, standings: type[S], deeds: type[D]) -> GridRule[S, D]:
     goal, _, deed = cell.partition(":")
-    return Rule(standing if goal == "." else standings[goal], deeds[deed] if deed else None)
+    return GridRule(standing if goal == "." else standings[goal], deeds[deed] if deed else None)

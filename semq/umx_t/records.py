@@ -53,7 +53,7 @@ class AckFlag(Word):
     END_TO_END = 2  #: Ack2, ReAck2: between receiver and sender
 
 
-class Note(Word):
+class HubFlag(Word):
     """``flag`` of an 810 record from the hub."""
 
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
@@ -101,7 +101,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dest_semq_db_id: StoreNumber = 1
     dest_ref_id: Number = 0
     ack_flag: AckFlag | None = None
-    flag: Note | None = None
+    flag: HubFlag | None = None
     app_key: tuple[Text, Text, Text, Text] | None = None
     ident: Ident = ""  #: the full LK0 of the message
     status: Answer | None = None

@@ -13,12 +13,12 @@ import structlog
 
 from semq.app import AlreadyGone, Client, Document
 from semq.clock import Clock
-from semq.config.sections import Webhook
+from semq.config.sections import WebhookSection
 from semq.errors import SemqError
 from semq.umx_t import retry
-from semq.webhooks.destination import Destination
+from semq.webhooks.destination import Webhook
 from semq.webhooks.errors import NoAnswerFromWebhook, RefusedByWebhook
-from semq.webhooks.messages import Request, of_document, of_event
+from semq.webhooks.messages import WebhookRequest, of_document, of_event
 
 log = structlog.get_logger("semq.webhooks")
 
@@ -29,11 +29,11 @@ QUEUE_EXPIRES_S = 30 * 24 * 3600  # events of a webhook that is not configured a
 class Deliveries:
     """What goes to one webhook."""
 
-    def __init__(self, settings: Webhook, client: Client, clock: Clock) -> None:
+    def __init__(self, settings: WebhookSection, client: Client, clock: Clock) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock
-        self._destination = Destination(settings, clock)
+        self._destination = Webhook(settings, clock)
         self._under_way: dict[str, Document] = {}  #: by LK0: its last delivery
 
     async def documents(self) -> None:
@@ -63,7 +63,7 @@ class Deliveries:
                 if event.kind in self._settings.events:
                     await self._tell(of_event(event))
 
-    async def _tell(self, request: Request) -> None:
+    async def _tell(self, request: WebhookRequest) -> None:
         """Post an event until it is answered; one that is refused, or fails for good, is dropped and logged."""
         attempt = 0
         while True:

@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from semq.clock import Clock
-from semq.config.sections import Webhook
+from semq.config.sections import WebhookSection
 from semq.seal.webhook_signature import key_of, signed
 from semq.umx_t import retry
-from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, TrustUnreadable
-from semq.webhooks.messages import Request
+from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
+from semq.webhooks.messages import WebhookRequest
 
 ANSWER_MAX = 1024  # bytes of an answer that are kept as a reason
 OPEN_AFTER = 5  # failures in a row, then requests go one at a time and with pauses
@@ -36,10 +36,10 @@ GATEWAY = {502, 503, 504}  # the application behind the address is away
 LATER = {408, 409, 425, 429}  # client errors that another try may end otherwise
 
 
-class Destination:
+class Webhook:
     """One webhook."""
 
-    def __init__(self, settings: Webhook, clock: Clock) -> None:
+    def __init__(self, settings: WebhookSection, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
         self._key = key_of(settings.secret.get_secret_value())
@@ -63,7 +63,7 @@ class Destination:
         """End the connections."""
         await self._client.aclose()
 
-    async def post(self, request: Request) -> None:
+    async def post(self, request: WebhookRequest) -> None:
         """Post a request and return when it was answered 2xx.
 
         Raises RefusedByWebhook, NoAnswerFromWebhook, AddressNotAllowed.
@@ -110,7 +110,7 @@ class Destination:
             await asyncio.sleep(max(until - self._clock.monotonic(), 0.0))
             yield
 
-    async def _posted(self, request: Request, limit: asyncio.Timeout) -> tuple[int, str, float]:
+    async def _posted(self, request: WebhookRequest, limit: asyncio.Timeout) -> tuple[int, str, float]:
         """Return the status, the beginning of the answer, and the seconds of Retry-After."""
         *others, last = await self._addresses()
         for address in others:
@@ -119,7 +119,7 @@ class Destination:
         return await self._posted_to(last, request, limit)
 
     async def _posted_to(
-        self, address: IPv4Address | IPv6Address, request: Request, limit: asyncio.Timeout
+        self, address: IPv4Address | IPv6Address, request: WebhookRequest, limit: asyncio.Timeout
     ) -> tuple[int, str, float]:
         host, port = self._parts.hostname or "", self._parts.port
         at = f"[{address}]" if address.version == 6 else str(address)
@@ -158,12 +158,12 @@ class Destination:
         return addresses
 
 
-def _trusting(settings: Webhook) -> ssl.SSLContext:
+def _trusting(settings: WebhookSection) -> ssl.SSLContext:
     """Return the TLS settings of an address. Raises TrustUnreadable."""
     try:
         return ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None)
     except OSError as error:
-        raise TrustUnreadable(webhook=settings.name, trust=str(settings.trust), fault=error.strerror) from error
+        raise WebhookTrustUnreadable(webhook=settings.name, trust=str(settings.trust), fault=error.strerror) from error
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:

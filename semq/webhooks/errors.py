@@ -25,7 +25,7 @@ class RefusedByWebhook(BadInput):
     remedy = "Correct the application or the document, then `semq failed requeue NAME`; or `semq failed remove NAME`."
 
 
-class TrustUnreadable(Misconfigured):
+class WebhookTrustUnreadable(Misconfigured):
     """The authorities of a webhook's address cannot be read."""
 
     code = "SEMQ-1353"

@@ -11,13 +11,13 @@ from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import quote
 
-from semq.app import Document, Event
+from semq.app import Document, DocumentEvent
 from semq.moments import utc_text
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay as they are
 
 
-class Request(NamedTuple):
+class WebhookRequest(NamedTuple):
     """What is posted."""
 
     id: str  #: the same for every try
@@ -25,7 +25,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-def of_document(document: Document) -> Request:
+def of_document(document: Document) -> WebhookRequest:
     """Return the request for a received document."""
     attributes = {
         "ce-specversion": "1.0",
@@ -45,10 +45,10 @@ def of_document(document: Document) -> Request:
     }
     headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
     headers["content-type"] = quote(document.content_type, safe=PLAIN + " ") or "application/octet-stream"
-    return Request(document.lk0, headers, document.payload)
+    return WebhookRequest(document.lk0, headers, document.payload)
 
 
-def of_event(event: Event) -> Request:
+def of_event(event: DocumentEvent) -> WebhookRequest:
     """Return the request for an event about a document that was sent from here."""
     message_id = f"{event.lk0 or _nameless(event)}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
     subject = event.lk0 or str(event.app_key)
@@ -72,10 +72,10 @@ def of_event(event: Event) -> Request:
         },
     }
     body = json.dumps(told, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    return Request(message_id, {"content-type": "application/cloudevents+json"}, body)
+    return WebhookRequest(message_id, {"content-type": "application/cloudevents+json"}, body)
 
 
-def _nameless(event: Event) -> str:
+def _nameless(event: DocumentEvent) -> str:
     """Return what tells refused documents apart, which have no locator, in characters that a header may have."""
     return sha256(f"{event.token}\n{event.app_key}\n{event.target}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

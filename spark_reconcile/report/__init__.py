@@ -16,12 +16,12 @@ from spark_reconcile.report.drill import nodes_of
 from spark_reconcile.report.exceptions import write_exceptions
 from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.report.metrics import metrics
-from spark_reconcile.report.page import Content, render
+from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs, count, write_pairs
 from spark_reconcile.report.summary import summary
 from spark_reconcile.report.words import pair_name
 from spark_reconcile.runs import SUMMARY
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 TREND_DAYS = 14
@@ -32,7 +32,7 @@ _INDEX_MAX = 64 << 20
 def write_report(
     findings: Findings,
     place: Place,
-    settings: Settings,
+    settings: ReconcileSettings,
     history: list[tuple[date, dict[str, Any]]],
     clock: Clock,
     begun: float,
@@ -50,14 +50,14 @@ def write_report(
     )
     lines = stages.stories(findings.their_lines, [row["lk0"] for row in exceptions.sample])
     facts = summary(findings, pairs, exceptions)
-    content = Content(findings, facts, pairs, exceptions, lines, history, _deeds(place))
+    content = PageContent(findings, facts, pairs, exceptions, lines, history, _deeds(place))
     (place / "report.html").write(render(content, settings).encode())
     (place / SUMMARY).write(canonical(facts))
     seconds = clock.monotonic() - begun
     (place / "metrics.prom").write(metrics(findings, clock.wall().timestamp(), seconds).encode())
 
 
-def _pairs(findings: Findings, place: Place, settings: Settings, days: list[date]) -> Pairs:
+def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:
     """Write the file of pairs; return all counts of the shown pairs, and those of earlier published runs."""
     sheet, shown, worst = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]

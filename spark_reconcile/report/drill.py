@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from datetime import date
 
 from spark_reconcile.report.findings import Findings
-from spark_reconcile.report.pairs import Count, Pair, Pairs
+from spark_reconcile.report.pairs import DateCount, Pair, Pairs
 from spark_reconcile.report.sections import ages, breach_words, latency, limit_words
 from spark_reconcile.report.stories import Row
 from spark_reconcile.report.words import pair_name
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.verdicts import VERDICTS
 
 MATRIX_NODES = 12
 
 
-def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Settings) -> list[Row]:
+def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: ReconcileSettings) -> list[Row]:
     """What the page shows of every pair, the worst first. ``groups``: the told exceptions by finding."""
     told: dict[str, list[Row]] = {}
     for group in groups:
@@ -39,7 +39,7 @@ def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Sett
     ]
 
 
-def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: Settings) -> list[Row]:
+def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: ReconcileSettings) -> list[Row]:
     limits = settings.pair_thresholds.get(pair.name, {})
     passed = {breach.verdict for breach in findings.breaches if breach.pair == pair.name}
     oldest: dict[str, int] = {}
@@ -55,10 +55,10 @@ def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: Settings) 
     ]  # fmt: skip
 
 
-def _past(pair: Pair, pairs: Pairs, day: date) -> list[tuple[date, Count]]:
+def _past(pair: Pair, pairs: Pairs, day: date) -> list[tuple[date, DateCount]]:
     """Messages and exceptions of the dates before, and of this one; empty if there are none before."""
-    before = [(earlier, counts.get(pair.name, Count())) for earlier, counts in pairs.past]
-    today = Count(pair.messages, pair.exceptions, pair.carried_exceptions)
+    before = [(earlier, counts.get(pair.name, DateCount())) for earlier, counts in pairs.past]
+    today = DateCount(pair.messages, pair.exceptions, pair.carried_exceptions)
     return [*before, (day, today)] if before else []
 
 

@@ -12,7 +12,7 @@ from spark_reconcile.report.sheets import Written, write_sheet
 from spark_reconcile.report.steps import next_steps
 from spark_reconcile.report.tables import read_rows
 from spark_reconcile.report.words import app_key_type, duration, pair_name
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import VERDICT, advice
 
@@ -22,7 +22,7 @@ PER_PAIR = 6  # stories of each shown pair, of as many findings as there are
 PER_PAIR_AND_FINDING = 2
 
 
-class Cell(NamedTuple):
+class ExceptionColumn(NamedTuple):
     """A column of the file: its heading, and the field of the exception or a name of ``_derived``."""
 
     heading: str
@@ -30,34 +30,34 @@ class Cell(NamedTuple):
 
 
 CELLS = (
-    Cell("Verdict", "verdict"),
-    Cell("Finding", "finding"),
-    Cell("Pair", "pair"),
-    Cell("Sender", "sender"),
-    Cell("Sender name", "sender_name"),
-    Cell("Receiver", "receiver"),
-    Cell("Receiver name", "receiver_name"),
-    Cell("Message (LK0)", "lk0"),
-    Cell("Accepted", "accepted"),
-    Cell("Taken by the hub", "taken"),
-    Cell("Recorded", "recorded"),
-    Cell("Sender told", "ended"),
-    Cell("Age", "age"),
-    Cell("Age (s)", "age_s"),
-    Cell("Attempts", "att"),
-    Cell("Bytes", "size"),
-    Cell("Sender says", "sender_word"),
-    Cell("Hub says", "hub_word"),
-    Cell("Receiver says", "receiver_word"),
-    Cell("Reason", "reason"),
-    Cell("AppKey type", "app_key_type"),
-    Cell("AppKey hash", "app_key_hash"),
-    Cell("Stored copy (LK1)", "lk1"),
-    Cell("From an earlier date", "carried"),
-    Cell("Owner", "owner"),
-    Cell("What to do", "advice"),
-    Cell("At", "at"),
-    Cell("Command", "command"),
+    ExceptionColumn("Verdict", "verdict"),
+    ExceptionColumn("Finding", "finding"),
+    ExceptionColumn("Pair", "pair"),
+    ExceptionColumn("Sender", "sender"),
+    ExceptionColumn("Sender name", "sender_name"),
+    ExceptionColumn("Receiver", "receiver"),
+    ExceptionColumn("Receiver name", "receiver_name"),
+    ExceptionColumn("Message (LK0)", "lk0"),
+    ExceptionColumn("Accepted", "accepted"),
+    ExceptionColumn("Taken by the hub", "taken"),
+    ExceptionColumn("Recorded", "recorded"),
+    ExceptionColumn("Sender told", "ended"),
+    ExceptionColumn("Age", "age"),
+    ExceptionColumn("Age (s)", "age_s"),
+    ExceptionColumn("Attempts", "att"),
+    ExceptionColumn("Bytes", "size"),
+    ExceptionColumn("Sender says", "sender_word"),
+    ExceptionColumn("Hub says", "hub_word"),
+    ExceptionColumn("Receiver says", "receiver_word"),
+    ExceptionColumn("Reason", "reason"),
+    ExceptionColumn("AppKey type", "app_key_type"),
+    ExceptionColumn("AppKey hash", "app_key_hash"),
+    ExceptionColumn("Stored copy (LK1)", "lk1"),
+    ExceptionColumn("From an earlier date", "carried"),
+    ExceptionColumn("Owner", "owner"),
+    ExceptionColumn("What to do", "advice"),
+    ExceptionColumn("At", "at"),
+    ExceptionColumn("Command", "command"),
 )
 
 
@@ -69,7 +69,7 @@ class Exceptions(NamedTuple):
 
 
 def write_exceptions(
-    table: Place, target: Place, settings: Settings, day: str, hub: str, pairs: Collection[str]
+    table: Place, target: Place, settings: ReconcileSettings, day: str, hub: str, pairs: Collection[str]
 ) -> Exceptions:
     """Write the file and choose the stories. ``hub``: its address; ``pairs``: those that the page shows, such as
     ``1.10008>1.56001``."""
@@ -119,14 +119,14 @@ class _Sample:
         return [self._kept[number] for number in sorted(self._kept)]
 
 
-def _cells(row: Row, settings: Settings, day: str, hub: str) -> list[Any]:
+def _cells(row: Row, settings: ReconcileSettings, day: str, hub: str) -> list[Any]:
     first = next(iter(next_steps(row, day, hub)), None)
     act = {"at": first and (first.node or first.side), "command": first and first.command}
     said = {**row, **_derived(row, settings), **act}
     return [said[cell.name] for cell in CELLS]
 
 
-def _derived(row: Row, settings: Settings) -> Row:
+def _derived(row: Row, settings: ReconcileSettings) -> Row:
     calendar = settings.calendar
 
     def moment(at: int | None) -> str:

@@ -11,7 +11,7 @@ from spark_reconcile.clocks import Skew
 from spark_reconcile.days import Calendar, Window
 from spark_reconcile.gaps import Gap
 from spark_reconcile.inputs import Source
-from spark_reconcile.limits import Breach, Count, Plausibility
+from spark_reconcile.limits import Breach, Plausibility, VerdictCount
 from spark_reconcile.report.figures import Figures, figures
 from spark_reconcile.verdicts import VERDICT, VERDICTS
 
@@ -128,17 +128,18 @@ class Findings:
         """Open messages of earlier dates by the verdict that they have now."""
         return self.tally.verdicts("carried")
 
-    def counts(self) -> list[Count]:
+    def counts(self) -> list[VerdictCount]:
         """The verdicts of the date, for the thresholds; with what was open when its own date was run, and is wrong."""
         return [
-            Count("", name, self.tally.figures(name).new, self.messages, self._age_s(name)) for name in self.verdicts
+            VerdictCount("", name, self.tally.figures(name).new, self.messages, self._age_s(name))
+            for name in self.verdicts
         ]
 
-    def counts_of(self, pair: str) -> list[Count]:
+    def counts_of(self, pair: str) -> list[VerdictCount]:
         """The verdicts of one pair that has thresholds of its own."""
         rows = [row for row in self.limited_pairs if row["pair"] == pair]
         of = sum(row["messages"] for row in rows)
-        return [Count(pair, row["verdict"], row["messages"], of, self._since(row["oldest_at"])) for row in rows]
+        return [VerdictCount(pair, row["verdict"], row["messages"], of, self._since(row["oldest_at"])) for row in rows]
 
     def _age_s(self, verdict: str) -> int:
         born = [

@@ -12,7 +12,7 @@ Row = dict[str, Any]
 _S, _H, _R = Side.SENDER, Side.HUB, Side.RECEIVER
 
 
-class Cause(NamedTuple):
+class Precedence(NamedTuple):
     """A row of the table: before a side can have written any of some events, another has written one of others."""
 
     side: Side
@@ -28,19 +28,19 @@ def _events(*events: Event) -> frozenset[Event]:
 _ACCEPTED = _events(Event.ACCEPTED)
 _RECORDS = _events(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
 CAUSES = (
-    Cause(_H, _events(Event.FORWARDED, Event.STORED, Event.SENT, Event.REFUSED, Event.DROPPED), _S, _ACCEPTED),
-    Cause(_R, _RECORDS, _S, _ACCEPTED),
-    Cause(_R, _RECORDS, _H, _events(Event.FORWARDED, Event.SENT)),
-    Cause(_S, _events(Event.FORWARDED), _H, _events(Event.FORWARDED)),
-    Cause(_S, _events(Event.STORED), _H, _events(Event.STORED)),
-    Cause(_S, _events(Event.DROPPED), _H, _events(Event.DROPPED)),
-    Cause(_S, _events(Event.DELIVERED), _R, _events(Event.RECEIVED)),
-    Cause(_S, _events(Event.CANCELLED), _R, _events(Event.CANCELLED)),
-    Cause(_S, _events(Event.REJECTED), _R, _events(Event.REJECTED, Event.CANCELLED)),
-    Cause(_S, _events(Event.REJECTED), _H, _events(Event.REFUSED)),
-    Cause(_H, _events(Event.RELEASED), _R, _RECORDS),
-    Cause(_R, _events(Event.PLATFORM_ACKED), _H, _events(Event.RELEASED)),
-    Cause(_R, _events(Event.SENDER_ACKED), _S, _events(Event.DELIVERED, Event.REJECTED, Event.CANCELLED)),
+    Precedence(_H, _events(Event.FORWARDED, Event.STORED, Event.SENT, Event.REFUSED, Event.DROPPED), _S, _ACCEPTED),
+    Precedence(_R, _RECORDS, _S, _ACCEPTED),
+    Precedence(_R, _RECORDS, _H, _events(Event.FORWARDED, Event.SENT)),
+    Precedence(_S, _events(Event.FORWARDED), _H, _events(Event.FORWARDED)),
+    Precedence(_S, _events(Event.STORED), _H, _events(Event.STORED)),
+    Precedence(_S, _events(Event.DROPPED), _H, _events(Event.DROPPED)),
+    Precedence(_S, _events(Event.DELIVERED), _R, _events(Event.RECEIVED)),
+    Precedence(_S, _events(Event.CANCELLED), _R, _events(Event.CANCELLED)),
+    Precedence(_S, _events(Event.REJECTED), _R, _events(Event.REJECTED, Event.CANCELLED)),
+    Precedence(_S, _events(Event.REJECTED), _H, _events(Event.REFUSED)),
+    Precedence(_H, _events(Event.RELEASED), _R, _RECORDS),
+    Precedence(_R, _events(Event.PLATFORM_ACKED), _H, _events(Event.RELEASED)),
+    Precedence(_R, _events(Event.SENDER_ACKED), _S, _events(Event.DELIVERED, Event.REJECTED, Event.CANCELLED)),
 )
 
 

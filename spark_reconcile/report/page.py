@@ -20,7 +20,7 @@ from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.labels import labelled
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.words import CHINESE, duration, event_words, percent, side_word
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 
 BREACHES_SHOWN = 30
 NODES_SHOWN = 30  # of the nodes with a repair list, the longest lists
@@ -29,7 +29,7 @@ SOURCES_OPEN = 12  # so many complete ledgers are shown without unfolding
 ABSENT_SHOWN = 30  # in the banner, those with the most messages
 
 
-class Content(NamedTuple):
+class PageContent(NamedTuple):
     """What a page is made of."""
 
     findings: Findings
@@ -41,7 +41,7 @@ class Content(NamedTuple):
     repair: Mapping[str, int]  #: deeds by node
 
 
-def render(content: Content, settings: Settings) -> str:
+def render(content: PageContent, settings: ReconcileSettings) -> str:
     """The page as one HTML text without any reference to the outside."""
     f = content.findings
     groups = stories.by_finding(f, content.exceptions.sample, content.lines, content.pairs)

@@ -20,7 +20,7 @@ from spark_reconcile.report.findings import Tally
 from spark_reconcile.report.sheets import Written, write_sheet
 from spark_reconcile.report.tables import read_batches, read_rows, rows_of
 from spark_reconcile.report.words import pair_name
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import EXCEPTIONS, VERDICTS
 
@@ -78,7 +78,7 @@ def _wrong(counts: Counter[str]) -> int:
     return sum(count for name, count in counts.items() if name in EXCEPTIONS)
 
 
-class Count(NamedTuple):
+class DateCount(NamedTuple):
     """Numbers of a date: messages, exceptions among them, exceptions of earlier dates."""
 
     messages: int = 0
@@ -86,7 +86,7 @@ class Count(NamedTuple):
     carried: int = 0
 
 
-Counts = Mapping[str, Count]  #: by name of the pair
+Counts = Mapping[str, DateCount]  #: by name of the pair
 
 
 class Pairs(NamedTuple):
@@ -101,7 +101,7 @@ class Pairs(NamedTuple):
 
 
 def write_pairs(
-    table: Place, target: Place, settings: Settings, breaches: Iterable[Breach]
+    table: Place, target: Place, settings: ReconcileSettings, breaches: Iterable[Breach]
 ) -> tuple[Written, tuple[Pair, ...], dict[str, tuple[Pair, Figures]]]:
     """Write pairs.csv; return its size, the pairs to show, and the worst pair of each verdict."""
     passed: dict[str, list[str]] = {}
@@ -151,17 +151,17 @@ def _read(table: Place) -> Iterator[Pair]:
         yield pair
 
 
-def count(table: Place, names: Collection[str]) -> dict[str, Count]:
+def count(table: Place, names: Collection[str]) -> dict[str, DateCount]:
     """Return messages and exceptions of some pairs in the table of a run, without unknown pairs."""
     wanted = pa.array(sorted(names), pa.string())
-    counted: dict[str, Count] = {}
+    counted: dict[str, DateCount] = {}
     for batch in read_batches(table):
         name = pc.binary_join_element_wise(batch["sender"], batch["receiver"], ">")
         for row in rows_of(batch.append_column("name", name).filter(pc.is_in(name, value_set=wanted))):
             is_wrong = row["verdict"] in EXCEPTIONS
             is_today = row["scope"] == "date"
-            here, of = counted.get(row["name"], Count()), row["messages"]
-            counted[row["name"]] = Count(
+            here, of = counted.get(row["name"], DateCount()), row["messages"]
+            counted[row["name"]] = DateCount(
                 here.messages + of * is_today,
                 here.exceptions + of * (is_today and is_wrong),
                 here.carried + of * (is_wrong and not is_today),

@@ -13,7 +13,7 @@ from spark_reconcile.report import charts
 from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.words import CHINESE, duration, longer, percent_above, span
-from spark_reconcile.settings import Limit, Settings
+from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 
 History = Sequence[tuple[date, dict[str, Any]]]
@@ -24,7 +24,7 @@ def both_names(verdict: str) -> str:
     return f"{verdict} {CHINESE[verdict]}"
 
 
-def verdicts(findings: Findings, settings: Settings) -> dict[str, Any]:
+def verdicts(findings: Findings, settings: ReconcileSettings) -> dict[str, Any]:
     """All verdicts with their counts and thresholds, and the exceptions as bars."""
     breached = {breach.verdict for breach in findings.breaches if not breach.pair}
     rows: list[dict[str, Any]] = [
@@ -67,7 +67,7 @@ def _accepted(what: str, value: float) -> str:
     return f"at most {100 * value:.12g} %" if what == "max_rate" else f"at most {duration(int(value) * 1000, 4)} old"
 
 
-def sources(findings: Findings, settings: Settings) -> dict[str, list[dict[str, Any]]]:
+def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[dict[str, Any]]]:
     """The ledgers that something is to be said about, and those that are in order."""
     trouble: list[dict[str, Any]] = []
     fine: list[dict[str, Any]] = []
@@ -87,7 +87,7 @@ def sources(findings: Findings, settings: Settings) -> dict[str, list[dict[str, 
     return {"trouble": sorted(trouble, key=lambda row: -row["unjudged"]), "fine": fine}
 
 
-def _source(findings: Findings, source: Source, settings: Settings) -> dict[str, Any]:
+def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> dict[str, Any]:
     m, node = source.manifest, source.node
     skew = findings.skews.get(node)
     is_hub = m is not None and m.role == "platform"

@@ -13,7 +13,7 @@ from spark_reconcile.repair import HUB
 from spark_reconcile.verdicts import FINDINGS, VERDICT
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """A row of the table: for a verdict, at whose node, which command."""
 
     verdict: str
@@ -23,17 +23,17 @@ class Step(NamedTuple):
 
 # fmt: off
 STEPS = (
-    Step("PARKED",              "receiver", "semq failed show {lk0}"),
-    Step("PARKED",              "receiver", "semq failed requeue {lk0} --why {why}"),
-    Step("DUPLICATE_DELIVERED", "receiver", "semq msg trace {lk0}"),
-    Step("DIGEST_MISMATCH",     "sender",   "semq msg trace {lk0}"),
-    Step("DIGEST_MISMATCH",     "receiver", "semq msg trace {lk0}"),
-    Step("UNKNOWN_ORIGIN",      "sender",   "semq msg trace {lk0}"),
-    Step("UNKNOWN_ORIGIN",      "sender",   "semq node incarnation"),
-    Step("STATE_CONTRADICTION", "sender",   "semq msg trace {lk0}"),
-    Step("STATE_CONTRADICTION", "hub",      "semq ledger verify"),
-    Step("STATE_CONTRADICTION", "receiver", "semq ledger verify"),
-    Step("QUARANTINED",         "writer",   "semq reconcile extract --business-date {day}"),
+    NextStep("PARKED",              "receiver", "semq failed show {lk0}"),
+    NextStep("PARKED",              "receiver", "semq failed requeue {lk0} --why {why}"),
+    NextStep("DUPLICATE_DELIVERED", "receiver", "semq msg trace {lk0}"),
+    NextStep("DIGEST_MISMATCH",     "sender",   "semq msg trace {lk0}"),
+    NextStep("DIGEST_MISMATCH",     "receiver", "semq msg trace {lk0}"),
+    NextStep("UNKNOWN_ORIGIN",      "sender",   "semq msg trace {lk0}"),
+    NextStep("UNKNOWN_ORIGIN",      "sender",   "semq node incarnation"),
+    NextStep("STATE_CONTRADICTION", "sender",   "semq msg trace {lk0}"),
+    NextStep("STATE_CONTRADICTION", "hub",      "semq ledger verify"),
+    NextStep("STATE_CONTRADICTION", "receiver", "semq ledger verify"),
+    NextStep("QUARANTINED",         "writer",   "semq reconcile extract --business-date {day}"),
 )
 # What becomes of an operation of a node on the command line.
 COMMANDS = {

@@ -16,9 +16,9 @@ from typing import Any
 import pamqp.frame
 from hypothesis import strategies as st
 
-from semq.amqp import ClientConnection, Limits, ServerConnection, sasl
+from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection, sasl
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.events import Event, LoginOffered, OpenRequested
+from semq.amqp.events import ConnectionEvent, LoginOffered, OpenRequested
 from semq.amqp.methods import METHODS, Method
 from semq.amqp.wire import Timestamp
 
@@ -33,7 +33,7 @@ def octet_by_octet(data: bytes) -> Iterable[bytes]:
     return (data[at : at + 1] for at in range(len(data)))
 
 
-class Pair:
+class WirePair:
     """A server and a client on one wire; ``cut`` decides how the wire divides what is sent."""
 
     def __init__(
@@ -49,25 +49,25 @@ class Pair:
         self.server.start(self.now)
         self.client.start(self.now)
 
-    def step(self) -> tuple[list[Event], list[Event]]:
+    def step(self) -> tuple[list[ConnectionEvent], list[ConnectionEvent]]:
         """Carry what is waiting once in each direction; return the events of the server and of the client."""
         to_server, to_client = output(self.client), output(self.server)
         return self.feed(self.server, to_server), self.feed(self.client, to_client)
 
-    def feed(self, connection: ServerConnection | ClientConnection, data: bytes) -> list[Event]:
+    def feed(self, connection: ServerConnection | ClientConnection, data: bytes) -> list[ConnectionEvent]:
         return [event for part in self.cut(data) for event in connection.receive(part, self.now)]
 
-    def flow(self) -> tuple[list[Event], list[Event]]:
+    def flow(self) -> tuple[list[ConnectionEvent], list[ConnectionEvent]]:
         """Carry until nothing is waiting."""
-        at_server: list[Event] = []
-        at_client: list[Event] = []
+        at_server: list[ConnectionEvent] = []
+        at_client: list[ConnectionEvent] = []
         while self.server.output_size or self.client.output_size:
             heard = self.step()
             at_server += heard[0]
             at_client += heard[1]
         return at_server, at_client
 
-    def negotiate(self) -> "Pair":
+    def negotiate(self) -> "WirePair":
         at_server, _ = self.flow()
         assert isinstance(at_server[-1], LoginOffered)
         self.server.accept_login()
@@ -81,14 +81,14 @@ class Pair:
 
 
 def opened(
-    server_limits: Limits | None = None,
-    client_limits: Limits | None = None,
+    server_limits: ConnectionLimits | None = None,
+    client_limits: ConnectionLimits | None = None,
     *,
     cut: Cut = whole,
     channels: int = 1,
     **client: Any,
-) -> Pair:
-    pair = Pair(ServerConnection(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
+) -> WirePair:
+    pair = WirePair(ServerConnection(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
     for _ in range(channels):
         pair.client.open_channel()
     pair.flow()

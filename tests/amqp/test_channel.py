@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.amqp import Limits
+from semq.amqp import ConnectionLimits
 from semq.amqp import methods as m
 from semq.amqp.channel import Budget, Channel, ContentMethod, event_of
 from semq.amqp.content import ContentHeader, Properties
@@ -10,10 +10,10 @@ from semq.amqp.errors import AmqpError, CommandInvalid, ContentTooLarge, FrameEr
 from semq.amqp.events import (
     Acked,
     BodyChunk,
+    ConnectionEvent,
     ContentFinished,
     ContentStarted,
     Delivered,
-    Event,
     Got,
     MethodReceived,
     Nacked,
@@ -24,15 +24,15 @@ from semq.amqp.events import (
 from semq.amqp.states import ChannelState
 from tests.amqp.helpers import header_of
 
-LIMITS = Limits(body_max=100, arriving_max=150)
-STREAMED = Limits(body_max=100, arriving_max=150, stream_from=10)
+LIMITS = ConnectionLimits(body_max=100, arriving_max=150)
+STREAMED = ConnectionLimits(body_max=100, arriving_max=150, stream_from=10)
 
 
 def channel(budget: Budget | None = None) -> Channel:
     return Channel(1, ChannelState.OPEN, budget or Budget())
 
 
-def begun(body: bytes, limits: Limits = LIMITS, method: m.BasicPublish | None = None) -> Channel:
+def begun(body: bytes, limits: ConnectionLimits = LIMITS, method: m.BasicPublish | None = None) -> Channel:
     made = channel()
     made.begin(method or m.BasicPublish("e", "k"))
     made.take_header(header_of(body).raw, limits)
@@ -66,7 +66,7 @@ def test_one_frame_is_not_joined() -> None:
 
 def test_each_method_has_its_event() -> None:
     header = header_of(b"x")
-    expected: list[tuple[ContentMethod, Event]] = [
+    expected: list[tuple[ContentMethod, ConnectionEvent]] = [
         (m.BasicPublish("e", "k", True, True), Published(1, "e", "k", True, True, header, b"x")),
         (m.BasicDeliver("c", 1, True, "e", "k"), Delivered(1, "c", 1, True, "e", "k", header, b"x")),
         (m.BasicReturn(312, "NO_ROUTE", "e", "k"), Returned(1, 312, "NO_ROUTE", "e", "k", header, b"x")),
@@ -192,7 +192,7 @@ def test_a_smaller_one_comes_whole() -> None:
 def test_all_bodies_can_be_streamed() -> None:
     made, method, header = channel(), m.BasicPublish("e", "k"), header_of(b"")
     made.begin(method)
-    everything = Limits(stream_from=0)
+    everything = ConnectionLimits(stream_from=0)
     assert made.take_header(header.raw, everything) == [ContentStarted(1, method, header), ContentFinished(1)]
 
 

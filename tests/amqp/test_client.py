@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.amqp import ClientConnection, Limits, sasl
+from semq.amqp import ClientConnection, ConnectionLimits, sasl
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.errors import AmqpError, LocalMisuse, WrongProtocol
@@ -18,7 +18,7 @@ def said(method: Method, channel: int = 0) -> bytes:
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
-def started(limits: Limits | None = None, mechanism: str = "PLAIN") -> ClientConnection:
+def started(limits: ConnectionLimits | None = None, mechanism: str = "PLAIN") -> ClientConnection:
     client = ClientConnection(limits, mechanism=mechanism, response=sasl.plain("u", "p"), virtual_host="umx")
     client.start(0)
     return client
@@ -29,7 +29,7 @@ def test_a_client_begins_with_the_header() -> None:
 
 
 def test_the_whole_negotiation() -> None:
-    client = started(Limits(frame_max=8192, channel_max=7, heartbeat=30))
+    client = started(ConnectionLimits(frame_max=8192, channel_max=7, heartbeat=30))
     output(client)
     properties: Table = {"product": "RabbitMQ", "capabilities": {"basic.nack": True}}
     events = client.receive(said(m.ConnectionStart(0, 9, properties, b"AMQPLAIN PLAIN", b"en_US")), 1)
@@ -84,7 +84,7 @@ def test_a_server_with_frames_below_the_minimum() -> None:
 
 
 def test_challenges_are_bounded() -> None:
-    client = started(Limits(login_rounds=2))
+    client = started(ConnectionLimits(login_rounds=2))
     client.receive(said(m.ConnectionStart()), 0)
     for _ in range(2):
         assert client.receive(said(m.ConnectionSecure(b"?")), 0) == [Challenged(b"?")]
@@ -120,13 +120,13 @@ def test_the_lowest_free_number_is_opened() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 6, -1])
 def test_numbers_that_cannot_be_opened(number: int) -> None:
-    pair = opened(Limits(channel_max=5))
+    pair = opened(ConnectionLimits(channel_max=5))
     with pytest.raises(LocalMisuse):
         pair.client.open_channel(number)
 
 
 def test_no_number_is_left() -> None:
-    pair = opened(Limits(channel_max=2), channels=2)
+    pair = opened(ConnectionLimits(channel_max=2), channels=2)
     with pytest.raises(LocalMisuse):
         pair.client.open_channel()
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import pytest
 
-from semq.amqp import ClientConnection, Limits, ServerConnection
+from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.content import ContentHeader, Properties
@@ -21,9 +21,9 @@ from semq.amqp.events import (
 from semq.amqp.frames import END, FRAME_HEAD, HEARTBEAT_FRAME, frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
-from tests.amqp.helpers import Pair, header_of, octet_by_octet, opened, oracle, output
+from tests.amqp.helpers import WirePair, header_of, octet_by_octet, opened, oracle, output
 
-SMALL = Limits(frame_max=4096, channel_max=10, body_max=1000, arriving_max=1500, table_depth=4)
+SMALL = ConnectionLimits(frame_max=4096, channel_max=10, body_max=1000, arriving_max=1500, table_depth=4)
 
 
 def said(method: Method, channel: int = 1) -> bytes:
@@ -87,11 +87,11 @@ HARD: list[tuple[str, bytes, int, tuple[int, int]]] = [
 ]
 
 
-def two_channels() -> Pair:
+def two_channels() -> WirePair:
     return opened(SMALL, channels=2)
 
 
-def one_channel() -> Pair:
+def one_channel() -> WirePair:
     return opened(SMALL)
 
 
@@ -162,7 +162,7 @@ def test_an_oversize_frame_ends_a_connection_that_is_closing() -> None:
 
 
 def test_frame_max_counts_the_payload_alone_on_receipt() -> None:
-    pair = opened(Limits(frame_max=4096))
+    pair = opened(ConnectionLimits(frame_max=4096))
     events = []
     for size in range(4088, 4097):
         events += pair.server.receive(PUBLISH + header_frame(size) + frame(FRAME_BODY, 1, bytes(size)), 0)
@@ -332,7 +332,7 @@ def test_a_closed_connection_hears_nothing(role: type[ServerConnection | ClientC
 
 
 def test_the_memory_of_a_flood_of_tiny_frames_is_flat() -> None:
-    limits = Limits(body_max=100_000, arriving_max=100_000)
+    limits = ConnectionLimits(body_max=100_000, arriving_max=100_000)
     pair = opened(limits)
     pair.server.receive(PUBLISH + header_frame(50_000), 0)
     one = FRAME_HEAD.pack(FRAME_BODY, 1, 1) + b"x" + END

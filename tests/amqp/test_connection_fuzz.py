@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semq.amqp import ClientConnection, Limits, ServerConnection
+from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.content import ContentHeader, Properties
@@ -23,8 +23,8 @@ from semq.amqp.events import (
     ChannelOpened,
     ChannelReleased,
     ConnectionClosed,
+    ConnectionEvent,
     ConnectionFailed,
-    Event,
     LoginAnswered,
     LoginOffered,
     Opened,
@@ -32,13 +32,15 @@ from semq.amqp.events import (
 )
 from semq.amqp.frames import frame
 from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
-from tests.amqp.helpers import Pair, header_of, methods, opened, oracle, output
+from tests.amqp.helpers import WirePair, header_of, methods, opened, oracle, output
 
-LIMITS = Limits(frame_max=4096, channel_max=4, body_max=2000, arriving_max=3000, stream_from=500, table_depth=5)
+LIMITS = ConnectionLimits(
+    frame_max=4096, channel_max=4, body_max=2000, arriving_max=3000, stream_from=500, table_depth=5
+)
 Either: TypeAlias = ServerConnection | ClientConnection
 
 
-class Watch:
+class InvariantWatch:
     """Feeds a connection and checks its invariants; the owner of a server accepts everything."""
 
     def __init__(self, connection: Either) -> None:
@@ -54,7 +56,7 @@ class Watch:
         assert set(self.connection.open_channels) <= self.open
         check_output(output(self.connection))
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ConnectionEvent) -> None:
         assert not self.closed, "nothing comes after the end"
         match event:
             case ConnectionClosed():
@@ -71,7 +73,7 @@ class Watch:
             case _:
                 assert not self.failed, "after a failure nothing but the end comes"
 
-    def answer(self, event: Event) -> None:
+    def answer(self, event: ConnectionEvent) -> None:
         """Answer as the owner: a server's owner accepts everything, a client's owner sends what the
         conversation needs.
         """
@@ -139,7 +141,7 @@ frames = st.builds(frame, st.sampled_from([1, 1, 1, 2, 3, 3, 8, 4]), st.integers
 @settings(max_examples=40)
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_noise(made: Callable[[], Either], parts: list[bytes]) -> None:
-    watch = Watch(made())
+    watch = InvariantWatch(made())
     for part in parts:
         watch.feed(part)
     watch.end()
@@ -149,7 +151,7 @@ def test_noise(made: Callable[[], Either], parts: list[bytes]) -> None:
 @settings(max_examples=50)
 @given(st.lists(frames, max_size=10))
 def test_frames_at_random(made: Callable[[], Either], parts: list[bytes]) -> None:
-    watch = Watch(made())
+    watch = InvariantWatch(made())
     for part in parts:
         watch.feed(part)
     watch.end()
@@ -157,7 +159,7 @@ def test_frames_at_random(made: Callable[[], Either], parts: list[bytes]) -> Non
 
 def conversation() -> dict[str, list[bytes]]:
     """Return what each side sends, turn by turn, in a conversation with all methods."""
-    pair = Pair(ServerConnection(LIMITS), ClientConnection(LIMITS))
+    pair = WirePair(ServerConnection(LIMITS), ClientConnection(LIMITS))
     said: dict[str, list[bytes]] = {"server": [], "client": []}
 
     def carry() -> None:
@@ -208,11 +210,11 @@ def said_to(role: str) -> list[bytes]:
     return SAID["client" if role == "server" else "server"]
 
 
-def replay(role: str, data: bytes) -> Watch:
+def replay(role: str, data: bytes) -> InvariantWatch:
     """Send the bytes of one side to a new connection of the other role, divided as recorded."""
     connection: Either = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
     connection.start(0.0)
-    watch = Watch(connection)
+    watch = InvariantWatch(connection)
     for turn in said_to(role):
         watch.feed(data[: len(turn)])
         data = data[len(turn) :]
@@ -252,6 +254,6 @@ def test_a_method_at_random_ends_in_a_close_or_is_heard() -> None:
     for method in [kind() for kind in m.METHODS.values()]:
         for channel in (0, 1, 3):
             for made in (MADE["open server"], MADE["open client"]):
-                watch = Watch(made())
+                watch = InvariantWatch(made())
                 watch.feed(frame(FRAME_METHOD, channel, encode_method(method)))
                 watch.end()

@@ -2,25 +2,25 @@
 
 import pytest
 
-from semq.amqp import ClientConnection, Limits, ServerConnection, sasl
+from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection, sasl
 from semq.amqp import methods as m
 from semq.amqp.content import Properties
 from semq.amqp.errors import NotFound
-from semq.amqp.events import Event
-from tests.amqp.helpers import Cut, Pair, header_of, octet_by_octet, whole
+from semq.amqp.events import ConnectionEvent
+from tests.amqp.helpers import Cut, WirePair, header_of, octet_by_octet, whole
 
-LIMITS = Limits(frame_max=4096, heartbeat=0)
+LIMITS = ConnectionLimits(frame_max=4096, heartbeat=0)
 BODY = bytes(range(256)) * 20  # more than one frame
 
 
-def talk(cut: Cut) -> list[tuple[str, Event]]:
+def talk(cut: Cut) -> list[tuple[str, ConnectionEvent]]:
     """Run a conversation with all methods; return the events of each side in order."""
-    pair = Pair(
+    pair = WirePair(
         ServerConnection(LIMITS),
         ClientConnection(LIMITS, mechanism="AMQPLAIN", response=sasl.amqplain("u", "p")),
         cut,
     )
-    heard: list[tuple[str, Event]] = []
+    heard: list[tuple[str, ConnectionEvent]] = []
 
     def carry() -> None:
         at_server, at_client = pair.flow()
@@ -73,7 +73,7 @@ def talk(cut: Cut) -> list[tuple[str, Event]]:
     return heard
 
 
-def side(heard: list[tuple[str, Event]], name: str) -> list[Event]:
+def side(heard: list[tuple[str, ConnectionEvent]], name: str) -> list[ConnectionEvent]:
     return [event for who, event in heard if who == name]
 
 

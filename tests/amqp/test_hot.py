@@ -11,12 +11,12 @@ from semq.amqp import ClientConnection, ServerConnection, hot
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.events import Acked, Delivered, Event, Nacked, Published, Rejected
+from semq.amqp.events import Acked, ConnectionEvent, Delivered, Nacked, Published, Rejected
 from semq.amqp.frames import FrameReader, frame
 from semq.amqp.hot import CLIENT_LANES, SERVER_LANES, Lane
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
-from tests.amqp.helpers import Pair, header_of, octet_by_octet, opened, output, short_texts
+from tests.amqp.helpers import WirePair, header_of, octet_by_octet, opened, output, short_texts
 
 
 class SlowServer(ServerConnection):
@@ -31,8 +31,8 @@ class SlowClient(ClientConnection):
     lanes: ClassVar[dict[bytes, Lane]] = {}
 
 
-def open_pair(server: ServerConnection, client: ClientConnection) -> Pair:
-    pair = Pair(server, client).negotiate()
+def open_pair(server: ServerConnection, client: ClientConnection) -> WirePair:
+    pair = WirePair(server, client).negotiate()
     pair.client.open_channel()
     pair.client.open_channel()
     pair.flow()
@@ -53,7 +53,7 @@ nacks = st.builds(m.BasicNack, tags, st.booleans(), st.booleans())
 rejects = st.builds(m.BasicReject, tags, st.booleans())
 
 
-def events_of(connection: ServerConnection | ClientConnection, data: bytes) -> list[Event]:
+def events_of(connection: ServerConnection | ClientConnection, data: bytes) -> list[ConnectionEvent]:
     return connection.receive(data, 0.0)
 
 
@@ -95,7 +95,7 @@ def test_a_client_hears_the_same_on_both_roads(said: list[tuple[Method, bytes]])
 def test_the_lanes_are_taken() -> None:
     """Each lane is called: the equality above would hold without lanes, too."""
     header, body = header_of(b"body"), b"body"
-    cases: list[tuple[dict[bytes, Lane], Method, Event]] = [
+    cases: list[tuple[dict[bytes, Lane], Method, ConnectionEvent]] = [
         (SERVER_LANES, m.BasicPublish("e", "k", True), Published(1, "e", "k", True, False, header, body)),
         (CLIENT_LANES, m.BasicDeliver("c", 7, True, "e", "k"), Delivered(1, "c", 7, True, "e", "k", header, body)),
         (SERVER_LANES, m.BasicAck(7, True), Acked(1, 7, True)),
@@ -108,7 +108,7 @@ def test_the_lanes_are_taken() -> None:
         assert lane(lanes, method, content_frames(method, header, body)) == expected
 
 
-def lane(lanes: dict[bytes, Lane], method: Method, data: bytes, body_max: int = 100) -> Event | None:
+def lane(lanes: dict[bytes, Lane], method: Method, data: bytes, body_max: int = 100) -> ConnectionEvent | None:
     """Return the result of a lane for a method and its content."""
     reader = FrameReader(1000)
     _, channel, start, stop = next(reader.frames(data))

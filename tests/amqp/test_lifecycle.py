@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.amqp import ClientConnection, Limits, ServerConnection
+from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.errors import (
@@ -17,15 +17,15 @@ from semq.amqp.errors import (
     PreconditionFailed,
     TooSlow,
 )
-from semq.amqp.events import ChannelClosed, ChannelReleased, ConnectionClosed, Event
+from semq.amqp.events import ChannelClosed, ChannelReleased, ConnectionClosed, ConnectionEvent
 from semq.amqp.frames import HEARTBEAT_FRAME, frame
 from semq.amqp.spec import FRAME_METHOD
-from tests.amqp.helpers import Pair, opened, oracle, output
+from tests.amqp.helpers import WirePair, opened, oracle, output
 
-BEATING = Limits(heartbeat=10)
+BEATING = ConnectionLimits(heartbeat=10)
 
 
-def closed(events: list[Event]) -> ConnectionClosed:
+def closed(events: list[ConnectionEvent]) -> ConnectionClosed:
     (event,) = events
     assert isinstance(event, ConnectionClosed)
     return event
@@ -48,7 +48,10 @@ def test_a_connection_is_started_once() -> None:
 
 
 def test_a_slow_negotiation_is_given_up() -> None:
-    for connection in (ServerConnection(Limits(handshake_s=3)), ClientConnection(Limits(handshake_s=3))):
+    for connection in (
+        ServerConnection(ConnectionLimits(handshake_s=3)),
+        ClientConnection(ConnectionLimits(handshake_s=3)),
+    ):
         connection.start(100)
         assert due(connection) == 103
         assert connection.tick(102.9) == []
@@ -60,7 +63,7 @@ def test_a_slow_negotiation_is_given_up() -> None:
 
 
 def test_a_finished_negotiation_has_no_deadline() -> None:
-    pair = opened(Limits(heartbeat=0), Limits(heartbeat=0))
+    pair = opened(ConnectionLimits(heartbeat=0), ConnectionLimits(heartbeat=0))
     assert pair.client.next_deadline is None
     assert pair.server.next_deadline is None
     assert pair.server.tick(1e9) == []
@@ -99,7 +102,7 @@ def test_any_octet_counts_as_heard() -> None:
 
 
 def test_heartbeats_go_on_while_closing() -> None:
-    pair = opened(BEATING, Limits(close_s=100))
+    pair = opened(BEATING, ConnectionLimits(close_s=100))
     pair.client.close()
     output(pair.client)
     pair.client.tick(5)
@@ -159,7 +162,7 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
 
 
 def test_a_close_ok_that_does_not_come_is_given_up() -> None:
-    pair = opened(Limits(close_s=2, heartbeat=0))
+    pair = opened(ConnectionLimits(close_s=2, heartbeat=0))
     pair.server.close()
     assert pair.server.next_deadline == 2
     assert isinstance(closed(pair.server.tick(2)).error, TooSlow)
@@ -278,7 +281,7 @@ def test_an_unknown_reply_code_is_kept() -> None:
 
 
 def test_a_channel_number_is_free_again() -> None:
-    pair: Pair = opened()
+    pair: WirePair = opened()
     for _ in range(3):
         pair.client.close_channel(1)
         pair.flow()

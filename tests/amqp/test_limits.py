@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from semq.amqp import Limits
+from semq.amqp import ConnectionLimits
 from semq.amqp.errors import LocalMisuse
 from semq.amqp.limits import ANY_SIZE
 
@@ -26,15 +26,15 @@ from semq.amqp.limits import ANY_SIZE
 )
 def test_wrong_limits_are_misuse(wrong: dict[str, Any]) -> None:
     with pytest.raises(LocalMisuse):
-        Limits(**wrong)
+        ConnectionLimits(**wrong)
 
 
 def test_no_limit_is_a_limit() -> None:
-    assert Limits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0
+    assert ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0
 
 
 def test_what_is_streamed_needs_no_room_in_memory() -> None:
-    assert Limits(body_max=ANY_SIZE, stream_from=11, arriving_max=10).whole_max == 10
-    assert Limits(body_max=5, stream_from=11, arriving_max=5).whole_max == 5
+    assert ConnectionLimits(body_max=ANY_SIZE, stream_from=11, arriving_max=10).whole_max == 10
+    assert ConnectionLimits(body_max=5, stream_from=11, arriving_max=5).whole_max == 5
     with pytest.raises(LocalMisuse):
-        Limits(body_max=ANY_SIZE, stream_from=12, arriving_max=10)
+        ConnectionLimits(body_max=ANY_SIZE, stream_from=12, arriving_max=10)

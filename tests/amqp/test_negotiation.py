@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from semq.amqp import Limits
+from semq.amqp import ConnectionLimits
 from semq.amqp.errors import NotAllowed
 from semq.amqp.methods import ConnectionTune, ConnectionTuneOk
-from semq.amqp.negotiation import Agreement, accept, answer, capabilities_of, lower
+from semq.amqp.negotiation import NegotiatedLimits, accept, answer, capabilities_of, lower
 
-OURS = Limits(frame_max=8192, channel_max=100, heartbeat=30)
-NONE = Limits(frame_max=0, channel_max=0, heartbeat=0)
+OURS = ConnectionLimits(frame_max=8192, channel_max=100, heartbeat=30)
+NONE = ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "agreed"), [(5, 7, 5), (7, 5, 5), (0, 5, 5), (5, 0, 5), (0, 0, 0)])
@@ -28,8 +28,10 @@ def test_the_lower_value_holds_and_zero_is_no_limit(ours: int, theirs: int, agre
         (OURS, (200, 4096, 10), (4096, 100, 10)),
     ],
 )
-def test_what_a_client_answers(limits: Limits, tune: tuple[int, int, int], agreed: tuple[int, int, int]) -> None:
-    assert answer(limits, ConnectionTune(*tune)) == Agreement(*agreed)
+def test_what_a_client_answers(
+    limits: ConnectionLimits, tune: tuple[int, int, int], agreed: tuple[int, int, int]
+) -> None:
+    assert answer(limits, ConnectionTune(*tune)) == NegotiatedLimits(*agreed)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +43,10 @@ def test_what_a_client_answers(limits: Limits, tune: tuple[int, int, int], agree
         (NONE, (65535, 1 << 30, 5), (1 << 30, 65535, 5)),
     ],
 )
-def test_what_a_server_accepts(limits: Limits, tune: tuple[int, int, int], agreed: tuple[int, int, int]) -> None:
-    assert accept(limits, ConnectionTuneOk(*tune)) == Agreement(*agreed)
+def test_what_a_server_accepts(
+    limits: ConnectionLimits, tune: tuple[int, int, int], agreed: tuple[int, int, int]
+) -> None:
+    assert accept(limits, ConnectionTuneOk(*tune)) == NegotiatedLimits(*agreed)
 
 
 @pytest.mark.parametrize("tune", [(101, 8192, 0), (100, 8193, 0), (100, 4095, 0), (100, 1, 0)])

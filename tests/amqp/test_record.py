@@ -13,7 +13,7 @@ class Point(Record):
     y: int = 2
 
 
-class Place(Point):
+class NamedPoint(Point):
     name: str = ""
 
 
@@ -29,14 +29,14 @@ def test_a_field_without_default_is_required() -> None:
 
 
 def test_fields_are_inherited() -> None:
-    assert Place.names == ("x", "y", "name")
-    assert Place(1, 2, "here").name == "here"
+    assert NamedPoint.names == ("x", "y", "name")
+    assert NamedPoint(1, 2, "here").name == "here"
 
 
 def test_equal_means_same_type_and_values() -> None:
     assert Point(1, 2) == Point(1)
     assert Point(1) != Point(2)
-    assert Point(1) != Place(1, 2, "")
+    assert Point(1) != NamedPoint(1, 2, "")
     assert Point(1) != (1, 2)
 
 
@@ -50,6 +50,6 @@ def test_there_is_no_room_for_more() -> None:
 
 
 def test_a_record_can_be_matched_by_position() -> None:
-    match Place(1, 2, "here"):
-        case Place(x, _, name):
+    match NamedPoint(1, 2, "here"):
+        case NamedPoint(x, _, name):
             assert (x, name) == (1, "here")

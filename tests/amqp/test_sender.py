@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semq.amqp import Limits
+from semq.amqp import ConnectionLimits
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import LocalMisuse
@@ -27,9 +27,9 @@ from semq.amqp.events import (
     Returned,
 )
 from semq.amqp.sender import JOINED_MAX
-from tests.amqp.helpers import Pair, header_of, opened, oracle, output
+from tests.amqp.helpers import WirePair, header_of, opened, oracle, output
 
-SMALLEST = Limits(frame_max=4096)
+SMALLEST = ConnectionLimits(frame_max=4096)
 
 
 def declared(size: int) -> ContentHeader:
@@ -124,7 +124,7 @@ def test_a_body_in_chunks_of_any_size(sizes: list[int]) -> None:
 
 
 def test_a_large_body_passes_in_chunks_both_ways() -> None:
-    pair = opened(Limits(frame_max=4096, stream_from=10_000))
+    pair = opened(ConnectionLimits(frame_max=4096, stream_from=10_000))
     method, header = m.BasicPublish("e", "k"), declared(30_000)
     pair.client.start_content(1, method, header)
     assert pair.flow()[0] == [ContentStarted(1, method, header)]
@@ -218,7 +218,7 @@ def test_both_close_while_a_body_is_on_its_way() -> None:
 # What is forbidden
 
 
-def refused(pair: Pair) -> list[Any]:
+def refused(pair: WirePair) -> list[Any]:
     server, client, header = pair.server, pair.client, header_of(b"x")
     wide = ContentHeader.build(1, Properties(headers={"a": "x" * 5000}))
     return [
@@ -303,5 +303,5 @@ def test_flow_both_ways() -> None:
 
 def test_the_body_of_a_frame_follows_the_agreement() -> None:
     assert opened(SMALLEST).client.body_frame_max == 4088
-    unlimited = opened(Limits(frame_max=0), Limits(frame_max=0))
+    unlimited = opened(ConnectionLimits(frame_max=0), ConnectionLimits(frame_max=0))
     assert unlimited.client.body_frame_max == (1 << 32) - 1

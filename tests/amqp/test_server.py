@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from semq.amqp import ClientConnection, Limits, ServerConnection, sasl
+from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection, sasl
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.errors import AccessRefused, InvalidPath, LocalMisuse, WrongProtocol
@@ -25,7 +25,7 @@ from semq.amqp.frames import HEARTBEAT_FRAME, frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
 from semq.amqp.wire import Table
-from tests.amqp.helpers import Pair, octet_by_octet, opened, oracle, output
+from tests.amqp.helpers import WirePair, octet_by_octet, opened, oracle, output
 
 
 def said(method: Method, channel: int = 0) -> bytes:
@@ -104,7 +104,7 @@ def test_a_mechanism_that_was_not_offered() -> None:
 
 
 def test_a_login_in_several_rounds() -> None:
-    pair = Pair()
+    pair = WirePair()
     pair.flow()
     for number in range(3):
         pair.server.challenge(b"%d?" % number)
@@ -117,7 +117,7 @@ def test_a_login_in_several_rounds() -> None:
 
 
 def test_a_login_has_a_bounded_number_of_rounds() -> None:
-    pair = Pair(ServerConnection(Limits(login_rounds=1)))
+    pair = WirePair(ServerConnection(ConnectionLimits(login_rounds=1)))
     pair.flow()
     pair.server.challenge(b"?")
     pair.flow()
@@ -128,7 +128,7 @@ def test_a_login_has_a_bounded_number_of_rounds() -> None:
 
 
 def test_a_refused_login_is_told_to_who_can_hear_it() -> None:
-    pair = Pair()
+    pair = WirePair()
     pair.flow()
     pair.server.refuse_login("no such user")
     at_server, at_client = pair.flow()
@@ -140,7 +140,7 @@ def test_a_refused_login_is_told_to_who_can_hear_it() -> None:
 
 
 def test_a_refused_login_is_not_told_to_others() -> None:
-    pair = Pair(client=ClientConnection(client_properties={"capabilities": {}}))
+    pair = WirePair(client=ClientConnection(client_properties={"capabilities": {}}))
     pair.flow()
     pair.server.refuse_login("no such user")
     assert pair.server.output_size == 0
@@ -165,7 +165,7 @@ def test_garbage_in_the_negotiation_pauses() -> None:
 
 
 def test_a_frame_above_the_initial_maximum() -> None:
-    server = started(limits=Limits(initial_frame_max=5000))
+    server = started(limits=ConnectionLimits(initial_frame_max=5000))
     (closed,) = server.receive(said(m.ConnectionStartOk(response=bytes(5000))), 0)
     assert isinstance(closed, ConnectionClosed)
     assert closed.error is not None
@@ -183,7 +183,7 @@ def tuned(server: ServerConnection) -> None:
 
 
 def test_the_limits_hold_from_tune_ok_on() -> None:
-    server = started(limits=Limits(frame_max=8192, channel_max=5, heartbeat=20))
+    server = started(limits=ConnectionLimits(frame_max=8192, channel_max=5, heartbeat=20))
     server.receive(said(m.ConnectionStartOk()), 0)
     output(server)
     server.accept_login()
@@ -195,7 +195,7 @@ def test_the_limits_hold_from_tune_ok_on() -> None:
 
 
 def test_limits_above_the_offer_are_not_allowed() -> None:
-    server = started(limits=Limits(frame_max=8192))
+    server = started(limits=ConnectionLimits(frame_max=8192))
     tuned(server)
     (failed,) = server.receive(said(m.ConnectionTuneOk(10, 8193, 0)), 0)
     assert isinstance(failed, ConnectionFailed)
@@ -203,13 +203,13 @@ def test_limits_above_the_offer_are_not_allowed() -> None:
 
 
 def test_no_limit_on_channels_is_the_limit_of_the_wire() -> None:
-    pair = opened(Limits(channel_max=0), Limits(channel_max=0), channels=0)
+    pair = opened(ConnectionLimits(channel_max=0), ConnectionLimits(channel_max=0), channels=0)
     assert pair.client.open_channel(65535) == 65535
     assert len(pair.flow()[0]) == 1
 
 
 def test_a_virtual_host_can_be_refused() -> None:
-    pair = Pair(client=ClientConnection(virtual_host="nowhere"))
+    pair = WirePair(client=ClientConnection(virtual_host="nowhere"))
     pair.flow()
     pair.server.accept_login()
     assert pair.flow()[0][-1] == OpenRequested("nowhere")

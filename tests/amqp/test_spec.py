@@ -6,7 +6,7 @@ import pamqp.commands
 import pytest
 
 from semq.amqp import spec
-from semq.amqp.spec import PROPERTIES, ROWS, Row, read
+from semq.amqp.spec import PROPERTIES, ROWS, MethodRow, read
 
 
 def test_the_methods_are_those_of_the_oracle() -> None:
@@ -16,7 +16,7 @@ def test_the_methods_are_those_of_the_oracle() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
-def test_a_row_agrees_with_the_oracle(row: Row) -> None:
+def test_a_row_agrees_with_the_oracle(row: MethodRow) -> None:
     kind: Any = pamqp.commands.INDEX_MAPPING[row.class_id << 16 | row.method_id]
     expected = [(name, kind.amqp_type(name)) for name in kind.attributes()]
     assert [argument.kind for argument in row.arguments] == [wire_type for _, wire_type in expected]

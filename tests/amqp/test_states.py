@@ -9,7 +9,7 @@ from semq.amqp import ClientConnection, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
 from semq.amqp.errors import CommandInvalid, ConnectionException
-from semq.amqp.events import ConnectionClosed, ConnectionFailed, Event
+from semq.amqp.events import ConnectionClosed, ConnectionEvent, ConnectionFailed
 from semq.amqp.frames import frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER
@@ -107,7 +107,7 @@ def walk(connection: Either, state: ConnectionState, word: str, cell: Cell[Conne
 
 
 def check_refused(
-    connection: Either, events: list[Event], error: type[ConnectionException], mute: bool = False
+    connection: Either, events: list[ConnectionEvent], error: type[ConnectionException], mute: bool = False
 ) -> None:
     (event,) = events
     if mute:  # there is no way to say so before connection.start

@@ -70,7 +70,7 @@ class Number(IntEnum):
     ONE = 1
 
 
-class Word(StrEnum):
+class ShortWord(StrEnum):
     ONE = "one"
 
 
@@ -96,7 +96,7 @@ WRITTEN: list[tuple[Any, bytes]] = [
     (MappingProxyType({"a": True}), b"F\x00\x00\x00\x04\x01at\x01"),
     (None, b"V"),
     (Number.ONE, b"I\x00\x00\x00\x01"),
-    (Word.ONE, b"S\x00\x00\x00\x03one"),
+    (ShortWord.ONE, b"S\x00\x00\x00\x03one"),
 ]
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from semq.app import Client
-from semq.demo.configuration import Place, free_ports
+from semq.demo.configuration import NodePlace, free_ports
 from semq.demo.process import lock_holder
 from semq.store.embedded.server import EmbeddedPostgres
 
@@ -58,10 +58,10 @@ password = "never used"
 """
 
 
-class Node:
+class NetworkNode:
     """One node's process."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: NodePlace) -> None:
         self.place = place
         self.process: subprocess.Popen[str] | None = None
 
@@ -116,24 +116,24 @@ class Network:
 
     def __init__(self, folder: Path) -> None:
         ports = dict(zip(("hub", "10008", "56001"), free_ports(3), strict=True))
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, NetworkNode] = {}
         for name, port in ports.items():
             kind = "platform" if name == "hub" else "local"
-            place = Place(name, kind, folder, port)
+            place = NodePlace(name, kind, folder, port)
             rest = PLATFORM if name == "hub" else LOCAL.format(name=name, hub=ports["hub"])
             place.config.write_text(COMMON.format(kind=kind, name=name, port=port) + rest)
-            self.nodes[name] = Node(place)
+            self.nodes[name] = NetworkNode(place)
 
     @property
-    def hub(self) -> Node:
+    def hub(self) -> NetworkNode:
         return self.nodes["hub"]
 
     @property
-    def sender(self) -> Node:
+    def sender(self) -> NetworkNode:
         return self.nodes["10008"]
 
     @property
-    def receiver(self) -> Node:
+    def receiver(self) -> NetworkNode:
         return self.nodes["56001"]
 
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from semq.app import AppKey, Client, Document, Event, NotYetKnown, RefusedByNode, Sent
+from semq.app import AppKey, Client, Document, DocumentEvent, NotYetKnown, RefusedByNode, Sent
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
 from tests.waiting import until
 
@@ -66,7 +66,7 @@ async def test_silence_is_not_failure(sender: Client) -> None:
 
 
 async def test_events_tell_the_way_of_a_document(sender: Client) -> None:
-    heard: list[Event] = []
+    heard: list[DocumentEvent] = []
     async with sender.events("*.56001.waybill") as events:
         sent = await sender.send("56001", b"on its way", app_key="trade/waybill/sea/W1")
         async for event in events:

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from bench.broker import Load, _ratios, _table
+from bench.broker import BrokerLoad, _ratios, _table
 from bench.lone_node import node
 
 
 async def test_every_phase_ends(tmp_path: Path) -> None:
     with node(tmp_path) as port:
-        load = Load(port, 300, 100)
+        load = BrokerLoad(port, 300, 100)
         for phase in (load.durable_publish, load.durable_consume, load.durable_both, load.transient, load.fan_out):
             assert await phase() > 0
         async with load.channel() as channel:

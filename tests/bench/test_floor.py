@@ -4,20 +4,23 @@ import pytest
 
 from bench.floor import differences
 from bench.floor_script import KEYS, steps
-from bench.reference import REFERENCE, Work, of
-from bench.rows import Changes
+from bench.reference import REFERENCE, TableWork, of
+from bench.rows import RowChanges
 
 
 def test_what_shrank_is_named_with_both_figures() -> None:
-    then = {"a": Work({"tb_0031": Changes(1000, 2800, 1000), "semq_ledger": Changes(4000)}, 1000)}
-    now = {"a": Work({"tb_0031": Changes(20, 36, 20), "semq_ledger": Changes(80)}, 20)}
+    then = {"a": TableWork({"tb_0031": RowChanges(1000, 2800, 1000), "semq_ledger": RowChanges(4000)}, 1000)}
+    now = {"a": TableWork({"tb_0031": RowChanges(20, 36, 20), "semq_ledger": RowChanges(80)}, 20)}
     assert differences(then, now) == {"a": {"tb_0031": {"reference": [1, 2.8, 1], "now": [1, 1.8, 1]}}}
 
 
 def test_the_batches_of_a_node_do_not_count_as_a_change() -> None:
-    same = Work({"semq_ledger": Changes(1000)}, 1000)
+    same = TableWork({"semq_ledger": RowChanges(1000)}, 1000)
     assert (
-        differences({"hub": same}, {"hub": Work({"semq_ledger": Changes(50), "semq_chain": Changes(0, 9)}, 50)}) == {}
+        differences(
+            {"hub": same}, {"hub": TableWork({"semq_ledger": RowChanges(50), "semq_chain": RowChanges(0, 9)}, 50)}
+        )
+        == {}
     )
 
 

@@ -7,26 +7,26 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from bench.floor_script import Plan, run, steps
-from bench.reference import Work
-from bench.rows import Changes
+from bench.floor_script import ScriptPlan, run, steps
+from bench.reference import TableWork
+from bench.rows import RowChanges
 
 ALL = {
-    "tb_0031": Changes(10, 26, 4),
-    "tb_0031_body": Changes(10, 0, 4),
-    "tb_0031_stream": Changes(1, 3, 0),
-    "tb_0030": Changes(10, 5, 7),
-    "tb_0030_body": Changes(10, 0, 7),
-    "tb_0030_ledger": Changes(10, 0, 2),
-    "tb_0030_stream": Changes(1, 3, 0),
-    "semq_ledger": Changes(41, 0, 0),
+    "tb_0031": RowChanges(10, 26, 4),
+    "tb_0031_body": RowChanges(10, 0, 4),
+    "tb_0031_stream": RowChanges(1, 3, 0),
+    "tb_0030": RowChanges(10, 5, 7),
+    "tb_0030_body": RowChanges(10, 0, 7),
+    "tb_0030_ledger": RowChanges(10, 0, 2),
+    "tb_0030_stream": RowChanges(1, 3, 0),
+    "semq_ledger": RowChanges(41, 0, 0),
 }
 
 
-def left_by(database: str, changes: dict[str, Changes], *, documents: int, batch: int) -> dict[str, int]:
+def left_by(database: str, changes: dict[str, RowChanges], *, documents: int, batch: int) -> dict[str, int]:
     """Run the script; how many rows each table holds then."""
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
-    plan = Plan(database, documents, 100, batch, Work(changes, 10), is_hub=False)
+    plan = ScriptPlan(database, documents, 100, batch, TableWork(changes, 10), is_hub=False)
     run(plan, cast(Any, threading.Barrier(1)), answers)
     started, ended, fault = answers.get()
     assert not fault
@@ -50,24 +50,24 @@ def test_rows_come_and_go_as_often_as_observed(database: str, batch: int) -> Non
 
 
 def test_rows_change_as_often_as_observed(database: str) -> None:
-    left_by(database, {"tb_0031": Changes(10, 26, 0)}, documents=10, batch=5)
+    left_by(database, {"tb_0031": RowChanges(10, 26, 0)}, documents=10, batch=5)
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT sum(att) FROM tb_0031").fetchone() == (26,)
 
 
 def test_fewer_documents_change_their_share_of_the_rows(database: str) -> None:
-    assert left_by(database, {"semq_ledger": Changes(40, 0, 0)}, documents=5, batch=2)["semq_ledger"] == 20
+    assert left_by(database, {"semq_ledger": RowChanges(40, 0, 0)}, documents=5, batch=2)["semq_ledger"] == 20
 
 
 def test_a_fault_is_told_and_frees_the_others(database: str) -> None:
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     barrier = threading.Barrier(2)
-    run(Plan("postgresql:///?port=1", 1, 100, 1, Work(ALL, 10), is_hub=True), cast(Any, barrier), answers)
+    run(ScriptPlan("postgresql:///?port=1", 1, 100, 1, TableWork(ALL, 10), is_hub=True), cast(Any, barrier), answers)
     assert "OperationalError" in answers.get()[2]
     assert barrier.broken
 
 
 def test_a_node_takes_only_the_steps_in_which_it_does_something() -> None:
-    assert steps({"semq_ledger": Changes(5)}) == ["accept"]
-    assert steps({"tb_0031": Changes(5, 5, 5)}) == ["accept", "settle", "clean"]
-    assert steps({"tb_0030_stream": Changes(1, 5)}) == []
+    assert steps({"semq_ledger": RowChanges(5)}) == ["accept"]
+    assert steps({"tb_0031": RowChanges(5, 5, 5)}) == ["accept", "settle", "clean"]
+    assert steps({"tb_0030_stream": RowChanges(1, 5)}) == []

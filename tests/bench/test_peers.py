@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import peers, rabbitmq
-from bench.chain import DOCUMENTS, HOSTS, RECEIPTS, Confirmed, definitions
+from bench.chain import DOCUMENTS, HOSTS, RECEIPTS, ConfirmedTags, definitions
 
 
 def test_the_chain_leads_documents_there_and_receipts_back() -> None:
@@ -21,7 +21,7 @@ def test_the_chain_leads_documents_there_and_receipts_back() -> None:
 
 
 def test_a_document_is_acknowledged_when_its_receipt_and_all_before_it_are_confirmed() -> None:
-    confirmed, seen = Confirmed(), []
+    confirmed, seen = ConfirmedTags(), []
     for tag in (2, 3, 1, 5, 4):
         confirmed.add(tag)
         seen.append(confirmed.up_to)

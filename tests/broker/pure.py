@@ -5,10 +5,10 @@ from typing import Any
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.durable.journal import Journal
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.environment import Environment, MemoryGauge
 from semq.broker.queues.bodies import Bodies
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.message import Message
 from semq.broker.queues.pages import Pager
 from semq.broker.queues.queue import Disposition, Queue
@@ -34,9 +34,11 @@ class Later:
 class Model:
     """A virtual host with its environment: clock, timers, journal, store."""
 
-    def __init__(self, store: MemoryStore | None = None, later: Later | None = None, window: int = 1 << 30) -> None:
+    def __init__(
+        self, store: MemoryBrokerStore | None = None, later: Later | None = None, window: int = 1 << 30
+    ) -> None:
         self.later = later or Later()
-        self.store = store or MemoryStore(self.later)
+        self.store = store or MemoryBrokerStore(self.later)
         self.clock = ManualClock()
         self.timers = Timers()
         self.journal = Journal(self.store)
@@ -82,7 +84,7 @@ def message_of(body: bytes = b"", exchange: str = "", routing_key: str = "", **p
     return Message(exchange, routing_key, header, body)
 
 
-class Notes:
+class RecordingConsumer:
     """A consumer that records its deliveries and has room for ``room`` messages."""
 
     def __init__(self, room: int = 1_000_000, no_ack: bool = False, priority: int = 0) -> None:
@@ -91,13 +93,13 @@ class Notes:
         self.priority = priority
         self.is_parked = False
         self.is_cancelled = False
-        self.out: list[Entry] = []
+        self.out: list[QueueEntry] = []
         self.bodies: list[bytes] = []
 
     def can_take(self) -> bool:
         return self.room > 0
 
-    def take(self, queue: Queue, item: Entry) -> None:
+    def take(self, queue: Queue, item: QueueEntry) -> None:
         self.room -= 1
         self.bodies.append(octets(item))
         if not self.no_ack:
@@ -119,7 +121,7 @@ def bodies(queue: Queue) -> list[bytes]:
     return [octets(entry) for entry in queue.ready]
 
 
-def octets(entry: Entry) -> bytes:
+def octets(entry: QueueEntry) -> bytes:
     """Return the body of a message in memory."""
     assert isinstance(entry.message.body, bytes)
     return entry.message.body

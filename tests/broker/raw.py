@@ -9,22 +9,22 @@ from typing import Any, TypeVar
 from semq.amqp import sasl
 from semq.amqp.client import ClientConnection
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.events import ChannelOpened, ConnectionClosed, Event, MethodReceived, Opened
-from semq.amqp.limits import Limits
+from semq.amqp.events import ChannelOpened, ConnectionClosed, ConnectionEvent, MethodReceived, Opened
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import Method
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=ConnectionEvent)
 M = TypeVar("M", bound=Method)
 
 
 class RawClient:
     """A blocking client; all received events stay in ``events`` until they are requested."""
 
-    def __init__(self, port: int, user: str = "guest", limits: Limits | None = None, **settings: Any) -> None:
+    def __init__(self, port: int, user: str = "guest", limits: ConnectionLimits | None = None, **settings: Any) -> None:
         response = sasl.plain(user, settings.pop("password", user))
-        self.machine = ClientConnection(limits or Limits(), **{"response": response, **settings})
+        self.machine = ClientConnection(limits or ConnectionLimits(), **{"response": response, **settings})
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
-        self.events: list[Event] = []
+        self.events: list[ConnectionEvent] = []
         self.machine.start(time.monotonic())
         self.flush()
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pika
 
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Permissions, User, UserTable, hash_password
@@ -67,7 +67,7 @@ class Served:
 def served(
     store: MessageStore | None = None,
     limits: BrokerLimits | None = None,
-    connection: Limits | None = None,
+    connection: ConnectionLimits | None = None,
     prepare: Callable[[AmqpServer], None] = lambda _: None,
     **listener: Any,
 ) -> Iterator[Served]:
@@ -75,7 +75,7 @@ def served(
     listener = {"pause_s": 0.02, **listener}
     config = ServerConfig(
         listener=ListenerConfig(port=0, **listener),
-        connection=connection or Limits(),
+        connection=connection or ConnectionLimits(),
         limits=limits or BrokerLimits(),
         vhosts=("/", "other"),
     )

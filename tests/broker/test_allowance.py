@@ -6,7 +6,7 @@ from semq.broker.limits import BrokerLimits
 LIMITS = BrokerLimits(in_hand_bytes=100, in_hand_count=4, unacked_bytes=50, unacked_count=2, held_events=4)
 
 
-class Link:
+class PausableLink:
     def __init__(self) -> None:
         self.reasons: set[str] = set()
 
@@ -18,7 +18,7 @@ class Link:
 
 
 def test_octets_and_counts_in_hand() -> None:
-    link = Link()
+    link = PausableLink()
     allowance = Allowance(LIMITS, link)
     allowance.take_in_hand(100)
     assert link.reasons == set()
@@ -37,7 +37,7 @@ def test_octets_and_counts_in_hand() -> None:
 
 
 def test_events_that_wait_for_the_store() -> None:
-    link = Link()
+    link = PausableLink()
     allowance = Allowance(LIMITS, link)
     allowance.hold(4)
     assert link.reasons == {"held"}
@@ -48,7 +48,7 @@ def test_events_that_wait_for_the_store() -> None:
 
 
 def test_what_is_out() -> None:
-    allowance = Allowance(LIMITS, Link())
+    allowance = Allowance(LIMITS, PausableLink())
     assert allowance.has_room()
     allowance.deliver(49)
     assert allowance.has_room()

@@ -7,7 +7,7 @@ import pytest
 from semq.amqp import methods as m
 from semq.amqp.events import Acked, Delivered
 from semq.broker.chores import SLICE, Chores
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.store.broker.operations import Done, DropMessages, MarkDelivered, StoreOp
 from tests.broker.raw import RawClient
 from tests.broker.served import served
@@ -42,7 +42,7 @@ def test_without_a_server_all_is_done_at_once() -> None:
     assert done == list(range(9))
 
 
-class Watched(MemoryStore):
+class Watched(MemoryBrokerStore):
     """Records how many messages each list of operations contains."""
 
     def __init__(self) -> None:

@@ -9,19 +9,19 @@ import pytest
 
 from semq.amqp.errors import ConnectionForced
 from semq.amqp.events import Delivered
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.sasl import Credentials
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer
 from semq.broker.users import Permissions
 from semq.transport.peer import PeerInfo
-from tests.transport.pair import Pair, header, pair
+from tests.transport.pair import TransportPair, header, pair
 from tests.waiting import until
 
 
 @asynccontextmanager
-async def aio(both: Pair) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
+async def aio(both: TransportPair) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
     connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{both.server.port}/")
     async with connection:
         yield connection
@@ -73,7 +73,7 @@ async def test_aio_pika_transactions_and_get() -> None:
 
 
 async def test_a_second_life_on_the_same_store() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store) as both:
         channel = await (await both.dial()).open_channel()
         await channel.confirm_select()
@@ -117,7 +117,7 @@ async def test_expiry_rings_by_itself() -> None:
 
 async def test_memory_stays_below_the_mark_under_a_flood_and_others_work_on() -> None:
     limits = BrokerLimits(memory_high=5_000_000, memory_low=4_000_000)
-    async with pair(limits=limits, connection=Limits(heartbeat=1)) as both:
+    async with pair(limits=limits, connection=ConnectionLimits(heartbeat=1)) as both:
         flooding, working = await both.dial(), await both.dial()
         channel, other = await flooding.open_channel(), await working.open_channel()
         await channel.declare_queue("flood", exclusive=True)
@@ -183,7 +183,7 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
 
 
 async def test_stopping_says_why_and_leaves_the_store_idle() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store) as both:
         link = await both.dial()
         channel = await link.open_channel()
@@ -243,12 +243,12 @@ async def test_the_node_can_say_that_it_is_short_of_something() -> None:
         assert not consumer.is_blocked
 
 
-async def until_unblocked(both: Pair, reasons: list[str | None]) -> None:
+async def until_unblocked(both: TransportPair, reasons: list[str | None]) -> None:
     await until(lambda: reasons)
     both.server.block_publishers(None)
 
 
-class Broken:
+class RaisingAuthenticator:
     """An authenticator that raises."""
 
     mechanisms: tuple[str, ...] = ("PLAIN",)
@@ -262,9 +262,9 @@ class Broken:
 
 async def test_an_authenticator_that_fails_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
     def prepare(server: AmqpServer) -> None:
-        server.authenticator = Broken()
+        server.authenticator = RaisingAuthenticator()
 
-    async with pair(prepare=prepare, connection=Limits(handshake_s=0.2)) as both:
+    async with pair(prepare=prepare, connection=ConnectionLimits(handshake_s=0.2)) as both:
         with pytest.raises(Exception, match="SEMQ-4"):
             await both.dial()
         assert "the directory is away" in caplog.text

@@ -29,11 +29,11 @@ from semq.broker.services import (
 from semq.broker.vhost import SessionHooks
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
-from tests.transport.pair import Pair, header, pair
+from tests.transport.pair import TransportPair, header, pair
 from tests.waiting import until
 
 
-class Door(ServiceExchange):
+class SettlingExchange(ServiceExchange):
     """Settles by routing key, at once, later, or on request."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Door(ServiceExchange):
                 self.waiting.append(settle)
 
 
-class Inbox(ServiceQueue):
+class CreditQueue(ServiceQueue):
     """Delivers its content to consumers with credit; returned messages are put in front."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class House:
     """A door, an inbox and the session events."""
 
     def __init__(self) -> None:
-        self.door, self.inbox = Door(), Inbox()
+        self.door, self.inbox = SettlingExchange(), CreditQueue()
         self.opened: list[SessionInfo] = []
         self.closed: list[SessionInfo] = []
 
@@ -142,7 +142,7 @@ class House:
         vhost.hooks.append(SessionHooks(self.opened.append, self.closed.append))
 
 
-async def confirming(both: Pair) -> ClientChannel:
+async def confirming(both: TransportPair) -> ClientChannel:
     channel = await (await both.dial()).open_channel()
     await channel.confirm_select()
     return channel

@@ -19,7 +19,7 @@ from semq.amqp.events import (
     MethodReceived,
 )
 from semq.amqp.frames import frame
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.spec import FRAME_METHOD
 from semq.broker.limits import BrokerLimits
 from tests.broker.raw import RawClient
@@ -105,7 +105,7 @@ def test_publish_and_close_in_one_breath_is_still_a_publish(broker: Served) -> N
 
 
 def test_a_header_that_does_not_fit_a_consumers_frames_ends_that_consumers_connection(broker: Served) -> None:
-    with broker.raw(limits=Limits(frame_max=4096)).opened() as small, broker.raw().opened() as client:
+    with broker.raw(limits=ConnectionLimits(frame_max=4096)).opened() as small, broker.raw().opened() as client:
         queue = client.ask(m.QueueDeclare(auto_delete=True), m.QueueDeclareOk).queue
         small.ask(m.BasicConsume(queue), m.BasicConsumeOk)
         client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
@@ -117,7 +117,7 @@ def test_a_header_that_does_not_fit_a_consumers_frames_ends_that_consumers_conne
 
 
 def test_a_body_beyond_the_limit_is_a_soft_error() -> None:
-    with served(connection=Limits(body_max=1000)) as running, running.raw().opened(2) as client:
+    with served(connection=ConnectionLimits(body_max=1000)) as running, running.raw().opened(2) as client:
         client.publish("", "q", bytes(1000))
         client.publish("", "q", bytes(1001))
         error = client.until(ChannelClosed).error
@@ -128,7 +128,10 @@ def test_a_body_beyond_the_limit_is_a_soft_error() -> None:
 
 def test_limits_on_channels_and_consumers() -> None:
     limits = BrokerLimits(consumers_per_channel=2)
-    with served(limits=limits, connection=Limits(channel_max=3)) as running, running.raw().opened(3) as client:
+    with (
+        served(limits=limits, connection=ConnectionLimits(channel_max=3)) as running,
+        running.raw().opened(3) as client,
+    ):
         client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk)
         for _ in range(2):
             client.ask(m.BasicConsume(), m.BasicConsumeOk)

@@ -7,7 +7,7 @@ from semq.amqp.errors import NotFound
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceExchange, ServiceQueue
 from semq.store.broker.operations import AddMessage
-from tests.broker.pure import Model, Notes, bodies, message_of
+from tests.broker.pure import Model, RecordingConsumer, bodies, message_of
 
 HEADER = ContentHeader.build(4, Properties(delivery_mode=2))
 
@@ -31,7 +31,7 @@ def test_a_prepared_message_is_seen_only_after_the_commit_and_in_its_place() -> 
 
 def test_a_prepared_message_goes_to_consumers_and_is_dropped_from_the_store_by_the_ack() -> None:
     model = Model()
-    queue, consumer = model.queue("q", durable=True), Notes()
+    queue, consumer = model.queue("q", durable=True), RecordingConsumer()
     queue.subscribe(consumer, False)
     prepared = model.vhost.prepare_publish("", "q", HEADER, b"mine")
     model.store.save(prepared.ops, lambda _: None)

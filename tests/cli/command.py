@@ -15,7 +15,7 @@ from semq.cli.main import run
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """How a command ended."""
 
     status: int
@@ -38,7 +38,7 @@ class Said:
         assert words in line
 
 
-def semq(*words: str, stdin: bytes = b"", **variables: str) -> Said:
+def semq(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
     """Run one command in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with ExitStack() as exits:
@@ -47,21 +47,21 @@ def semq(*words: str, stdin: bytes = b"", **variables: str) -> Said:
         exits.enter_context(redirect_stdout(out))
         exits.enter_context(redirect_stderr(err))
         status = run(words)
-    return Said(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+    return CommandResult(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
-async def semq_aside(*words: str, stdin: bytes = b"", **variables: str) -> Said:
+async def semq_aside(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
     """Run one command in a thread of this process, for tests whose nodes run in its event loop."""
     return await asyncio.to_thread(semq, *words, stdin=stdin, **variables)
 
 
-def semq_process(*words: str, stdin: bytes = b"", **variables: str) -> Said:
+def semq_process(*words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
     """Run one command as a process, as a shell does."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "semq.cli", *words],
         input=stdin, capture_output=True, env=environment(variables), check=False,
     )  # fmt: skip
-    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def environment(variables: dict[str, str]) -> dict[str, str]:

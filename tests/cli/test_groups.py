@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import semq.cli as command_line
-from semq.cli.groups import GROUPS, TOP, Row, chosen
+from semq.cli.groups import GROUPS, TOP, CommandRow, chosen
 from tests.app.network import Network
 from tests.cli.command import environment, semq
 
@@ -107,7 +107,7 @@ def among(names: set[str], modules: set[str]) -> set[str]:
 
 
 def test_a_command_line_chooses_its_row_and_help_chooses_all() -> None:
-    rows: tuple[Row, ...] = (*GROUPS, *TOP)
+    rows: tuple[CommandRow, ...] = (*GROUPS, *TOP)
     for row in rows:
         groups, tops = chosen(row.name)
         assert [one.name for one in groups] + [one.name for one in tops] == [row.name]

@@ -20,9 +20,9 @@ class Colour(StrEnum):
 def told(*words: str) -> dict[str, Any]:
     """What a command was given for these words."""
     found: dict[str, Any] = {}
-    whole = typer.Typer(cls=parameters.Group, pretty_exceptions_enable=False)
+    whole = typer.Typer(cls=parameters.ParsedGroup, pretty_exceptions_enable=False)
 
-    @whole.command(cls=parameters.Command)
+    @whole.command(cls=parameters.ParsedCommand)
     def command(
         count: Annotated[int, typer.Option(min=1, max=9)] = 4,
         share: Annotated[float, typer.Option(min=0.5)] = 1.0,

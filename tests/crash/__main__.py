@@ -59,7 +59,9 @@ def main() -> int:
     return 0 if report.good else 1
 
 
-async def _run(cycles: int, seed: int, say: Callable[[str], None], group: int, *, secure: bool) -> campaign.Report:
+async def _run(
+    cycles: int, seed: int, say: Callable[[str], None], group: int, *, secure: bool
+) -> campaign.CampaignReport:
     """A campaign that takes its processes with it when it is asked to end."""
     running = asyncio.ensure_future(campaign.run(cycles, seed, say, group, secure=secure))
     asked: list[bool] = []

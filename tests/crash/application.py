@@ -1,7 +1,7 @@
 """The applications of an institution, as other people's programs would be: aio-pika, confirms, manual acks, own book.
 
 A ``Submitter`` publishes documents to exchange ``semq`` and repeats each with the same @Token until it is confirmed; a
-``Consumer`` writes what comes from ``semq.inbox`` into its book, then acknowledges. Both come back by themselves
+``DocumentTaker`` writes what comes from ``semq.inbox`` into its book, then acknowledges. Both come back by themselves
 whenever their connection is lost, and find in ``complaints`` what a node must not do to them.
 """
 
@@ -15,8 +15,8 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelClosed, DeliveryError
 
-from tests.crash.book import Book, Entry
-from tests.crash.documents import Document, Stream, token_of
+from tests.crash.book import Book, BookEntry
+from tests.crash.documents import CrashDocument, DocumentStream, token_of
 
 ORDER_KEYS = ("orders", "invoices", "stock", "交货")
 UNORDERED_LANES = 4
@@ -48,7 +48,7 @@ class Submitter:
     A lane has one document on its way at a time, so the order of submission within a key is the order of acceptance.
     """
 
-    def __init__(self, url: str, stream: Stream, target: str, pause_s: float, complaints: list[str]) -> None:
+    def __init__(self, url: str, stream: DocumentStream, target: str, pause_s: float, complaints: list[str]) -> None:
         self._url = url
         self._stream = stream
         self._target = target
@@ -101,7 +101,7 @@ class Submitter:
                     self._idle.set()
             await asyncio.sleep(self._pause_s * 2 * chance.random())
 
-    async def _submit(self, document: Document) -> None:
+    async def _submit(self, document: CrashDocument) -> None:
         """Say it until it is accepted."""
         message = aio_pika.Message(document.body, headers=document.headers, content_type="application/octet-stream")
         while True:
@@ -138,7 +138,7 @@ class Submitter:
             return self._channel
 
 
-class Consumer:
+class DocumentTaker:
     """Takes an institution's documents into its book."""
 
     def __init__(self, url: str, book: Book, chance: Random, complaints: list[str]) -> None:
@@ -193,7 +193,7 @@ class Consumer:
             await message.nack(requeue=True)
             return
         headers = message.headers
-        entry = Entry(
+        entry = BookEntry(
             str(headers["@LK0"]), token_of(message.body), sha256(message.body).hexdigest(),
             str(headers.get("@OrderKey", "")), int(str(headers["@Deliveries"])),
         )  # fmt: skip

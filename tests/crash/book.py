@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS repeat (lk0 TEXT NOT NULL, token TEXT NOT NULL, flagg
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BookEntry:
     """One document as it was received."""
 
     lk0: str
@@ -43,7 +43,7 @@ class Book:
         """Nothing more is written."""
         self._db.close()
 
-    def write(self, entry: Entry, *, flagged: bool) -> bool:
+    def write(self, entry: BookEntry, *, flagged: bool) -> bool:
         """Enter a delivery durably; True if it is a new document, False for a repeat."""
         with self._db:
             known = self._db.execute("SELECT digest FROM received WHERE lk0 = ?", (entry.lk0,)).fetchone()
@@ -59,21 +59,21 @@ class Book:
                 )
         return known is None
 
-    def tokens(self) -> dict[str, list[Entry]]:
+    def tokens(self) -> dict[str, list[BookEntry]]:
         """All documents by their token, each in order of arrival; more than one under a token is a duplicate."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:
-            entry = Entry(*row)
+            entry = BookEntry(*row)
             found.setdefault(entry.token, []).append(entry)
         return found
 
-    def in_order(self) -> list[Entry]:
+    def in_order(self) -> list[BookEntry]:
         """Ordered documents, in order of arrival."""
         rows = self._db.execute(
             "SELECT lk0, token, digest, order_key, deliveries FROM received WHERE order_key <> '' ORDER BY position"
         )
-        return [Entry(*row) for row in rows]
+        return [BookEntry(*row) for row in rows]
 
     def knows(self, tokens: list[str]) -> int:
         """How many of these documents have been received."""

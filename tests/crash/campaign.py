@@ -1,7 +1,7 @@
 """A campaign: cycles of faults under load; after every few of them the faults stop, all must settle, the judge looks.
 
-``run`` is called by ``__main__`` and returns the ``Report`` that is printed. Same seed, same documents and same faults
-at the same times; what the machine makes of them differs from run to run.
+``run`` is called by ``__main__`` and returns the ``CampaignReport`` that is printed. Same seed, same documents and same
+faults at the same times; what the machine makes of them differs from run to run.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ import psycopg
 
 from tests.crash import oracle
 from tests.crash.faults import Harm, failpoints_by_turn, plan
-from tests.crash.oracle import Findings
-from tests.crash.world import SIDES, World
+from tests.crash.oracle import OracleFindings
+from tests.crash.world import SIDES, CrashWorld
 
 GROUP = 5  # cycles between two looks of the judge
 SETTLE_S = 150.0  # after the last fault; reliability asks for 120 on a machine of its own
@@ -28,7 +28,7 @@ POLL_S = 0.3
 
 
 @dataclass
-class Report:
+class CampaignReport:
     """The end of a campaign, as ``--json`` prints it."""
 
     cycles: int  #: that were run
@@ -56,7 +56,7 @@ class Report:
         """All of it."""
         return asdict(self)
 
-    def take(self, found: Findings) -> None:
+    def take(self, found: OracleFindings) -> None:
         """What the judge found."""
         self.violations, self.lost = len(found.violations), len(found.lost)
         self.duplicated, self.unclean = len(found.duplicated), sum(found.unclean.values())
@@ -65,7 +65,7 @@ class Report:
 
 async def run(
     cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, *, secure: bool = False
-) -> Report:
+) -> CampaignReport:
     """One campaign in a folder of its own, which stays behind if it failed."""
     folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
     campaign = Campaign(folder, cycles, seed, group, say, secure=secure)
@@ -87,14 +87,14 @@ class Campaign:
     def __init__(
         self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], *, secure: bool
     ) -> None:
-        self._world = World(folder, seed, secure=secure)
+        self._world = CrashWorld(folder, seed, secure=secure)
         self._harm = Harm(self._world)
         self._points = failpoints_by_turn(seed)
         self._cycles = cycles
         self._seed = seed
         self._group = group
         self._say = say
-        self.report = Report(0, seed)
+        self.report = CampaignReport(0, seed)
 
     async def run(self) -> None:
         """All cycles, or as many as go well."""
@@ -126,7 +126,7 @@ class Campaign:
             away = [name for name, node in self._world.nodes.items() if not node.is_ready]
             self._world.complaints.append(f"{', '.join(away)} did not come back")
 
-    async def _settle(self, number: int) -> Findings:
+    async def _settle(self, number: int) -> OracleFindings:
         """No more faults: everything must be delivered, told and forgotten."""
         for proxy in self._world.proxies.values():
             proxy.clear()
@@ -140,7 +140,7 @@ class Campaign:
         except TimeoutError:
             self._world.complaints.append(f"not settled {SETTLE_S:g} s after the last fault, cycle {number}")
         self.report.settled_s_max = round(max(self.report.settled_s_max, time.monotonic() - calm), 1)
-        found = Findings()
+        found = OracleFindings()
         try:
             found = await asyncio.to_thread(oracle.judge, self._world)
             if not found.good or unclean:

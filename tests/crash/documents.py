@@ -1,7 +1,7 @@
 """The documents of a campaign: drawn from its seed, known again by their first line, the same octets at each repeat.
 
-A ``Stream`` gives the documents of one institution one after another. What is expected of a document at the other side
-(its digest, its order) is computed from it again at the end, so nothing about it need be kept meanwhile.
+A ``DocumentStream`` gives the documents of one institution one after another. What is expected of a document at the
+other side (its digest, its order) is computed from it again at the end, so nothing about it need be kept meanwhile.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ SIZES = [
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class CrashDocument:
     """One document; ``number`` counts per institution from 1, in the order of submission per order key."""
 
     seed: int
@@ -80,7 +80,7 @@ def token_of(body: bytes) -> str:
     return body.partition(b"\n")[0].decode("ascii", "replace")
 
 
-class Stream:
+class DocumentStream:
     """The documents of one institution, without end: unordered ones, and those of its order keys."""
 
     def __init__(self, seed: int, source: str, target: str, *, sealed: bool = False) -> None:
@@ -94,9 +94,9 @@ class Stream:
         self._target = target
         self._chance = Random(f"{seed}/documents/{source}")
         self._number = 0
-        self.accepted: list[Document] = []  #: those whose acceptance was confirmed, in that order
+        self.accepted: list[CrashDocument] = []  #: those whose acceptance was confirmed, in that order
 
-    def next(self, order_key: str = "") -> Document:
+    def next(self, order_key: str = "") -> CrashDocument:
         """One more document; one with an order key must get there."""
         self._number += 1
         save_fwd, ack2 = (MUST, self._chance.randrange(2)) if order_key else self._draw_class()
@@ -104,12 +104,14 @@ class Stream:
         size = self._chance.randint(low, high)
         sealed = self._sealed and self._number % 4 != 0
         ack2 = 1 if self._sealed and save_fwd == MUST else ack2
-        return Document(self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size, sealed)
+        return CrashDocument(
+            self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size, sealed
+        )
 
     def _draw_class(self) -> tuple[int, int]:
         _, save_fwd, ack2 = self._chance.choices(CLASSES, [share for share, *_ in CLASSES])[0]
         return save_fwd, ack2
 
-    def must_arrive(self) -> Iterator[Document]:
+    def must_arrive(self) -> Iterator[CrashDocument]:
         """The accepted ones of class 3."""
         return (document for document in self.accepted if document.save_fwd == MUST)

@@ -25,7 +25,7 @@ from semq.store.rows import Event, Side
 MORE = " more violations of this peer within "
 
 
-class Line(NamedTuple):
+class ExcusedLine(NamedTuple):
     """A line of a ledger that no fault but those above may bring about."""
 
     node: str
@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 @dataclass
-class Changes:
+class CertificateChanges:
     """What was done to certificates in a campaign, counted by the name of the node."""
 
     address: dict[str, str]  #: of each institution
@@ -57,7 +57,7 @@ class Changes:
     revoked: Counter[str] = field(default_factory=Counter)
     renewed: Counter[str] = field(default_factory=Counter)
 
-    def unexplained(self, lines: Iterable[Line], given_up: Iterable[str] = ()) -> Iterator[Line]:
+    def unexplained(self, lines: Iterable[ExcusedLine], given_up: Iterable[str] = ()) -> Iterator[ExcusedLine]:
         """The lines that nothing explains. ``given_up``: messages that revoked senders ended by SEMQ-5214."""
         lines, voided = list(lines), set(given_up)
         for line in lines:
@@ -67,7 +67,7 @@ class Changes:
             elif line.event != Event.VIOLATION or not any(self._explains(side, line, lines) for side in self.address):
                 yield line
 
-    def _explains(self, side: str, line: Line, lines: list[Line]) -> bool:
+    def _explains(self, side: str, line: ExcusedLine, lines: list[ExcusedLine]) -> bool:
         """Whether the revocation of one side explains an alarm at the other."""
         address = self.address[side]
         if not self.revoked[side] or line.node != self.other[side] or not line.is_about(address):

@@ -1,7 +1,7 @@
 """What goes wrong: the kinds of faults as a table, and the plan that a seed draws for each cycle.
 
-A plan is data and can be printed; ``Harm`` carries it out on a ``World``. Named durable steps come round in an order
-that the seed shuffles, so that a long campaign dies at every one of them.
+A plan is data and can be printed; ``Harm`` carries it out on a ``CrashWorld``. Named durable steps come round in an
+order that the seed shuffles, so that a long campaign dies at every one of them.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from random import Random
 
 from semq.service import failpoints
 from tests.crash import certificates
-from tests.crash.world import ADDRESS, HUB, NODES, SIDES, World
+from tests.crash.world import ADDRESS, HUB, NODES, SIDES, CrashWorld
 
 LINKS = ("link-a", "link-b")
 APPS = ("app-a", "app-b")
@@ -53,7 +53,7 @@ EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "An
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class CycleFault:
     """One fault of a cycle."""
 
     at_s: float  #: from the beginning of the cycle
@@ -78,7 +78,7 @@ def failpoints_by_turn(seed: int) -> Iterator[tuple[str, str]]:
     return cycle(points)
 
 
-def plan(seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: bool = False) -> list[Fault]:
+def plan(seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: bool = False) -> list[CycleFault]:
     """The faults of one cycle, in the order of their times."""
     kinds = SECURE_KINDS if secure else KINDS
     chance = Random(f"{seed}/cycle/{number}")
@@ -87,7 +87,9 @@ def plan(seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: b
     )
 
 
-def _draw(chance: Random, points: Iterator[tuple[str, str]], kinds: list[tuple[int, str, tuple[str, ...]]]) -> Fault:
+def _draw(
+    chance: Random, points: Iterator[tuple[str, str]], kinds: list[tuple[int, str, tuple[str, ...]]]
+) -> CycleFault:
     _, kind, places = chance.choices(kinds, [share for share, *_ in kinds])[0]
     at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places), 0.0, ""
     if kind in ("kill", "kill two", "kill both", "kill ends", "failpoint"):
@@ -111,17 +113,17 @@ def _draw(chance: Random, points: Iterator[tuple[str, str]], kinds: list[tuple[i
         value = chance.choice((1, 3, 7, 100))
     if kind == "cut in a frame":
         value = float(int(chance.expovariate(1 / 3_000)))
-    return Fault(round(at_s, 2), kind, where, round(value, 2), text)
+    return CycleFault(round(at_s, 2), kind, where, round(value, 2), text)
 
 
 class Harm:
     """Carries plans out."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: CrashWorld) -> None:
         self._world = world
         self.done: Counter[str] = Counter()
         self._revoking = {side: asyncio.Lock() for side in SIDES}
-        self._kinds: dict[str, Callable[[Fault], Awaitable[None]]] = {
+        self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
             "kill": self._kill,
             "kill two": self._kill_two,
             "kill postgres": self._kill_postgres,
@@ -143,85 +145,85 @@ class Harm:
             "revoke": self._revoke,
         }
 
-    async def run(self, faults: list[Fault]) -> None:
+    async def run(self, faults: list[CycleFault]) -> None:
         """All faults of a cycle, each at its time; returns when the last one is over."""
         await asyncio.gather(*(self._one(fault) for fault in faults))
 
-    async def _one(self, fault: Fault) -> None:
+    async def _one(self, fault: CycleFault) -> None:
         await asyncio.sleep(fault.at_s)
         self.done[fault.kind] += 1
         await self._kinds[fault.kind](fault)
 
-    async def _kill(self, fault: Fault) -> None:
+    async def _kill(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].kill(fault.value)
 
-    async def _kill_two(self, fault: Fault) -> None:
+    async def _kill_two(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].kill(fault.value)
         self._world.nodes[fault.text].kill(fault.value)
 
-    async def _kill_postgres(self, fault: Fault) -> None:
+    async def _kill_postgres(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].kill_postgres()
 
-    async def _kill_both(self, fault: Fault) -> None:
+    async def _kill_both(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].kill_postgres()
         self._world.nodes[fault.where].kill(fault.value)
 
-    async def _kill_ends(self, fault: Fault) -> None:
+    async def _kill_ends(self, fault: CycleFault) -> None:
         for side in SIDES:
             self._world.nodes[side].kill(fault.value)
 
-    async def _kill_twice(self, fault: Fault) -> None:
+    async def _kill_twice(self, fault: CycleFault) -> None:
         node = self._world.nodes[fault.where]
         node.kill(0.0)
         await asyncio.sleep(fault.value)
         node.kill(0.0)
 
-    async def _kill_postgres_at_start(self, fault: Fault) -> None:
+    async def _kill_postgres_at_start(self, fault: CycleFault) -> None:
         node = self._world.nodes[fault.where]
         node.kill_postgres()
         node.kill(0.0)
         await asyncio.sleep(fault.value)
         node.kill_postgres()
 
-    async def _arm(self, fault: Fault) -> None:
+    async def _arm(self, fault: CycleFault) -> None:
         node = self._world.nodes[fault.where]
         node.kill(fault.value, fault.text)
         await node.may_die(STRIKE_S)
 
-    async def _freeze(self, fault: Fault) -> None:
+    async def _freeze(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].freeze(True)
         await asyncio.sleep(fault.value)
         self._world.nodes[fault.where].freeze(False)
 
-    async def _cut(self, fault: Fault) -> None:
+    async def _cut(self, fault: CycleFault) -> None:
         self._world.proxies[fault.where].cut()
 
-    async def _cut_in_a_frame(self, fault: Fault) -> None:
+    async def _cut_in_a_frame(self, fault: CycleFault) -> None:
         self._world.proxies[fault.where].cut_after(int(fault.value))
 
-    async def _half_open(self, fault: Fault) -> None:
+    async def _half_open(self, fault: CycleFault) -> None:
         self._world.proxies[fault.where].half_open()
 
-    async def _silence(self, fault: Fault) -> None:
+    async def _silence(self, fault: CycleFault) -> None:
         proxy = self._world.proxies[fault.where]
         proxy.change(**{fault.text: True})
         await asyncio.sleep(fault.value)
         proxy.change(**{fault.text: False})
 
-    async def _refuse(self, fault: Fault) -> None:
+    async def _refuse(self, fault: CycleFault) -> None:
         proxy = self._world.proxies[fault.where]
         proxy.change(refuses=True)
         proxy.cut()
         await asyncio.sleep(fault.value)
         proxy.change(refuses=False)
 
-    async def _renew(self, fault: Fault) -> None:
+    async def _renew(self, fault: CycleFault) -> None:
         """A roll-over: another key, at once; what was sealed for the old one is on its way."""
         world, where = self._world, fault.where
         world.changes.renewed[where] += 1
         await certificates.insist(world.hub_url if where == HUB else lambda: world.node_url(where), "cert.renew")
 
-    async def _revoke(self, fault: Fault) -> None:
+    async def _revoke(self, fault: CycleFault) -> None:
         """The certificates of an institution are taken back; its node enrols again, with another key.
 
         One after the other: a second revocation would take back what the first one's token was used for.
@@ -236,7 +238,7 @@ class Harm:
             await world.enrol(fault.where)
             node.up()
 
-    async def _weather(self, fault: Fault, name: str, last_s: float, value: float | None = None) -> None:
+    async def _weather(self, fault: CycleFault, name: str, last_s: float, value: float | None = None) -> None:
         proxy = self._world.proxies[fault.where]
         proxy.change(**{name: fault.value if value is None else value})
         await asyncio.sleep(last_s)

@@ -13,10 +13,10 @@ import psycopg
 
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
-from tests.crash.book import Book, Entry
-from tests.crash.documents import MUST, Document, Stream
-from tests.crash.excuses import Line
-from tests.crash.world import NODES, OTHER, SIDES, World
+from tests.crash.book import Book, BookEntry
+from tests.crash.documents import MUST, CrashDocument, DocumentStream
+from tests.crash.excuses import ExcusedLine
+from tests.crash.world import NODES, OTHER, SIDES, CrashWorld
 
 # Empty as soon as everything is settled. What stays: ledgers of events, streams, tokens, the window of class 1 and 2.
 CLEAN = (
@@ -35,7 +35,7 @@ SHOWN_MAX = 20
 
 
 @dataclass
-class Findings:
+class OracleFindings:
     """What is wrong, in words."""
 
     lost: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Findings:
         return found + [f"unclean: {rows} rows in {table}" for table, rows in self.unclean.items()]
 
 
-def has_all(world: World) -> bool:
+def has_all(world: CrashWorld) -> bool:
     """Whether the applications have all accepted documents of class 3."""
     return all(
         world.books[OTHER[side]].knows([d.token for d in world.streams[side].must_arrive()])
@@ -64,9 +64,9 @@ def has_all(world: World) -> bool:
     )
 
 
-def judge(world: World) -> Findings:
+def judge(world: CrashWorld) -> OracleFindings:
     """Everything but cleanliness; only after the applications and nodes have come to rest."""
-    found = Findings()
+    found = OracleFindings()
     for side in SIDES:
         resealing = world.changes.resealing(side)
         again = _judge_own_ledger(side, world.streams[side], _url(world, side), resealing, found)
@@ -80,7 +80,7 @@ def judge(world: World) -> Findings:
     return found
 
 
-def leftovers(world: World) -> dict[str, int]:
+def leftovers(world: CrashWorld) -> dict[str, int]:
     """Rows in tables that should be empty."""
     found = {}
     for node in NODES:
@@ -93,7 +93,7 @@ def leftovers(world: World) -> dict[str, int]:
     return found
 
 
-def steps(world: World) -> int:
+def steps(world: CrashWorld) -> int:
     """Durable steps that the nodes took, by their ledgers."""
     total = 0
     for node in NODES:
@@ -102,7 +102,7 @@ def steps(world: World) -> int:
     return total
 
 
-def dump(world: World) -> str:
+def dump(world: CrashWorld) -> str:
     """What is left over, row by row, for whoever looks for the cause."""
     text = []
     for node in NODES:
@@ -123,7 +123,7 @@ def dump(world: World) -> str:
 # ------------------------------------------------------------ the applications' view
 
 
-def _judge_book(stream: Stream, book: Book, again: set[int], found: Findings) -> None:
+def _judge_book(stream: DocumentStream, book: Book, again: set[int], found: OracleFindings) -> None:
     received = book.tokens()
     accepted = {document.token: document for document in stream.accepted}
     for document in stream.must_arrive():
@@ -146,7 +146,7 @@ def _judge_book(stream: Stream, book: Book, again: set[int], found: Findings) ->
     _judge_order([entry for entry in book.in_order() if _number(entry.token) not in again], found)
 
 
-def _judge_order(entries: list[Entry], found: Findings) -> None:
+def _judge_order(entries: list[BookEntry], found: OracleFindings) -> None:
     """Tokens end in the number of submission; within an order key they must climb."""
     last: dict[str, int] = {}
     for entry in entries:
@@ -161,7 +161,7 @@ def _number(token: str) -> int:
     return int(token.rpartition("-")[2])
 
 
-def _named(document: Document) -> str:
+def _named(document: CrashDocument) -> str:
     order = f" order key {document.order_key}" if document.order_key else ""
     return f"{document.token} @SaveFwd={document.save_fwd} @Ack2={document.ack2}{order}"
 
@@ -169,7 +169,9 @@ def _named(document: Document) -> str:
 # ------------------------------------------------------------ the nodes' own ledgers
 
 
-def _judge_own_ledger(side: str, stream: Stream, url: str, resealing: set[str], found: Findings) -> set[int]:
+def _judge_own_ledger(
+    side: str, stream: DocumentStream, url: str, resealing: set[str], found: OracleFindings
+) -> set[int]:
     """Each document accepted once, each of class 3 delivered once and nothing else; or refused for want of a key
     (``resealing``: codes that changes of keys explain), and accepted again by the node itself. The numbers of the
     latter."""
@@ -217,7 +219,7 @@ def _given_up(url: str) -> set[str]:
     return {lk0 for (lk0,) in rows}
 
 
-def _judge_any_ledger(node: str, url: str, found: Findings) -> list[Line]:
+def _judge_any_ledger(node: str, url: str, found: OracleFindings) -> list[ExcusedLine]:
     """Nothing recorded twice; the alarms that were raised."""
     with psycopg.connect(url) as connection:
         twice = connection.execute(
@@ -229,10 +231,10 @@ def _judge_any_ledger(node: str, url: str, found: Findings) -> list[Line]:
             ([int(event) for event in NEVER],),
         ).fetchall()
     found.violations += [f"{lk0} was recorded {count} times at {node}" for lk0, count in twice]
-    return [Line(node, *alarm) for alarm in alarms]
+    return [ExcusedLine(node, *alarm) for alarm in alarms]
 
 
-def _judge_log(node: str, log: Path, found: Findings) -> None:
+def _judge_log(node: str, log: Path, found: OracleFindings) -> None:
     """No fault outside is an excuse for a traceback inside."""
     for line in log.read_text("utf-8", "replace").splitlines():
         if line.startswith("{") and line.endswith("}") and '"exception"' in line:  # a kill may leave half a line
@@ -243,7 +245,7 @@ def _judge_log(node: str, log: Path, found: Findings) -> None:
             found.violations.append(f"{node} ended with a traceback: see {log}")
 
 
-def _url(world: World, node: str) -> str:
+def _url(world: CrashWorld, node: str) -> str:
     url = world.nodes[node].postgres.running_url()
     if url is None:
         raise psycopg.OperationalError(f"no server runs for {node}")

@@ -1,6 +1,6 @@
 """One node as a process that dies and comes back: started, awaited, killed, as under a service manager.
 
-``NodeProcess.keep`` runs for the whole campaign. Whoever kills says when the node may come back, and with which
+``CrashProcess.keep`` runs for the whole campaign. Whoever kills says when the node may come back, and with which
 failpoint; any other end of the process is a complaint.
 """
 
@@ -22,7 +22,7 @@ EXIT_UNAVAILABLE = 69  # semq.service.process: its database went away before it 
 UNAVAILABLE_MAX = 5
 
 
-class NodeProcess:
+class CrashProcess:
     """A node: ``module`` is local_node or platform_node; everything it keeps lies in ``folder``."""
 
     def __init__(self, name: str, module: str, config: Path, data: Path, complaints: list[str]) -> None:

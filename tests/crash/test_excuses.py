@@ -4,21 +4,23 @@ import pytest
 
 from semq.engine.violations import LINES_PER_MINUTE
 from semq.store.rows import Event, Side
-from tests.crash.excuses import MORE, Changes, Line
+from tests.crash.excuses import MORE, CertificateChanges, ExcusedLine
 from tests.crash.world import ADDRESS, HUB, OTHER, A, B
 
 OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
 
 
-def changes(**revoked: int) -> Changes:
-    made = Changes(ADDRESS, OTHER)
+def changes(**revoked: int) -> CertificateChanges:
+    made = CertificateChanges(ADDRESS, OTHER)
     made.revoked.update(revoked)
     return made
 
 
-def alarm(node: str, detail: str, lk0: str = "", target: str = ADDRESS[A], event: Event = Event.VIOLATION) -> Line:
+def alarm(
+    node: str, detail: str, lk0: str = "", target: str = ADDRESS[A], event: Event = Event.VIOLATION
+) -> ExcusedLine:
     side = Side.HUB if node == HUB else Side.RECEIVER
-    return Line(node, side, event, lk0, target, detail)
+    return ExcusedLine(node, side, event, lk0, target, detail)
 
 
 GONE = alarm(B, "SEMQ-5214 No valid certificate belongs to key 0 any more.", OF_A)
@@ -27,7 +29,7 @@ VOIDED = alarm(HUB, "", OF_A, event=Event.VOIDED)
 
 
 @pytest.mark.parametrize("line", [GONE, UNVOUCHED, alarm(B, "SEMQ-5204 The certificate is not known here.")])
-def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: Line) -> None:
+def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: ExcusedLine) -> None:
     assert list(changes(a=1).unexplained([line])) == []
     assert list(changes().unexplained([line])) == [line]  # kills and roll-overs explain none
     assert list(changes(b=1).unexplained([line])) == [line]
@@ -47,7 +49,7 @@ def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(
         alarm(B, "SEMQ-5214 parked", OF_A, event=Event.PARKED),
     ],
 )
-def test_no_revocation_explains_other_alarms(line: Line) -> None:
+def test_no_revocation_explains_other_alarms(line: ExcusedLine) -> None:
     assert list(changes(a=9, b=9).unexplained([line], [OF_A])) == [line]
 
 

@@ -4,11 +4,11 @@ from itertools import islice
 from pathlib import Path
 
 from semq.service import failpoints
-from tests.crash.faults import BY_HAND, KINDS, SECURE_KINDS, Fault, Harm, failpoints_by_turn, plan
-from tests.crash.world import NODES, World
+from tests.crash.faults import BY_HAND, KINDS, SECURE_KINDS, CycleFault, Harm, failpoints_by_turn, plan
+from tests.crash.world import NODES, CrashWorld
 
 
-def plans(seed: int, cycles: int, *, secure: bool = False) -> list[list[Fault]]:
+def plans(seed: int, cycles: int, *, secure: bool = False) -> list[list[CycleFault]]:
     points = failpoints_by_turn(seed)
     return [plan(seed, number, points, secure=secure) for number in range(1, cycles + 1)]
 
@@ -19,7 +19,7 @@ def test_a_seed_draws_the_same_faults_again() -> None:
 
 
 def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
-    world = World(tmp_path, 1)
+    world = CrashWorld(tmp_path, 1)
     able = Harm(world)._kinds.keys()
     for book in world.books.values():
         book.close()

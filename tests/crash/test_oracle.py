@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.book import Book, Entry
-from tests.crash.documents import MUST, STORE, Document, Stream, token_of
-from tests.crash.oracle import Findings, _judge_book
+from tests.crash.book import Book, BookEntry
+from tests.crash.documents import MUST, STORE, CrashDocument, DocumentStream, token_of
+from tests.crash.oracle import OracleFindings, _judge_book
 
 
 @pytest.fixture
@@ -18,25 +18,25 @@ def book(tmp_path: Path) -> Iterator[Book]:
 
 
 @pytest.fixture
-def stream() -> Stream:
+def stream() -> DocumentStream:
     """Six accepted documents: three of an order key, three without."""
-    stream = Stream(1, "a", "b")
+    stream = DocumentStream(1, "a", "b")
     for number in range(1, 7):
-        stream.accepted.append(Document(1, "a", "b", number, MUST, 1, "orders" if number <= 3 else "", 10))
+        stream.accepted.append(CrashDocument(1, "a", "b", number, MUST, 1, "orders" if number <= 3 else "", 10))
     return stream
 
 
-def entry(document: Document, lk0: str = "", digest: str = "") -> Entry:
-    return Entry(lk0 or f"lk0-{document.number}", document.token, digest or document.digest, document.order_key)
+def entry(document: CrashDocument, lk0: str = "", digest: str = "") -> BookEntry:
+    return BookEntry(lk0 or f"lk0-{document.number}", document.token, digest or document.digest, document.order_key)
 
 
-def judged(stream: Stream, book: Book) -> Findings:
-    found = Findings()
+def judged(stream: DocumentStream, book: Book) -> OracleFindings:
+    found = OracleFindings()
     _judge_book(stream, book, set(), found)
     return found
 
 
-def test_a_kept_promise_is_not_blamed(stream: Stream, book: Book) -> None:
+def test_a_kept_promise_is_not_blamed(stream: DocumentStream, book: Book) -> None:
     for document in reversed(stream.accepted[3:]):  # unordered: any order is right
         assert book.write(entry(document), flagged=False)
     for document in stream.accepted[:3]:
@@ -46,7 +46,7 @@ def test_a_kept_promise_is_not_blamed(stream: Stream, book: Book) -> None:
     assert book.knows([document.token for document in stream.accepted]) == 6
 
 
-def test_a_lost_document_is_found(stream: Stream, book: Book) -> None:
+def test_a_lost_document_is_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted[1:]:
         book.write(entry(document), flagged=False)
     found = judged(stream, book)
@@ -54,55 +54,55 @@ def test_a_lost_document_is_found(stream: Stream, book: Book) -> None:
     assert "1-a-1 " in found.lost[0]
 
 
-def test_a_lost_document_of_a_lower_class_was_not_promised(stream: Stream, book: Book) -> None:
+def test_a_lost_document_of_a_lower_class_was_not_promised(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
-    stream.accepted.append(Document(1, "a", "b", 7, STORE, 1, "", 10))
+    stream.accepted.append(CrashDocument(1, "a", "b", 7, STORE, 1, "", 10))
     assert judged(stream, book).good
 
 
 @pytest.mark.parametrize("save_fwd", [MUST, STORE])
-def test_a_document_recorded_twice_is_found(stream: Stream, book: Book, save_fwd: int) -> None:
-    stream.accepted.append(Document(1, "a", "b", 7, save_fwd, 1, "", 10))
+def test_a_document_recorded_twice_is_found(stream: DocumentStream, book: Book, save_fwd: int) -> None:
+    stream.accepted.append(CrashDocument(1, "a", "b", 7, save_fwd, 1, "", 10))
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
     book.write(entry(stream.accepted[6], lk0="another"), flagged=True)
     assert len(judged(stream, book).duplicated) == 1
 
 
-def test_a_repeat_without_a_flag_is_found(stream: Stream, book: Book) -> None:
+def test_a_repeat_without_a_flag_is_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
     book.write(entry(stream.accepted[4]), flagged=False)
     assert len(judged(stream, book).duplicated) == 1
 
 
-def test_other_octets_are_found(stream: Stream, book: Book) -> None:
+def test_other_octets_are_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document, digest="f" * 64 if document.number == 5 else ""), flagged=False)
     book.write(entry(stream.accepted[5], digest="e" * 64), flagged=True)
     assert len(judged(stream, book).violations) == 2
 
 
-def test_a_broken_order_is_found(stream: Stream, book: Book) -> None:
+def test_a_broken_order_is_found(stream: DocumentStream, book: Book) -> None:
     for number in (1, 0, 2, 3, 4, 5):
         book.write(entry(stream.accepted[number]), flagged=False)
     assert len(judged(stream, book).violations) == 1
 
 
-def test_what_was_never_accepted_is_found(stream: Stream, book: Book) -> None:
+def test_what_was_never_accepted_is_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
-    book.write(Entry("lk0-9", "1-a-9", "", ""), flagged=False)
+    book.write(BookEntry("lk0-9", "1-a-9", "", ""), flagged=False)
     assert len(judged(stream, book).violations) == 1
 
 
 def test_documents_are_known_by_their_first_line_and_always_the_same() -> None:
-    streams = Stream(4, "a", "b"), Stream(4, "a", "b")
+    streams = DocumentStream(4, "a", "b"), DocumentStream(4, "a", "b")
     drawn = [[stream.next(), stream.next("orders"), stream.next()] for stream in streams]
     assert drawn[0] == drawn[1]
     assert [document.save_fwd for document in drawn[0]][1] == MUST
     for document in drawn[0]:
         assert token_of(document.body) == document.token
         assert document.body == document.body
-    assert Stream(5, "a", "b").next().body != drawn[0][0].body
+    assert DocumentStream(5, "a", "b").next().body != drawn[0][0].body

@@ -14,7 +14,7 @@ import pytest
 from semq.store.rows import Event, Side
 from semq.umx_t.status import Direction
 from tests.crash.certificates import insist
-from tests.crash.world import HUB, A, B, World
+from tests.crash.world import HUB, A, B, CrashWorld
 from tests.waiting import until
 
 # node | failpoint, while one more document is refused
@@ -34,8 +34,8 @@ WORDS = "SEMQ-1214 refused at the platform by guest: it has closed (this store h
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path, 1)
+async def world(tmp_path: Path) -> AsyncIterator[CrashWorld]:
+    world = CrashWorld(tmp_path, 1)
     for proxy in world.proxies.values():
         await proxy.start()
     world._configure()
@@ -44,7 +44,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await world.remove()
 
 
-async def test_a_refusal_survives_every_kill(world: World) -> None:
+async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     for name in (HUB, A):
         world.nodes[name].start()
         await world.nodes[name].ready()
@@ -68,7 +68,7 @@ async def test_a_refusal_survives_every_kill(world: World) -> None:
     assert world.complaints == []
 
 
-async def _refused_while(world: World, name: str, point: str) -> str:
+async def _refused_while(world: CrashWorld, name: str, point: str) -> str:
     """One more document is stored and refused; a node dies at the failpoint meanwhile."""
     node = world.nodes[name]
     node.kill(0.0, point)
@@ -89,11 +89,11 @@ async def _refused_while(world: World, name: str, point: str) -> str:
 ADDRESS = "56001"
 
 
-def _hub_url(world: World) -> str:
+def _hub_url(world: CrashWorld) -> str:
     return f"amqp://guest:guest@127.0.0.1:{world.nodes[HUB].port}/"
 
 
-async def _is_settled(world: World, lk0: str) -> bool:
+async def _is_settled(world: CrashWorld, lk0: str) -> bool:
     """Whether its sender has it from the platform: it has ended, or its marker waits for the receiver."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
@@ -107,7 +107,7 @@ async def _is_settled(world: World, lk0: str) -> bool:
     return row is not None and bool(row[0])
 
 
-async def _until(world: World, name: str, query: str) -> None:
+async def _until(world: CrashWorld, name: str, query: str) -> None:
     async def holds() -> bool:
         url = world.nodes[name].postgres.running_url()
         if url is None:
@@ -122,7 +122,7 @@ async def _until(world: World, name: str, query: str) -> None:
     await until(holds, PATIENCE_S)
 
 
-def _url(world: World, name: str) -> str:
+def _url(world: CrashWorld, name: str) -> str:
     url = world.nodes[name].postgres.running_url()
     assert url is not None
     return url

@@ -11,11 +11,11 @@ from pathlib import Path
 from random import Random
 
 from tests.crash import certificates
-from tests.crash.application import Consumer, Submitter
+from tests.crash.application import DocumentTaker, Submitter
 from tests.crash.book import Book
-from tests.crash.documents import Stream
-from tests.crash.excuses import Changes
-from tests.crash.process import NodeProcess
+from tests.crash.documents import DocumentStream
+from tests.crash.excuses import CertificateChanges
+from tests.crash.process import CrashProcess
 from tests.crash.proxy import Proxy
 
 HUB, A, B = "hub", "a", "b"
@@ -68,7 +68,7 @@ reconnect_s_max = 1.0
 """
 
 
-class World:
+class CrashWorld:
     """Everything that a campaign runs."""
 
     def __init__(self, folder: Path, seed: int, *, secure: bool = False) -> None:
@@ -76,17 +76,17 @@ class World:
         self.folder = folder
         self.secure = secure
         self.complaints: list[str] = []
-        self.changes = Changes(ADDRESS, OTHER)
+        self.changes = CertificateChanges(ADDRESS, OTHER)
         self.proxies = {name: Proxy(name) for name in ("link-a", "link-b", "app-a", "app-b")}
         self.nodes = {
-            HUB: NodeProcess(HUB, "platform_node", folder / "hub.toml", folder / HUB, self.complaints),
-            A: NodeProcess(A, "local_node", folder / "a.toml", folder / A, self.complaints),
-            B: NodeProcess(B, "local_node", folder / "b.toml", folder / B, self.complaints),
+            HUB: CrashProcess(HUB, "platform_node", folder / "hub.toml", folder / HUB, self.complaints),
+            A: CrashProcess(A, "local_node", folder / "a.toml", folder / A, self.complaints),
+            B: CrashProcess(B, "local_node", folder / "b.toml", folder / B, self.complaints),
         }
-        self.streams = {side: Stream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
+        self.streams = {side: DocumentStream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
         self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
         self.submitters: dict[str, Submitter] = {}
-        self.consumers: dict[str, Consumer] = {}
+        self.consumers: dict[str, DocumentTaker] = {}
         self._seed = seed
 
     async def start(self) -> None:
@@ -111,7 +111,7 @@ class World:
             target = ADDRESS[OTHER[side]]
             self.submitters[side] = Submitter(url, self.streams[side], target, PAUSE_S[side], self.complaints)
             chance = Random(f"{self._seed}/consumer/{side}")
-            self.consumers[side] = Consumer(url, self.books[side], chance, self.complaints)
+            self.consumers[side] = DocumentTaker(url, self.books[side], chance, self.complaints)
             self.submitters[side].start()
             self.consumers[side].start()
 

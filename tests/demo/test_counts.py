@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from semq.demo.counts import count, percentile
-from semq.demo.tracker import Tracker
+from semq.demo.tracker import DocumentTracker
 from tests.demo.test_tracker import delivered, event, sent
 
 CLEAN = {"10008.tb_0031": 0, "hub.tb_0031": 0, "56001.tb_0030": 0}
 
 
-def good() -> Tracker:
-    tracker = Tracker()
+def good() -> DocumentTracker:
+    tracker = DocumentTracker()
     for number in range(3):
         sent(tracker, f"L{number}")
         tracker.event(event("delivered", f"L{number}"), 2.0)
@@ -32,27 +32,27 @@ def test_a_good_end() -> None:
     assert told["left_in_each_queue"] == CLEAN
 
 
-def unread(tracker: Tracker) -> None:
+def unread(tracker: DocumentTracker) -> None:
     tracker.documents[0].was_received = False
 
 
-def undelivered(tracker: Tracker) -> None:
+def undelivered(tracker: DocumentTracker) -> None:
     tracker.documents[0].state = "stored"
 
 
-def given_twice(tracker: Tracker) -> None:
+def given_twice(tracker: DocumentTracker) -> None:
     tracker.delivery(delivered("L0"))
 
 
-def accepted_twice(tracker: Tracker) -> None:
+def accepted_twice(tracker: DocumentTracker) -> None:
     tracker.delivery(delivered("a stranger"))
 
 
-def changed(tracker: Tracker) -> None:
+def changed(tracker: DocumentTracker) -> None:
     tracker.documents[0].digest_received = "other"
 
 
-def refused(tracker: Tracker) -> None:
+def refused(tracker: DocumentTracker) -> None:
     tracker.documents[0].state, tracker.documents[0].lk0 = "refused", ""
 
 
@@ -67,7 +67,7 @@ def refused(tracker: Tracker) -> None:
         (refused, "refused"),
     ],
 )
-def test_a_bad_end_has_a_number(spoil: Callable[[Tracker], None], name: str) -> None:
+def test_a_bad_end_has_a_number(spoil: Callable[[DocumentTracker], None], name: str) -> None:
     tracker = good()
     spoil(tracker)
     counts = count(tracker, CLEAN, 0)

@@ -9,7 +9,7 @@ import pytest
 
 from semq.demo.configuration import HUB, write_configuration
 from semq.demo.errors import NodeNotStarted
-from semq.demo.process import NodeProcess, lock_holder
+from semq.demo.process import DemoProcess, lock_holder
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ async def heard() -> "asyncio.Queue[str]":
 async def test_a_killed_node_comes_back_and_a_stopped_one_stays_away(
     tmp_path: Path, heard: "asyncio.Queue[str]"
 ) -> None:
-    node = NodeProcess(write_configuration(tmp_path)[HUB], heard.put_nowait)
+    node = DemoProcess(write_configuration(tmp_path)[HUB], heard.put_nowait)
     lock = node.place.data_dir / "postgres" / "lock"
     try:
         await node.start()
@@ -42,7 +42,7 @@ async def test_a_killed_node_comes_back_and_a_stopped_one_stays_away(
 async def test_a_node_that_cannot_start_is_an_error_with_its_log(tmp_path: Path, heard: "asyncio.Queue[str]") -> None:
     place = write_configuration(tmp_path)[HUB]
     place.config.write_text("[node]\nkind = 'platform'\nname = 'hub'\n")
-    node = NodeProcess(place, heard.put_nowait)
+    node = DemoProcess(place, heard.put_nowait)
     with pytest.raises(NodeNotStarted) as caught:
         await node.start()
     assert "SEMQ-2011" in caught.value.facts["log"]
@@ -51,7 +51,7 @@ async def test_a_node_that_cannot_start_is_an_error_with_its_log(tmp_path: Path,
 
 async def test_a_node_that_a_user_has_started_is_stopped_too(tmp_path: Path, heard: "asyncio.Queue[str]") -> None:
     place = write_configuration(tmp_path)[HUB]
-    theirs, ours = NodeProcess(place, heard.put_nowait), NodeProcess(place, heard.put_nowait)
+    theirs, ours = DemoProcess(place, heard.put_nowait), DemoProcess(place, heard.put_nowait)
     try:
         await theirs.start()
         stopping = asyncio.create_task(ours.stop())

@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.app import AppKey, Document, Event, Sent
+from semq.app import AppKey, Document, DocumentEvent, Sent
 from semq.app.values import EPOCH
 from semq.demo.files import SourceFile
-from semq.demo.tracker import FINAL, STATES, TrackedDocument, Tracker
+from semq.demo.tracker import FINAL, STATES, DocumentTracker, TrackedDocument
 
 BODY = b"an order"
 DIGEST = sha256(BODY).hexdigest()
 
 
-def event(kind: str, lk0: str = "L") -> Event:
-    return Event(kind, lk0, "1.56001", AppKey(), EPOCH)
+def event(kind: str, lk0: str = "L") -> DocumentEvent:
+    return DocumentEvent(kind, lk0, "1.56001", AppKey(), EPOCH)
 
 
 def delivered(lk0: str = "L", *, redelivered: bool = False, payload: bytes = BODY) -> Document:
     return Document(lk0, "1.10008", "1.56001", AppKey(), payload, DIGEST, redelivered=redelivered)
 
 
-def sent(tracker: Tracker, lk0: str = "L") -> TrackedDocument:
+def sent(tracker: DocumentTracker, lk0: str = "L") -> TrackedDocument:
     document = TrackedDocument(len(tracker.documents) + 1, SourceFile(Path("o.xml"), "o.xml"), "online")
     tracker.documents.append(document)
     tracker.submitting(document, BODY, 1.0)
@@ -34,7 +34,7 @@ def sent(tracker: Tracker, lk0: str = "L") -> TrackedDocument:
 
 @given(st.lists(st.sampled_from(["sent", "forwarded", "stored", "delivered", "failed", "strange"]), max_size=12))
 def test_states_only_go_forward(kinds: list[str]) -> None:
-    tracker = Tracker()
+    tracker = DocumentTracker()
     document = sent(tracker)
     order = list(STATES)
     for now, kind in enumerate(kinds, 2):
@@ -47,7 +47,7 @@ def test_states_only_go_forward(kinds: list[str]) -> None:
 
 
 def test_the_time_is_taken_from_submit_to_the_end() -> None:
-    tracker = Tracker()
+    tracker = DocumentTracker()
     document = sent(tracker)
     tracker.event(event("delivered"), 3.0)
     tracker.event(event("delivered"), 9.0)
@@ -55,7 +55,7 @@ def test_the_time_is_taken_from_submit_to_the_end() -> None:
 
 
 def test_events_may_arrive_before_the_answer_to_the_submit() -> None:
-    tracker = Tracker()
+    tracker = DocumentTracker()
     assert tracker.event(event("stored"), 1.0) is None
     assert tracker.event(event("delivered"), 1.0) is None
     assert tracker.delivery(delivered()) is None
@@ -69,7 +69,7 @@ def test_events_may_arrive_before_the_answer_to_the_submit() -> None:
 
 
 def test_changed_bytes_are_noticed() -> None:
-    tracker = Tracker()
+    tracker = DocumentTracker()
     document = sent(tracker)
     assert tracker.delivery(delivered(payload=b"another order")) is document
     assert document.was_received
@@ -77,7 +77,7 @@ def test_changed_bytes_are_noticed() -> None:
 
 
 def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:
-    tracker = Tracker()
+    tracker = DocumentTracker()
     sent(tracker)
     tracker.delivery(delivered())
     assert tracker.delivery(delivered(redelivered=True)) is None
@@ -87,7 +87,7 @@ def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:
 
 
 def test_a_refused_document_is_final() -> None:
-    tracker = Tracker()
+    tracker = DocumentTracker()
     document = TrackedDocument(1, SourceFile(Path("o"), "o"), "away")
     tracker.documents.append(document)
     assert tracker.unfinished() == [document]

@@ -9,7 +9,7 @@ from typing import Any
 
 from semq.amqp import methods as m
 from semq.amqp.content import Properties
-from tests.differential.player import CloseChannel, On, Publish, Quiet, Script, Wait
+from tests.differential.player import CloseChannel, On, Pause, Publish, Quiet, Script
 
 QUEUES = ("d.q", "d.r", "d.s")
 EXCHANGES = ("d.x", "d.y")
@@ -35,7 +35,7 @@ def draw(seed: int, length: int = 60) -> Script:
         act = dice.choices(list(_ACTS), list(_ACTS.values()))[0]
         step = act(dice, tags)
         tags += isinstance(step, m.BasicGet)
-        steps += [step, Wait(0.02)]  # dead letters go their own way from queue to queue
+        steps += [step, Pause(0.02)]  # dead letters go their own way from queue to queue
         if dice.random() < 0.2:
             # What was refused has closed the channel; it is opened again, without confirms and with tags from 1.
             steps += [m.QueueDeclare(dice.choice(QUEUES), passive=True), m.ConfirmSelect()]

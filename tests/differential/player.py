@@ -52,7 +52,7 @@ class Quiet(NamedTuple):
     """Wait until nothing more comes."""
 
 
-class Wait(NamedTuple):
+class Pause(NamedTuple):
     """Let time pass."""
 
     seconds: float
@@ -74,11 +74,11 @@ class On(NamedTuple):
     step: "Step"
 
 
-Step = m.Method | Publish | Quiet | Wait | HangUp | CloseChannel | Bare
+Step = m.Method | Publish | Quiet | Pause | HangUp | CloseChannel | Bare
 Script = Sequence["Step | On"]
 
 
-class Client:
+class PlayedConnection:
     """One connection, with what the player must remember of it."""
 
     def __init__(self, port: int) -> None:
@@ -106,7 +106,7 @@ class Player:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[int, PlayedConnection] = {}
         self._heard: dict[tuple[int, int], list[str]] = {}
         self._by_itself: dict[tuple[int, int], list[str]] = {}
         self._stand_ins: dict[str, str] = {}
@@ -119,7 +119,7 @@ class Player:
                 on = each if isinstance(each, On) else On(1, 1, each)
                 self._heard = {}
                 self._perform(on)
-                if isinstance(on.step, Quiet | Wait | HangUp):
+                if isinstance(on.step, Quiet | Pause | HangUp):
                     for place, late in self._by_itself.items():
                         self._heard.setdefault(place, []).extend(late)
                     self._by_itself.clear()
@@ -133,7 +133,7 @@ class Player:
 
     def _perform(self, on: On) -> None:
         step = on.step
-        if isinstance(step, Wait):
+        if isinstance(step, Pause):
             self._listen(time.monotonic() + step.seconds, lambda: False)
         elif isinstance(step, Quiet):
             self._until_quiet()
@@ -149,12 +149,12 @@ class Player:
             except LocalMisuse:  # an error of an earlier step has closed the channel just now
                 self._act(self._ready(on), on, step)
 
-    def _client(self, number: int) -> Client:
+    def _client(self, number: int) -> PlayedConnection:
         if number not in self._clients:
-            self._clients[number] = Client(self._port)
+            self._clients[number] = PlayedConnection(self._port)
         return self._clients[number]
 
-    def _ready(self, on: On) -> Client:
+    def _ready(self, on: On) -> PlayedConnection:
         self._listen(time.monotonic(), lambda: False)
         client = self._client(on.client)
         if client.is_over:  # a hard error: the next step comes from a new connection under the same number
@@ -168,7 +168,7 @@ class Player:
             self._await(lambda: on.channel in client.open)
         return client
 
-    def _act(self, client: Client, on: On, step: Any) -> None:
+    def _act(self, client: PlayedConnection, on: On, step: Any) -> None:
         machine, number = client.raw.machine, on.channel
         match step:
             case Publish():
@@ -191,7 +191,7 @@ class Player:
             client.settled.setdefault(number, set())
         self._await_outcome(client, number, step)
 
-    def _await_outcome(self, client: Client, number: int, step: Any) -> None:
+    def _await_outcome(self, client: PlayedConnection, number: int, step: Any) -> None:
         def is_over() -> bool:
             return client.is_over or number not in client.open
 
@@ -213,7 +213,7 @@ class Player:
             answer = ANSWERS[type(step)].row.name
             self._await(lambda: any(line.startswith(answer) for line in heard.get(place, ())) or is_over())
 
-    def _number_of(self, client: Client) -> int:
+    def _number_of(self, client: PlayedConnection) -> int:
         return next(number for number, each in self._clients.items() if each is client)
 
     # Listening.
@@ -239,7 +239,7 @@ class Player:
                 return False
         return True
 
-    def _read(self, client: Client) -> None:
+    def _read(self, client: PlayedConnection) -> None:
         try:
             client.raw.read()
         except ConnectionError:
@@ -248,7 +248,7 @@ class Player:
         for event in events:
             self._note(client, event)
 
-    def _note(self, client: Client, event: e.Event) -> None:
+    def _note(self, client: PlayedConnection, event: e.ConnectionEvent) -> None:
         number = getattr(event, "channel", 0)
         match event:
             case e.ChannelOpened():
@@ -276,7 +276,7 @@ class Player:
         notes = self._by_itself if line.startswith(BY_ITSELF) else self._heard
         notes.setdefault((self._number_of(client), number), []).append(self._plain(line))
 
-    def _settle(self, client: Client, event: "e.Acked | e.Nacked") -> None:
+    def _settle(self, client: PlayedConnection, event: "e.Acked | e.Nacked") -> None:
         """Confirms are told one by one or together, as it suits the broker: only who is settled how is compared."""
         number, settled = event.channel, client.settled[event.channel]
         first = event.delivery_tag if not event.multiple else 1

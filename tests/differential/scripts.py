@@ -11,7 +11,7 @@ from semq.amqp import methods as m
 from semq.amqp.content import Properties
 from semq.amqp.wire import Table
 from tests.differential.bare import Bare, head, message, said
-from tests.differential.player import CloseChannel, HangUp, On, Publish, Quiet, Script, Wait
+from tests.differential.player import CloseChannel, HangUp, On, Pause, Publish, Quiet, Script
 
 Q = m.QueueDeclare("d.q")
 PASSIVE = m.QueueDeclare("d.q", passive=True)
@@ -136,7 +136,7 @@ SCRIPTS: dict[str, Script] = {
         m.QueueDeclare("d.q", exclusive=True), On(2, 1, Q), On(2, 1, PASSIVE), On(2, 1, get()), On(2, 1, consume()),
             On(2, 1, m.QueueDelete("d.q")),
         On(2, 1, m.QueuePurge("d.q")), On(2, 1, bind("", "amq.fanout")), On(2, 1, to_q(b"in")), QUIET, get(),
-            HangUp(), Wait(0.3), On(2, 1, PASSIVE),
+            HangUp(), Pause(0.3), On(2, 1, PASSIVE),
     ],
     "a queue that deletes itself": [
         m.QueueDeclare("d.q", auto_delete=True), PASSIVE, consume(), On(1, 2, consume("u")), m.BasicCancel("t"),
@@ -244,7 +244,7 @@ SCRIPTS: dict[str, Script] = {
     "recovered": [Q, *bodies(3), QUIET, get(False), get(False), m.BasicRecover(True), QUIET, get(False), consume(),
         QUIET, m.BasicRecover(True), QUIET],
     "lost with the connection": [Q, *bodies(3), QUIET, On(2, 1, consume()), QUIET, On(2, 1, m.BasicAck(1)), On(2, 1,
-        HangUp()), Wait(0.3), PASSIVE, get(), get()],
+        HangUp()), Pause(0.3), PASSIVE, get(), get()],
     "priorities of consumers": [Q, m.BasicQos(prefetch_count=1), consume("low", arguments={"x-priority": -1}),
         consume("high", arguments={"x-priority": 5}), *bodies(3), QUIET, m.BasicAck(1), QUIET],
     "single active consumer": [with_(single_active_consumer=True), consume("a"), On(1, 2, consume("b")), *bodies(2),
@@ -258,16 +258,16 @@ SCRIPTS: dict[str, Script] = {
         get(), to_q(b"5"), QUIET, PASSIVE],
     "too many octets": [with_(max_length_bytes=5), CONFIRM, to_q(b"abc"), to_q(b"de"), to_q(b"f"),
         to_q(b"0123456789"), QUIET, PASSIVE, get()],
-    "expired in the queue": [with_(message_ttl=100), *bodies(2), Wait(0.4), PASSIVE, get(), to_q(b"3"), QUIET,
-        to_q(b"4", expiration="1"), Wait(0.1), PASSIVE],
-    "expired by itself": [Q, to_q(b"1", expiration="100"), to_q(b"2"), Wait(0.4), PASSIVE, get(), get()],
+    "expired in the queue": [with_(message_ttl=100), *bodies(2), Pause(0.4), PASSIVE, get(), to_q(b"3"), QUIET,
+        to_q(b"4", expiration="1"), Pause(0.1), PASSIVE],
+    "expired by itself": [Q, to_q(b"1", expiration="100"), to_q(b"2"), Pause(0.4), PASSIVE, get(), get()],
     "ttl zero": [with_(message_ttl=0), to_q(b"1"), QUIET, PASSIVE, consume(), to_q(b"2"), QUIET],
-    "a queue that expires": [with_(expires=200), Wait(0.6), PASSIVE],
+    "a queue that expires": [with_(expires=200), Pause(0.6), PASSIVE],
     "dead letters": [
         m.ExchangeDeclare("d.dlx", "direct"), m.QueueDeclare("d.dead"), bind("d.q", "d.dlx", "d.dead"),
             with_(dead_letter_exchange="d.dlx", max_length=2), *bodies(3), QUIET, get(False), m.BasicReject(1,
-            False), QUIET, to_q(b"4", expiration="50"), Wait(0.1),
-        get(queue="d.dead"), get(queue="d.dead"), get(), Wait(0.3), get(queue="d.dead"), get(),
+            False), QUIET, to_q(b"4", expiration="50"), Pause(0.1),
+        get(queue="d.dead"), get(queue="d.dead"), get(), Pause(0.3), get(queue="d.dead"), get(),
     ],
     "dead letters with a key of their own": [
         m.QueueDeclare("d.dead"), with_(dead_letter_exchange="", dead_letter_routing_key="d.dead"), to_q(b"1",
@@ -275,7 +275,7 @@ SCRIPTS: dict[str, Script] = {
             get(queue="d.dead"), get(),
     ],
     "dead letters in a circle": [
-        with_(dead_letter_exchange="", message_ttl=50), to_q(b"1"), Wait(0.5), PASSIVE, m.QueueDelete("d.q"),
+        with_(dead_letter_exchange="", message_ttl=50), to_q(b"1"), Pause(0.5), PASSIVE, m.QueueDelete("d.q"),
         with_(dead_letter_exchange="", message_ttl=60_000), to_q(b"2"), get(False), m.BasicReject(1, False), QUIET,
         PASSIVE,
     ],

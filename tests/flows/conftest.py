@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from semq.store.rows import KeptKey
-from tests.flows.sealed import SECRET, World
+from tests.flows.sealed import SECRET, SealedWorld
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    made = World()
+def world() -> Iterator[SealedWorld]:
+    made = SealedWorld()
     made.settle()
     yield made
     for node in made.nodes:  # whatever a test did, no secret lies where it must not

@@ -37,7 +37,7 @@ def losing(kind: str) -> Loses:
 
 
 @dataclass
-class Content:
+class GatheredFrames:
     """Frames of one message until it is complete."""
 
     frames: list[bytes]
@@ -75,7 +75,7 @@ class LosingProxy:
         await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        contents: dict[int, Content] = {}
+        contents: dict[int, GatheredFrames] = {}
         with suppress(asyncio.IncompleteReadError, OSError):
             while True:
                 head = await reader.readexactly(7)
@@ -86,11 +86,11 @@ class LosingProxy:
                 await writer.drain()
         writer.close()
 
-    def _passes(self, contents: dict[int, Content], kind: int, channel: int, frame: bytes) -> list[bytes]:
+    def _passes(self, contents: dict[int, GatheredFrames], kind: int, channel: int, frame: bytes) -> list[bytes]:
         """What goes on now: a frame by itself, all frames of a content that is complete, or nothing yet."""
         payload = frame[7:-1]
         if kind == METHOD and payload[:4] in CONTENT:
-            contents[channel] = Content([frame])
+            contents[channel] = GatheredFrames([frame])
             return []
         content = contents.get(channel)
         if content is None or kind not in (HEADER, BODY):
@@ -108,7 +108,7 @@ class LosingProxy:
             return []
         return content.frames
 
-    def _is_lost(self, content: Content) -> bool:
+    def _is_lost(self, content: GatheredFrames) -> bool:
         named = TYPE.search(content.header)
         if named is None:
             return False

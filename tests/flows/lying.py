@@ -10,15 +10,15 @@ from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt, Role
-from tests.flows.sealed import SECRET, World, send
-from tests.flows.trio import Local, Wire
+from tests.flows.sealed import SECRET, SealedWorld, send
+from tests.flows.trio import Local, TrioWire
 
 A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
-Tamper = Callable[[Wire, Frame], Frame | None]
+Tamper = Callable[[TrioWire, Frame], Frame | None]
 FAR = 10_000
 
 
-def honest(wire: Wire, frame: Frame) -> Frame:
+def honest(wire: TrioWire, frame: Frame) -> Frame:
     return frame
 
 
@@ -36,12 +36,12 @@ def lies(node: Local) -> int:
     return node.lines(Event.VIOLATION)
 
 
-def swallowing(world: World) -> Tamper:
+def swallowing(world: SealedWorld) -> Tamper:
     """The hub keeps what B says, and hands B everything."""
     return lambda wire, frame: None if wire is world.b.up else frame
 
 
-def open_row(world: World) -> Any:
+def open_row(world: SealedWorld) -> Any:
     """A's document is with B; what B says of it does not come back."""
     world.tamper = swallowing(world)
     send(world, SECRET)
@@ -50,14 +50,14 @@ def open_row(world: World) -> Any:
     return row
 
 
-def floors(world: World, node: Local) -> Receipt:
+def floors(world: SealedWorld, node: Local) -> Receipt:
     """Floors of a node's present streams, far ahead."""
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
     return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR, None)})
 
 
-def is_deaf(world: World) -> bool:
+def is_deaf(world: SealedWorld) -> bool:
     """Whether A skips what B sends."""
     world.b.send(b"to A", to="10008", encrypt=True)
     world.later(60)
@@ -83,10 +83,10 @@ SAID_BY_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
 }
 
 
-def hiding(world: World, *nodes: Local) -> Tamper:
+def hiding(world: SealedWorld, *nodes: Local) -> Tamper:
     """The hub says no certificate of others to these nodes."""
 
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE and wire in [node.down for node in nodes]:
             bare = [replace(record, certificates=None) for record in frame.records]
             return replace(frame, records=bare, header=None, body=b"")
@@ -95,9 +95,9 @@ def hiding(world: World, *nodes: Local) -> Tamper:
     return tamper
 
 
-def hidden(policy: Policy | None = None, certified: str = "AB") -> World:
+def hidden(policy: Policy | None = None, certified: str = "AB") -> SealedWorld:
     """A network whose hub has hidden every certificate from the first day."""
-    world = World(policy, certified)
+    world = SealedWorld(policy, certified)
     for node in (world.a, world.b):
         if node.sealing is not None:
             keys = sealing(node).keys

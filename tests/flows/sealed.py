@@ -15,14 +15,14 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome
 from tests.clocks import ManualClock
-from tests.flows.trio import Local, Trio, Wire
+from tests.flows.trio import Local, Trio, TrioWire
 
 SECRET = b"PLANTED: 4711 crates of quince brandy"
 KEYS: dict[str, PrivateKey] = {name: new_key() for name in ("A1", "B1", "B2", "X")} | {"B3": new_key("rsa")}
 
 
-def watching(seen: list[Data]) -> Callable[[Wire, Frame], Frame]:
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+def watching(seen: list[Data]) -> Callable[[TrioWire, Frame], Frame]:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data):
             seen.append(frame)
         return frame
@@ -30,7 +30,7 @@ def watching(seen: list[Data]) -> Callable[[Wire, Frame], Frame]:
     return tamper
 
 
-class World(Trio):
+class SealedWorld(Trio):
     """A trio whose institutions have certificates, and whose wires carry octets."""
 
     def __init__(self, policy: Policy | None = None, certified: str = "AB") -> None:
@@ -39,7 +39,7 @@ class World(Trio):
         self.certified = certified
         self.drawn = 0
         self.captured: list[bytes] = []
-        self.tamper: Callable[[Wire, Frame], Frame | None] = lambda wire, frame: frame
+        self.tamper: Callable[[TrioWire, Frame], Frame | None] = lambda wire, frame: frame
         super().__init__(secrecy=self._secrecy)
         self.lose = self._carry
 
@@ -70,7 +70,7 @@ class World(Trio):
         keys_of(node).mine = self.own(node.address, *names)
         node.engine.introduce()
 
-    def _carry(self, wire: Wire, frame: Frame) -> bool:
+    def _carry(self, wire: TrioWire, frame: Frame) -> bool:
         routing_key, header, body = write_frame(frame)
         self.captured.append(repr(header.headers).encode() + bytes(body))
         arrived = self.tamper(wire, read_frame(routing_key, header, bytes(body)))
@@ -89,5 +89,5 @@ def outcomes(node: Local) -> list[Outcome | None]:
     return [row.outcome for row in node.store.tables.outbound.values()]
 
 
-def send(world: World, *bodies: bytes, **facts: Any) -> None:
+def send(world: SealedWorld, *bodies: bytes, **facts: Any) -> None:
     world.a.send(*bodies, encrypt=True, **facts)

@@ -5,22 +5,22 @@ from msgspec.structs import replace
 
 from semq.store.rows import Event
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, Note, Receipt
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Receipt
 from semq.umx_t.status import Outcome
 from tests.flows.lying import A, B, honest, open_row, signed
-from tests.flows.sealed import SECRET, World, outcomes, send
-from tests.flows.trio import PLATFORM, Wire
+from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
+from tests.flows.trio import PLATFORM, TrioWire
 
 
 @pytest.mark.parametrize("code", ["SEMQ-1201", "SEMQ-1202", "SEMQ-1203", "SEMQ-1206"])
-def test_the_receipt_outweighs_the_refusal(world: World, code: str) -> None:
+def test_the_receipt_outweighs_the_refusal(world: SealedWorld, code: str) -> None:
     """The hub forwards the document, and tells A that it has refused it."""
 
-    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if wire is world.a.down and isinstance(frame, Packet) and frame.source == PLATFORM:
-            notes = [r for r in frame.records if isinstance(r, Receipt) and r.flag is Note.FORWARDED]
+            notes = [r for r in frame.records if isinstance(r, Receipt) and r.flag is HubFlag.FORWARDED]
             if notes:
-                refusals = [replace(r, flag=Note.REFUSED, reason=(code, "no")) for r in notes]
+                refusals = [replace(r, flag=HubFlag.REFUSED, reason=(code, "no")) for r in notes]
                 return replace(frame, records=refusals, header=None, body=b"")
         return None if wire is world.b.up else frame
 
@@ -44,8 +44,8 @@ def test_the_receipt_outweighs_the_refusal(world: World, code: str) -> None:
     assert world.is_clean()
 
 
-def test_an_unsigned_receipt_outweighs_nothing(world: World) -> None:
-    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+def test_an_unsigned_receipt_outweighs_nothing(world: SealedWorld) -> None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         is_note = wire is world.a.down and isinstance(frame, Packet) and frame.function is Function.RECEIPTS
         return None if is_note or wire is world.b.up else frame
 
@@ -53,7 +53,7 @@ def test_an_unsigned_receipt_outweighs_nothing(world: World) -> None:
     send(world, SECRET)
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
-    note = Receipt(flag=Note.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
+    note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
     world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
     assert outcomes(world.a) == [Outcome.REJECTED]
     forged = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
@@ -62,9 +62,9 @@ def test_an_unsigned_receipt_outweighs_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("said", [Answer.REJ, Answer.VOID, Answer.SETTLED])
-def test_nothing_but_a_receipt_corrects_an_end(world: World, said: Answer) -> None:
+def test_nothing_but_a_receipt_corrects_an_end(world: SealedWorld, said: Answer) -> None:
     row = open_row(world)
-    note = Receipt(flag=Note.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
+    note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
     stale = world.a.store.tables.outbound[row.object_id]
     if stale.outcome is None:
         world.a.engine.operating.cancel(row.lk0, lambda: None, world.a.refused.append)

@@ -12,16 +12,16 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.records import Answer, Receipt
 from tests.flows.lying import honest, lies, sealing
-from tests.flows.sealed import KEYS, World, keys_of, watching
-from tests.flows.trio import Wire
+from tests.flows.sealed import KEYS, SealedWorld, keys_of, watching
+from tests.flows.trio import TrioWire
 
 COPIES_MAX = 12
 
 
-def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(world: World) -> None:
+def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(world: SealedWorld) -> None:
     copies: list[str] = []
 
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             copies.append(frame.envelope.ident)
             assert len(copies) <= COPIES_MAX
@@ -50,10 +50,10 @@ def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(
 
 
 def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() -> None:
-    world = World(Policy(unproved_from=["10008"]))
+    world = SealedWorld(Policy(unproved_from=["10008"]))
     seen: list[Data] = []
 
-    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if isinstance(frame, Data) and wire is world.b.down:
             seen.append(frame)
             return None
@@ -79,11 +79,11 @@ def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() 
     assert lies(world.b) == 1
 
 
-def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(world: World) -> None:
+def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(world: SealedWorld) -> None:
     seen: list[Data] = []
     said: list[Answer] = []
 
-    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if isinstance(frame, Data):
             seen.append(frame)
         if not isinstance(frame, Packet) or wire is not world.b.up:
@@ -113,7 +113,7 @@ def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(worl
     assert world.b.app.payloads == [b"in clear"]
 
 
-def test_a_signature_under_one_key_passes_under_no_other(world: World) -> None:
+def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> None:
     world.roll(world.a, "X", "A1")  # B knows both
     world.settle()
     seen: list[Data] = []

@@ -8,16 +8,16 @@ import pytest
 from semq.engine.errors import DocumentTooLarge, QuotaReached, TokenReused, UnknownTarget
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet
-from semq.umx_t.records import AckFlag, Note
+from semq.umx_t.records import AckFlag, HubFlag
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
-from tests.flows.trio import SETTINGS, Trio, Wire, is_message, records
+from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message, records
 
 
-def packet_lost(function: Function, count: int = 10**9) -> Callable[[Wire, Frame], bool]:
+def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, Frame], bool]:
     """Loses packets of a function."""
     left = [count]
 
-    def lose(wire: Wire, frame: Frame) -> bool:
+    def lose(wire: TrioWire, frame: Frame) -> bool:
         if isinstance(frame, Packet) and frame.function is function and left[0]:
             left[0] -= 1
             return True
@@ -100,7 +100,7 @@ def test_a_lost_message_is_sent_again_with_the_same_bytes() -> None:
     trio = Trio()
     seen: list[Data] = []
 
-    def lose_first(wire: Wire, frame: Frame) -> bool:
+    def lose_first(wire: TrioWire, frame: Frame) -> bool:
         if isinstance(frame, Data):
             seen.append(frame)
         return is_message(frame) and len(seen) == 1
@@ -340,7 +340,7 @@ def test_order_is_kept_when_the_first_is_lost_on_the_way() -> None:
     trio = Trio()
     seen: list[Frame] = []
 
-    def lose_first(wire: Wire, frame: Frame) -> bool:
+    def lose_first(wire: TrioWire, frame: Frame) -> bool:
         if is_message(frame):
             seen.append(frame)
         return is_message(frame) and len(seen) == 1
@@ -482,5 +482,5 @@ def test_the_platform_tells_who_refused_and_why() -> None:
     trio.a.send(b"x")
     trio.settle()
     (note,) = [r for r in records(trio.a.down.sent if trio.a.down else []) if getattr(r, "flag", None)]
-    assert note.flag is Note.REFUSED
+    assert note.flag is HubFlag.REFUSED
     assert note.reason == ("SEMQ-1202", "not allowed")

@@ -8,9 +8,9 @@ from msgspec.structs import replace as with_facts
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Outcome
-from tests.flows.trio import PLATFORM, SETTINGS, Trio, Wire, is_message, records
+from tests.flows.trio import PLATFORM, SETTINGS, Trio, TrioWire, is_message, records
 
 
 def test_a_copy_that_its_target_never_records_is_parked_until_it_comes_anew() -> None:
@@ -101,7 +101,7 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    said = Receipt(flag=Note.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
+    said = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
     trio.a.hear(Packet(PLATFORM, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [said]))
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
@@ -115,7 +115,7 @@ def test_class_1_is_given_up_after_four_inquiries_and_not_before() -> None:
     trio.a.send(b"x", save_fwd=1)
     asked = 0
 
-    def count(wire: Wire, frame: Frame) -> bool:
+    def count(wire: TrioWire, frame: Frame) -> bool:
         nonlocal asked
         asked += isinstance(frame, Packet) and frame.function is Function.INQUIRIES and wire is trio.a.up
         return is_message(frame) and wire is trio.b.down
@@ -130,7 +130,7 @@ def test_another_document_under_a_known_name_is_an_alarm() -> None:
     trio = Trio()
     kept: list[Data] = []
 
-    def keep(wire: Wire, frame: Frame) -> bool:
+    def keep(wire: TrioWire, frame: Frame) -> bool:
         if isinstance(frame, Data) and wire is trio.b.down:
             kept.append(frame)
         return wire is trio.b.up

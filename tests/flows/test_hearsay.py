@@ -14,7 +14,7 @@ from semq.store.rows import Event, Outbound, Pending
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import AckStatus
 from tests.flows.trio import PLATFORM, Trio, forwarded, is_message
 
@@ -87,14 +87,14 @@ LIE, HINT = 1, 0  # lines in the ledger
     [
         pytest.param(forwarded, receipt(C, **RECV), LIE, id="Ack2 of another node"),
         pytest.param(forwarded, receipt(B, **RECV, digest=OTHER_DIGEST), LIE, id="Ack2 for other bytes"),
-        pytest.param(forwarded, receipt(B, flag=Note.STORED, lk1=OTHER_COPY), LIE, id="Ack-Save of a node"),
-        pytest.param(forwarded, receipt(B, flag=Note.FORWARD_FAILED), LIE, id="flag 4 of a node"),
-        pytest.param(sent, receipt(B, flag=Note.REFUSED), LIE, id="a refusal of a node"),
-        pytest.param(sent, receipt(PLATFORM, flag=Note.FORWARDED, att=7), HINT, id="Ack-Fwd of another attempt"),
+        pytest.param(forwarded, receipt(B, flag=HubFlag.STORED, lk1=OTHER_COPY), LIE, id="Ack-Save of a node"),
+        pytest.param(forwarded, receipt(B, flag=HubFlag.FORWARD_FAILED), LIE, id="flag 4 of a node"),
+        pytest.param(sent, receipt(B, flag=HubFlag.REFUSED), LIE, id="a refusal of a node"),
+        pytest.param(sent, receipt(PLATFORM, flag=HubFlag.FORWARDED, att=7), HINT, id="Ack-Fwd of another attempt"),
         pytest.param(
-            forwarded, receipt(PLATFORM, flag=Note.FORWARD_FAILED, att=7), HINT, id="flag 4 of another attempt"
+            forwarded, receipt(PLATFORM, flag=HubFlag.FORWARD_FAILED, att=7), HINT, id="flag 4 of another attempt"
         ),
-        pytest.param(sent, receipt(PLATFORM, flag=Note.REFUSED, att=7), HINT, id="a refusal of another attempt"),
+        pytest.param(sent, receipt(PLATFORM, flag=HubFlag.REFUSED, att=7), HINT, id="a refusal of another attempt"),
         pytest.param(forwarded, answer(C, Answer.RECV), LIE, id="RECV of another node"),
         pytest.param(forwarded, answer(B, Answer.RECV, digest=OTHER_DIGEST), LIE, id="RECV for other bytes"),
         pytest.param(forwarded, answer(C, Answer.NOT), LIE, id="NOT of another node"),
@@ -146,7 +146,7 @@ def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    trio.a.hear(receipt(PLATFORM, flag=Note.STORED, lk1=OTHER_COPY)(trio, row))
+    trio.a.hear(receipt(PLATFORM, flag=HubFlag.STORED, lk1=OTHER_COPY)(trio, row))
     assert [kept.custodian for kept in trio.a.store.tables.outbound.values()] == [None]
 
 

@@ -9,7 +9,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import AckFlag, Inquiry, Presence, Receipt, Role
-from tests.flows.trio import PLATFORM, Trio, Wire
+from tests.flows.trio import PLATFORM, Trio, TrioWire
 
 A, B = Address(1, "10008"), Address(1, "56001")
 
@@ -19,7 +19,7 @@ def noted(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) 
     return Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [record])
 
 
-def down(trio: Trio) -> Wire:
+def down(trio: Trio) -> TrioWire:
     """The platform's end of A's session."""
     assert trio.a.down is not None
     return trio.a.down

@@ -11,7 +11,7 @@ import pytest
 
 from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, Note, Receipt
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Receipt
 from semq.umx_t.status import Outcome
 from tests.flows.trio import PLATFORM, SETTINGS, Trio, forwarded, is_message
 
@@ -49,7 +49,7 @@ def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound
     return trio, first, second
 
 
-FAILED = {"flag": Note.FORWARD_FAILED}
+FAILED = {"flag": HubFlag.FORWARD_FAILED}
 ARRIVED = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
 
 

@@ -39,7 +39,7 @@ def left(nodes: Sequence[LocalNode | PlatformNode]) -> Counter[str]:
     )
 
 
-class Institution:
+class ProxiedInstitution:
     """An application at a real node, whose link to the hub runs through a proxy."""
 
     def __init__(self, node: LocalNode, channel: ClientChannel) -> None:
@@ -65,12 +65,12 @@ class Institution:
         await self.channel.consume("semq.inbox", take)
 
 
-async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> Institution:
+async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> ProxiedInstitution:
     settings = inprocess.settings(name, LOCAL.format(name=name, hub=proxy.port) + QUICK)
     node = await inprocess.started(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
-    return Institution(node, channel)
+    return ProxiedInstitution(node, channel)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,8 +16,8 @@ from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import AppStatus, Arrival, Outcome
 from tests.flows.by_hand import by_hand, message
-from tests.flows.sealed import SECRET, World, outcomes, send
-from tests.flows.trio import SETTINGS, Trio, Wire
+from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
+from tests.flows.trio import SETTINGS, Trio, TrioWire
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
 from tests.waiting import until
 
@@ -29,7 +29,7 @@ LARGE_HUB = PLATFORM.replace(ANY_PORT, LARGE) + "max_document_bytes = 20_000_000
 SMALL = LOCAL.replace("bytes = 100000", "bytes = 1000")
 
 
-class Scene:
+class LimitsScene:
     """A hub, 10008 that sends and 56001 that receives."""
 
     def __init__(self, inprocess: InProcess, hub: PlatformNode, a: LocalNode, client: ClientLink) -> None:
@@ -68,14 +68,14 @@ class Scene:
         return [rows[str(size)]["reason"][1] for size in sizes]
 
 
-async def scene_of(inprocess: InProcess, hub_text: str) -> Scene:
+async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
     hub = await inprocess.platform(hub_text)
     a = await inprocess.started(inprocess.settings("10008", TAKES_LARGE.format(name="10008", hub=hub.port)))
     await linked(a)
-    return Scene(inprocess, hub, a, await inprocess.client(a))
+    return LimitsScene(inprocess, hub, a, await inprocess.client(a))
 
 
-async def receiver(scene: Scene, text: str) -> LocalNode:
+async def receiver(scene: LimitsScene, text: str) -> LocalNode:
     settings = scene.inprocess.settings("56001", text.format(name="56001", hub=scene.hub.port))
     node = await scene.inprocess.started(settings)
     await linked(node)
@@ -131,7 +131,7 @@ async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inproc
 @pytest.mark.parametrize("sealed", [True, False])
 def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
     """What its own node accepts no other refuses for the octets of the seal."""
-    world = World()
+    world = SealedWorld()
     world.settings = replace(SETTINGS, max_document=len(SECRET))
     world.crash_hub()
     for node in world.nodes:
@@ -147,7 +147,7 @@ def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
 
 @pytest.mark.parametrize("order_key", ["", "k"])
 def test_a_receiver_with_a_smaller_limit_refuses_for_good_and_keeps_nothing(order_key: str) -> None:
-    world = World()
+    world = SealedWorld()
     send(world, b"x")  # its keys are known
     world.later(1)
     world.settings = replace(SETTINGS, max_document=5)
@@ -170,7 +170,7 @@ def test_copies_that_were_dropped_for_their_size_are_answered_like_any_other() -
     trio = Trio()
     twice: list[Frame] = []
 
-    def keep(wire: Wire, frame: Frame) -> bool:
+    def keep(wire: TrioWire, frame: Frame) -> bool:
         if isinstance(frame, Data) and wire is trio.b.down:
             twice.append(Data(frame.envelope, b"", frame.header, 10**9))
         return False

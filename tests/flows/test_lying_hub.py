@@ -9,21 +9,21 @@ from msgspec.structs import replace
 
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
 from semq.umx_t.status import Outcome
 from tests.flows.lying import FAR, SAID_BY_B, A, B, C, floors, honest, is_deaf, lies, open_row, signed, swallowing
-from tests.flows.sealed import SECRET, World, outcomes, send
-from tests.flows.trio import PLATFORM, Wire
+from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
+from tests.flows.trio import PLATFORM, TrioWire
 
 
-def test_a_reack2_for_another_node_raises_no_floor(world: World) -> None:
+def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
     """B has signed it for C; the hub hands it to A, unchanged."""
     world.a.hear(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b)))
     assert lies(world.a) == 1
     assert not is_deaf(world)
 
 
-def test_a_reack2_for_another_node_is_not_believed_with_its_address_changed(world: World) -> None:
+def test_a_reack2_for_another_node_is_not_believed_with_its_address_changed(world: SealedWorld) -> None:
     packet = signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
     world.a.hear(replace(packet, target=A))
     assert lies(world.a) == 1
@@ -31,7 +31,7 @@ def test_a_reack2_for_another_node_is_not_believed_with_its_address_changed(worl
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_a_nodes_own_words_are_not_reflected_to_it(world: World, is_signed: bool) -> None:
+def test_a_nodes_own_words_are_not_reflected_to_it(world: SealedWorld, is_signed: bool) -> None:
     """A ReAck2 whose source is A itself, signed for B or not at all; addressed to B, and to A."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
     mine = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR, None)})
@@ -42,7 +42,7 @@ def test_a_nodes_own_words_are_not_reflected_to_it(world: World, is_signed: bool
     assert not is_deaf(world)
 
 
-def test_a_receipt_for_another_node_ends_nothing(world: World) -> None:
+def test_a_receipt_for_another_node_ends_nothing(world: SealedWorld) -> None:
     row = open_row(world)
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
     packet = signed(world.b, C, Function.RECEIPTS, Primitive.INDICATION, receipt)
@@ -53,7 +53,7 @@ def test_a_receipt_for_another_node_ends_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("what", SAID_BY_B)
-def test_a_signature_serves_no_other_kind_source_or_target(world: World, what: str) -> None:
+def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, what: str) -> None:
     row = open_row(world)
     function, primitive, record = SAID_BY_B[what](row)
     true = signed(world.b, A, function, primitive, record)
@@ -71,7 +71,7 @@ def test_a_signature_serves_no_other_kind_source_or_target(world: World, what: s
 
 
 @pytest.mark.parametrize("what", SAID_BY_B)
-def test_an_honest_nodes_word_about_a_third_nodes_message_is_refused_alone(world: World, what: str) -> None:
+def test_an_honest_nodes_word_about_a_third_nodes_message_is_refused_alone(world: SealedWorld, what: str) -> None:
     """A packet that B has signed for A, with one record about C's message: that one is left out."""
     row = open_row(world)
     function, primitive, record = SAID_BY_B[what](row)
@@ -81,7 +81,7 @@ def test_an_honest_nodes_word_about_a_third_nodes_message_is_refused_alone(world
     assert lies(world.a) == 1
 
 
-def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: World) -> None:
+def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: SealedWorld) -> None:
     row = open_row(world)
     function, primitive, record = SAID_BY_B["an Ack2"](row)
     other = replace(record, ident=str(row.lk0._replace(object_id=row.lk0.object_id + 1)))
@@ -91,26 +91,26 @@ def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: World) -
     assert outcomes(world.a) == [None]
 
 
-def test_the_hub_says_nothing_that_is_a_nodes_to_say_and_the_other_way_round(world: World) -> None:
+def test_the_hub_says_nothing_that_is_a_nodes_to_say_and_the_other_way_round(world: SealedWorld) -> None:
     row = open_row(world)
     for function, primitive, record in (make(row) for make in SAID_BY_B.values()):
         world.a.hear(Packet(PLATFORM, A, function, primitive, [record]))
     lk1 = (1, 1, 5)
-    notes = [Receipt(ident=str(row.lk0), att=row.att, flag=note, lk1=lk1) for note in Note]
+    notes = [Receipt(ident=str(row.lk0), att=row.att, flag=note, lk1=lk1) for note in HubFlag]
     world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, *notes))
     custody = Inquiry(role=Role.S, ident=str(row.lk0), sid=row.sid, lk1=lk1, answer=Answer.CUSTODY)
     world.a.hear(signed(world.b, A, Function.INQUIRIES, Primitive.CONFIRMATION, custody))
-    both = Receipt(ident=str(row.lk0), flag=Note.STORED, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
+    both = Receipt(ident=str(row.lk0), flag=HubFlag.STORED, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [both]))
     presence = Presence(node=str(B), allowed=False, certificates=())
     world.a.hear(Packet(B, A, Function.PRESENCE, Primitive.INDICATION, [presence]))
     (now,) = world.a.store.tables.outbound.values()
     assert (now.outcome, now.custodian) == (None, None)
     assert world.a.engine.partners.allowed[str(B)]
-    assert lies(world.a) == 3 + len(Note) + 3
+    assert lies(world.a) == 3 + len(HubFlag) + 3
 
 
-def voided(world: World) -> int:
+def voided(world: SealedWorld) -> int:
     """B's ledger holds a void marker of A, and the floor has not passed it; its position."""
     world.cut(world.b)
     send(world, b"taken back")
@@ -124,7 +124,7 @@ def voided(world: World) -> int:
     return 0
 
 
-def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world: World) -> None:
+def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world: SealedWorld) -> None:
     """The hub asks B in A's name about A's present document, at a position that holds a marker: B says VOID, signed."""
     place = voided(world)
     world.tamper = swallowing(world)
@@ -134,7 +134,7 @@ def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world
     assert row.sid > place
     said: list[Packet] = []
 
-    def catch(wire: Wire, frame: Frame) -> Frame | None:
+    def catch(wire: TrioWire, frame: Frame) -> Frame | None:
         if wire is world.b.up and isinstance(frame, Packet) and frame.primitive is Primitive.CONFIRMATION:
             said.append(frame)
         return None if wire is world.b.up else frame
@@ -155,13 +155,13 @@ def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world
     assert lies(world.a) == before + 1  # a NOT fits no inquiry of A, besides
 
 
-def test_a_copy_at_another_position_has_no_receipt(world: World) -> None:
+def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
     """The hub shows B a genuine document of A at a position that B has settled: nothing is said of it."""
     send(world, b"first")
     world.later(2)
     seen: list[Data] = []
 
-    def moved(wire: Wire, frame: Frame) -> Frame:
+    def moved(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             seen.append(frame)
             return replace(frame, envelope=replace(frame.envelope, sid=0, floor=0, void=len(seen) == 2), header=None)
@@ -179,7 +179,7 @@ def test_a_copy_at_another_position_has_no_receipt(world: World) -> None:
     assert world.b.app.payloads == [b"first", SECRET]
 
 
-def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: World) -> None:
+def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: SealedWorld) -> None:
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.later(20)
@@ -194,11 +194,11 @@ def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: World) -> No
     assert len(nonces) == 3
 
 
-def test_everything_that_was_ever_said_can_be_said_again_without_harm(world: World) -> None:
+def test_everything_that_was_ever_said_can_be_said_again_without_harm(world: SealedWorld) -> None:
     """Each packet that B and A have ever said to one another is replayed to both, in a later life of either."""
     said: list[Packet] = []
 
-    def record(wire: Wire, frame: Frame) -> Frame:
+    def record(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and frame.source in (A, B) and frame.target in (A, B):
             said.append(frame)
         return frame

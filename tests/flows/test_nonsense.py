@@ -30,19 +30,19 @@ NEVER_THEIRS = "1.56001.1.1.5.{}"  # one that 56001 may have sent, in a life tha
 
 
 @dataclass
-class Scene:
+class NonsenseScene:
     hub: PlatformNode
     other: LocalNode
     peer: Peer
 
 
 @pytest.fixture
-async def scene(inprocess: InProcess) -> Scene:
+async def scene(inprocess: InProcess) -> NonsenseScene:
     hub = await inprocess.platform()
     other = await inprocess.local("56001", hub.port)
     peer = await by_hand(inprocess, hub)
     await linked(other)
-    return Scene(hub, other, peer)
+    return NonsenseScene(hub, other, peer)
 
 
 def lines(node: LocalNode | PlatformNode, event: Event) -> int:
@@ -60,7 +60,7 @@ def packet(function: Function, primitive: Primitive, *records: Any, to: Address 
     return Packet(ME, to, function, primitive, records)
 
 
-async def still_delivers(scene: Scene, number: int, sid: int) -> None:
+async def still_delivers(scene: NonsenseScene, number: int, sid: int) -> None:
     """The link is alive, and so is everything behind it."""
     await scene.peer.say(message(number, sid))
     ident = NEVER_OURS.format(number)
@@ -89,7 +89,7 @@ UNREADABLE = [
 ]
 
 
-async def test_what_cannot_be_read_is_noted(scene: Scene) -> None:
+async def test_what_cannot_be_read_is_noted(scene: NonsenseScene) -> None:
     for type_, body in UNREADABLE:
         await scene.peer.say_bytes(HUB, type_, body)
         await scene.peer.say_bytes(OTHER, type_, body)
@@ -100,7 +100,7 @@ async def test_what_cannot_be_read_is_noted(scene: Scene) -> None:
     await still_delivers(scene, 1, 0)
 
 
-async def test_locators_that_cannot_be_are_noted_where_they_are_read(scene: Scene) -> None:
+async def test_locators_that_cannot_be_are_noted_where_they_are_read(scene: NonsenseScene) -> None:
     for forged in ("", "1", "1.56001", "1.56001.1.1.zz.7", "1.56001.1.1.5.-7", "1.56001.9.9.5.7"):
         ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=forged)
         await scene.peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
@@ -108,7 +108,7 @@ async def test_locators_that_cannot_be_are_noted_where_they_are_read(scene: Scen
     await still_delivers(scene, 1, 0)
 
 
-async def test_nothing_is_answered_about_what_never_was(scene: Scene) -> None:
+async def test_nothing_is_answered_about_what_never_was(scene: NonsenseScene) -> None:
     """Stale names and questions about nothing are tolerated, and answered: whoever asks must come to an end."""
     peer = scene.peer
     ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)
@@ -133,7 +133,9 @@ async def test_nothing_is_answered_about_what_never_was(scene: Scene) -> None:
     await still_delivers(scene, 1, 0)
 
 
-async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(inprocess: InProcess, scene: Scene) -> None:
+async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
+    inprocess: InProcess, scene: NonsenseScene
+) -> None:
     """A document of 56001 waits for 88001; 10008 says of it all that only 88001 and the platform may say."""
     admin = await inprocess.client(scene.other)
     lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
@@ -156,7 +158,7 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(inpr
     await still_delivers(scene, 1, 0)
 
 
-async def test_repeated_records_and_messages_count_once(scene: Scene) -> None:
+async def test_repeated_records_and_messages_count_once(scene: NonsenseScene) -> None:
     peer = scene.peer
     for _ in range(3):
         await peer.say(message(1))
@@ -169,7 +171,7 @@ async def test_repeated_records_and_messages_count_once(scene: Scene) -> None:
     await still_delivers(scene, 2, 1)
 
 
-async def test_a_name_with_other_bytes_is_an_alarm(scene: Scene) -> None:
+async def test_a_name_with_other_bytes_is_an_alarm(scene: NonsenseScene) -> None:
     await still_delivers(scene, 1, 0)
     changed = Data(replace(message(1).envelope, digest=b"\x01" * 32), b"y")
     await scene.peer.say(changed)
@@ -178,7 +180,7 @@ async def test_a_name_with_other_bytes_is_an_alarm(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("to", [HUB, OTHER], ids=["hub", "institution"])
-async def test_the_largest_packets_are_worked_off(scene: Scene, to: Address) -> None:
+async def test_the_largest_packets_are_worked_off(scene: NonsenseScene, to: Address) -> None:
     peer = scene.peer
     if to is HUB:
         records: list[Any] = [

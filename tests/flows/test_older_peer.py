@@ -10,7 +10,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import Inquiry, Role
 from semq.umx_t.status import Outcome
-from tests.flows.trio import Trio, Wire, forwarded
+from tests.flows.trio import Trio, TrioWire, forwarded
 
 A, B = Address(1, "10008"), Address(1, "56001")
 
@@ -54,7 +54,7 @@ def test_a_whole_conversation_with_a_receiver_that_never_grades() -> None:
     """B's answers lose ``answer`` on the way, and its Ack2 are lost: inquiry alone ends the document."""
     trio = Trio()
 
-    def plain(wire: Wire, frame: Frame) -> bool:
+    def plain(wire: TrioWire, frame: Frame) -> bool:
         if wire is not trio.b.up or not isinstance(frame, Packet):
             return False
         if frame.function is Function.RECEIPTS:

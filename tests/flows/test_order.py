@@ -1,16 +1,16 @@
 """Schedules that broke the order of documents once; found by killing real processes."""
 
 from semq.umx_t.envelope import Frame
-from tests.flows.trio import Trio, Wire, is_message
+from tests.flows.trio import Trio, TrioWire, is_message
 
 
 def test_the_one_before_is_recorded_while_the_next_is_being_looked_at() -> None:
     """Of two documents of one order key the second arrives first and waits. The first is recorded in the same unit of
     work in which the second is looked at again: it counts as recorded, yet no query shows its row."""
     trio = Trio()
-    late: list[tuple[Wire, Frame]] = []
+    late: list[tuple[TrioWire, Frame]] = []
 
-    def keep_first(wire: Wire, frame: Frame) -> bool:
+    def keep_first(wire: TrioWire, frame: Frame) -> bool:
         if is_message(frame) and not late:
             late.append((wire, frame))
             return True

@@ -20,13 +20,13 @@ from semq.store.rows import Event, KeptKey, KeptReceipts
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt
 from semq.umx_t.status import Arrival, Outcome
-from tests.flows.sealed import KEYS, SECRET, World, keys_of, outcomes, send, watching
-from tests.flows.trio import PLATFORM, Wire
+from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, send, watching
+from tests.flows.trio import PLATFORM, TrioWire
 
 # ------------------------------------------------------------------------------------------- receipts that prove
 
 
-def forged(world: World, lk0: str) -> list[Packet]:
+def forged(world: SealedWorld, lk0: str) -> list[Packet]:
     """What a hub could make up of B."""
     b, a = world.b.address, world.a.address
     receipt = Receipt(ident=lk0, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
@@ -38,7 +38,7 @@ def forged(world: World, lk0: str) -> list[Packet]:
     ]
 
 
-def test_a_forged_ack2_ends_nothing(world: World) -> None:
+def test_a_forged_ack2_ends_nothing(world: SealedWorld) -> None:
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame  # the hub keeps everything
     send(world, SECRET)
     world.settle()
@@ -53,8 +53,8 @@ def test_a_forged_ack2_ends_nothing(world: World) -> None:
     assert world.a.told.kinds[-1] == "delivered"
 
 
-def test_an_altered_receipt_and_one_of_another_key_end_nothing(world: World) -> None:
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+def test_an_altered_receipt_and_one_of_another_key_end_nothing(world: SealedWorld) -> None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and frame.function is Function.RECEIPTS and frame.signature:
             return replace(frame, records=[replace(r, at=r.at + 1) for r in frame.records], header=None, body=b"")
         return frame
@@ -71,7 +71,7 @@ def test_an_altered_receipt_and_one_of_another_key_end_nothing(world: World) -> 
     assert outcomes(world.a) == [None]
 
 
-def test_a_receipt_can_be_proved_alone(world: World) -> None:
+def test_a_receipt_can_be_proved_alone(world: SealedWorld) -> None:
     send(world, *[bytes([n]) for n in range(7)])
     world.settle()
     lines = [line for line in world.a.store.tables.ledger if line.event is Event.DELIVERED]
@@ -86,13 +86,13 @@ def test_a_receipt_can_be_proved_alone(world: World) -> None:
         assert climb(leaf(statement), int(place), path(leaves, int(place))) == root(leaves)
 
 
-def digest_of(world: World, lk0: str) -> str:
+def digest_of(world: SealedWorld, lk0: str) -> str:
     lines = [line for line in world.a.store.tables.ledger if line.lk0 == lk0 and line.event is Event.ACCEPTED]
     return lines[0].digest.hex()
 
 
-def test_signed_answers_end_a_message_whose_ack2_was_lost(world: World) -> None:
-    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+def test_signed_answers_end_a_message_whose_ack2_was_lost(world: SealedWorld) -> None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         lost = isinstance(frame, Packet) and frame.function is Function.RECEIPTS and wire is world.a.down
         return None if lost else frame
 
@@ -107,7 +107,7 @@ def test_signed_answers_end_a_message_whose_ack2_was_lost(world: World) -> None:
 # ------------------------------------------------------------------------------------------------------------ roll-over
 
 
-def test_what_was_sealed_for_an_old_key_opens_as_long_as_the_receiver_keeps_it(world: World) -> None:
+def test_what_was_sealed_for_an_old_key_opens_as_long_as_the_receiver_keeps_it(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
@@ -121,7 +121,9 @@ def test_what_was_sealed_for_an_old_key_opens_as_long_as_the_receiver_keeps_it(w
 
 
 @pytest.mark.parametrize("new", ["B2", "B3"])
-def test_what_the_receiver_cannot_open_is_sealed_for_its_new_key_by_the_senders_node(world: World, new: str) -> None:
+def test_what_the_receiver_cannot_open_is_sealed_for_its_new_key_by_the_senders_node(
+    world: SealedWorld, new: str
+) -> None:
     world.cut(world.b)
     send(world, SECRET, key="S1", user_headers={"n": 1})
     send(world, b"second")
@@ -147,7 +149,7 @@ def test_what_the_receiver_cannot_open_is_sealed_for_its_new_key_by_the_senders_
     assert world.b.lines(Event.REJECTED) == 2
 
 
-def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another_key(world: World) -> None:
+def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another_key(world: SealedWorld) -> None:
     keys = keys_of(world.b)
     assert keys.mine is not None
     keys.mine = Own(Identity(keys.mine.identity.certificate, KEYS["B1"], {}), keys.mine.certificates)
@@ -163,7 +165,7 @@ def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another
     assert world.b.app.payloads == [SECRET]
 
 
-def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: World) -> None:
+def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: SealedWorld) -> None:
     world.a.engine.core.settings = dataclasses.replace(world.a.engine.core.settings, claim_rows=2)
     sealing = world.a.sealing
     assert sealing is not None
@@ -183,7 +185,7 @@ def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: World) -> 
     assert world.a.store.idle  # it does not go round in circles
 
 
-def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(world: World) -> None:
+def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(world: SealedWorld) -> None:
     keys_of(world.b).mine = world.own(world.b.address, "B2")  # and the directory is not told
     send(world, SECRET)
     world.settle()
@@ -193,7 +195,7 @@ def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(wor
     assert world.b.app.payloads == [SECRET]
 
 
-def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: World) -> None:
+def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
@@ -211,7 +213,7 @@ def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: Wo
     assert world.b.app.payloads == [SECRET]
 
 
-def test_a_node_introduces_nobody_but_itself(world: World) -> None:
+def test_a_node_introduces_nobody_but_itself(world: SealedWorld) -> None:
     assert world.a.up is not None
     record = Presence(node="1.56001", certificates=("forged",))
     packet = Packet(world.a.address, PLATFORM, Function.PRESENCE, Primitive.INDICATION, [record])
@@ -221,7 +223,7 @@ def test_a_node_introduces_nobody_but_itself(world: World) -> None:
     assert world.directory.certificates(world.b.address) == before
 
 
-def test_documents_to_ones_own_node_are_sealed_too(world: World) -> None:
+def test_documents_to_ones_own_node_are_sealed_too(world: SealedWorld) -> None:
     world.a.send(SECRET, to="10008", encrypt=True)
     world.later(3)
     assert world.a.app.payloads == [SECRET]
@@ -229,13 +231,13 @@ def test_documents_to_ones_own_node_are_sealed_too(world: World) -> None:
     assert [row.status for row in world.a.store.tables.pending.values()] in ([], [Arrival.RECV])
 
 
-def test_validity_is_asked_at_every_use(world: World) -> None:
+def test_validity_is_asked_at_every_use(world: SealedWorld) -> None:
     world.clock.now += timedelta(days=91).total_seconds()
     send(world, SECRET)
     assert [getattr(error, "code", "") for error in world.a.refused] == ["SEMQ-5207"]
 
 
-def revoked(world: World) -> None:
+def revoked(world: SealedWorld) -> None:
     """A has lost its certificate and got another one; its old key still opens what it kept."""
     own = world.own(world.a.address, "X")
     keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
@@ -244,7 +246,7 @@ def revoked(world: World) -> None:
     world.later(1)
 
 
-def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_one(world: World) -> None:
+def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_one(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, SECRET, b"second")
     world.settle()
@@ -270,7 +272,7 @@ def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_o
     assert world.held == 0
 
 
-def refused_in_clear(world: World, *bodies: bytes) -> None:
+def refused_in_clear(world: SealedWorld, *bodies: bytes) -> None:
     """Documents of class 2 in clear that A's old key has signed lie at the hub while A gets a new one."""
     world.cut(world.b)
     world.a.send(*bodies, save_fwd=2)
@@ -278,7 +280,7 @@ def refused_in_clear(world: World, *bodies: bytes) -> None:
     assert world.held == len(bodies)
 
 
-def test_class_2_in_clear_that_a_revoked_key_has_signed_goes_again_under_the_new_one(world: World) -> None:
+def test_class_2_in_clear_that_a_revoked_key_has_signed_goes_again_under_the_new_one(world: SealedWorld) -> None:
     refused_in_clear(world, b"first", b"second")
     revoked(world)
     world.connect(world.b)
@@ -294,7 +296,7 @@ def test_class_2_in_clear_that_a_revoked_key_has_signed_goes_again_under_the_new
 
 
 def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SealedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused_in_clear(world, b"first")
     [row] = world.a.store.tables.outbound.values()
@@ -315,7 +317,7 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
     assert rewrapping.may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 
 
-def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(world: World) -> None:
+def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
@@ -329,7 +331,7 @@ def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(wor
     assert any("SEMQ-5204" in line.detail for line in world.b.store.tables.ledger)
 
 
-def test_after_a_roll_over_of_the_sender_nothing_more_is_sealed_in_the_name_of_its_old_key(world: World) -> None:
+def test_after_a_roll_over_of_the_sender_nothing_more_is_sealed_in_the_name_of_its_old_key(world: SealedWorld) -> None:
     send(world, b"before")
     world.settle()
     seen: list[Data] = []

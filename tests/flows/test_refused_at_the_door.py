@@ -9,7 +9,7 @@ from semq.engine.settings import EngineSettings
 from semq.store.rows import Event, Outbound
 from semq.umx_t.envelope import Data, Envelope, Frame
 from semq.umx_t.status import Outcome, SendStatus
-from tests.flows.trio import SETTINGS, Trio, Wire, is_message
+from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message
 
 FULL = replace(SETTINGS, quota_rows=1)  # one stored copy uses it up
 
@@ -25,7 +25,7 @@ def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
     sent: list[Data] = []
     trio.cut(trio.b)
 
-    def keep(wire: Wire, frame: Frame) -> bool:
+    def keep(wire: TrioWire, frame: Frame) -> bool:
         if wire is trio.a.up and isinstance(frame, Data):
             sent.append(frame)
         return False

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from semq.engine.errors import Cancelled, Returned, UnknownTarget
-from semq.engine.hub.refusals import Act
+from semq.engine.errors import Cancelled, RefusedByOperator, UnknownTarget
+from semq.engine.hub.refusals import ActOnCopies
 from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import AckFlag, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Outcome, SendStatus
-from tests.flows.trio import CLEAN, PLATFORM, Trio, Wire, records
+from tests.flows.trio import CLEAN, PLATFORM, Trio, TrioWire, records
 
 B = Address(1, "56001")
 
@@ -39,7 +39,7 @@ def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
 def act(trio: Trio, what: str, rows: Sequence[int] | None = None, **more: Any) -> Counter[str]:
     told: list[Counter[str]] = []
     ids = list(trio.hub_store.tables.outbound) if rows is None else rows
-    getattr(trio.hub.refusing, what)(ids, Act("ops", "it has closed", told.append, fail), **more)
+    getattr(trio.hub.refusing, what)(ids, ActOnCopies("ops", "it has closed", told.append, fail), **more)
     assert told == []  # nothing is answered before the commit
     trio.settle()
     return told[0]
@@ -58,14 +58,14 @@ def lines(trio: Trio, event: Event) -> list[str]:
     return [line.detail for line in trio.hub_store.tables.ledger if line.event is event]
 
 
-def took_off(trio: Trio, wire: Wire) -> list[Frame]:
+def took_off(trio: Trio, wire: TrioWire) -> list[Frame]:
     return [frame for frame in wire.sent if not isinstance(frame, Packet)]
 
 
-def catch(on: Wire | None, caught: list[Frame]) -> Callable[[Wire, Frame], bool]:
+def catch(on: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
     """Frames on a wire are lost, and kept."""
 
-    def lose(wire: Wire, frame: Frame) -> bool:
+    def lose(wire: TrioWire, frame: Frame) -> bool:
         if wire is on:
             caught.append(frame)
         return wire is on
@@ -81,7 +81,7 @@ def test_what_never_left_the_platform_ends_rejected_when_its_receiver_has_the_ma
     assert refuse(trio) == {"refused": 1}
     row = row_of(trio)
     assert (row.outcome, row.void, row.has_payload) == (None, True, True)
-    assert row.reason == (Returned.code, f"{WORDS} (this store had not sent it)")
+    assert row.reason == (RefusedByOperator.code, f"{WORDS} (this store had not sent it)")
     assert [(copy.void, copy.size) for copy in trio.hub_store.tables.outbound.values()] == [(True, 0)]
     assert lines(trio, Event.OPERATOR) == ["refused by ops: it has closed"]
     trio.connect(trio.b)
@@ -148,9 +148,9 @@ def test_what_is_lost_on_the_way_is_said_again(lost: str) -> None:
     trio = stored()
     count = 0
 
-    def lose(wire: Wire, frame: Frame) -> bool:
+    def lose(wire: TrioWire, frame: Frame) -> bool:
         nonlocal count
-        said = [r for r in records([frame]) if getattr(r, "flag", None) is Note.REFUSED or _notes(frame)]
+        said = [r for r in records([frame]) if getattr(r, "flag", None) is HubFlag.REFUSED or _notes(frame)]
         if said and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
             count += 1
             return True
@@ -202,7 +202,7 @@ def test_a_target_that_comes_back_later_finds_a_marker() -> None:
     trio.connect(trio.b)
     trio.later(120)
     assert trio.b.app.payloads == []
-    assert trio.a.told.events[-1].reason == (Returned.code, WORDS)
+    assert trio.a.told.events[-1].reason == (RefusedByOperator.code, WORDS)
     assert row_of(trio).outcome is Outcome.REJECTED
     assert (trio.held, trio.b.rows) == (0, CLEAN)
 
@@ -252,7 +252,7 @@ def test_what_may_have_arrived_at_a_target_that_has_left_ends_unknown_with_its_b
     row = row_of(trio)
     assert (row.outcome, row.has_payload) == (Outcome.UNKNOWN, True)
     assert row.reason is not None
-    assert row.reason[0] == Returned.code
+    assert row.reason[0] == RefusedByOperator.code
     assert "it has closed. The platform knows no such target any more" in row.reason[1]
     trio.later(60)
     assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
@@ -298,7 +298,7 @@ def test_a_document_that_is_stored_once(sent: bool) -> None:
     event = trio.a.told.events[-1]
     assert (event.outcome, event.reason) == (
         "UNKNOWN",
-        (Returned.code, WORDS if sent else f"{WORDS} (this store had not sent it)"),
+        (RefusedByOperator.code, WORDS if sent else f"{WORDS} (this store had not sent it)"),
     )
     trio.later(60)
     assert trio.held == 0
@@ -306,7 +306,7 @@ def test_a_document_that_is_stored_once(sent: bool) -> None:
 
 def test_a_sender_that_sends_it_again_is_told_again() -> None:
     trio = stored()
-    trio.lose = lambda wire, frame: any(getattr(r, "flag", None) is Note.REFUSED for r in records([frame]))
+    trio.lose = lambda wire, frame: any(getattr(r, "flag", None) is HubFlag.REFUSED for r in records([frame]))
     refuse(trio)
     trio.lose = lambda wire, frame: False
     trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
@@ -389,7 +389,7 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
     (copy,) = trio.hub_store.tables.outbound.values()
     heard: list[Frame] = []
     trio.lose = catch(trio.a.down, heard)
-    refusing = Act("ops", "it has closed", lambda counts: None, fail)
+    refusing = ActOnCopies("ops", "it has closed", lambda counts: None, fail)
     trio.hub.refusing.refuse([copy.object_id], refusing)
     holding = trio.hub.holding
     if why != "the operator acts":
@@ -407,8 +407,10 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
     holding.store([marker], {}, trio.hub.relay._refuse)
     assert len(trio.hub_store._queue) == 2  # one unit
     trio.settle()
-    refusals = [record for record in records(heard) if getattr(record, "flag", None) is Note.REFUSED]
-    assert [(record.void, record.reason and record.reason[0]) for record in refusals] == [(False, Returned.code)]
+    refusals = [record for record in records(heard) if getattr(record, "flag", None) is HubFlag.REFUSED]
+    assert [(record.void, record.reason and record.reason[0]) for record in refusals] == [
+        (False, RefusedByOperator.code)
+    ]
     trio.lose = lambda wire, frame: False
     trio.a.hear(*heard)
     trio.settle()
@@ -463,11 +465,11 @@ def test_what_is_refused_while_it_is_being_claimed_stays_refused_and_holds_nobod
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)
     told: list[Counter[str]] = []
-    trio.hub.refusing.refuse([first], Act("ops", "it has closed", told.append, fail))
+    trio.hub.refusing.refuse([first], ActOnCopies("ops", "it has closed", told.append, fail))
     trio.connect(trio.b)  # claims what is stored
     trio.settle()
     assert told == [{"refused": 1}]
-    assert row_of(trio).reason == (Returned.code, f"{WORDS} (this store had not sent it)")
+    assert row_of(trio).reason == (RefusedByOperator.code, f"{WORDS} (this store had not sent it)")
     assert trio.b.app.payloads == [b"y"]
     trio.later(60)
     assert trio.held == 0

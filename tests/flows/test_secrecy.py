@@ -11,20 +11,20 @@ from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Identity
 from semq.pki.authority import create_authority
 from semq.pki.trust import TrustStore
-from semq.seal.session import Limits
+from semq.seal.session import KeyLimits
 from semq.service.keyring import NodeKeys, Own
 from semq.store.rows import Event, KeptKey
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Presence, Receipt
 from semq.umx_t.status import Outcome
-from tests.flows.sealed import KEYS, SECRET, World, keys_of, outcomes, send, watching
-from tests.flows.trio import Wire
+from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, send, watching
+from tests.flows.trio import TrioWire
 
 # ------------------------------------------------------------------------------------------------- nobody else reads
 
 
-def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receiver(world: World) -> None:
+def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receiver(world: SealedWorld) -> None:
     world.cut(world.a)
     send(world, SECRET, key="S1", user_headers={"crates": 4711, "deep": {"a": [1, None, "x"]}})
     world.settle()
@@ -43,7 +43,7 @@ def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receive
     assert world.is_clean()
 
 
-def test_what_the_hub_stores_is_the_ciphertext_and_opens_later(world: World) -> None:
+def test_what_the_hub_stores_is_the_ciphertext_and_opens_later(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, *[SECRET + bytes([n]) for n in range(5)])
     world.later(1)
@@ -55,7 +55,7 @@ def test_what_the_hub_stores_is_the_ciphertext_and_opens_later(world: World) -> 
 
 
 def test_one_session_serves_many_documents_then_ends_and_lives_have_their_own() -> None:
-    world = World(Policy(limits=Limits(messages=10)))
+    world = SealedWorld(Policy(limits=KeyLimits(messages=10)))
     for start in range(0, 25, 5):
         send(world, *[bytes([start + n]) for n in range(5)])
         world.settle()
@@ -71,7 +71,7 @@ def test_one_session_serves_many_documents_then_ends_and_lives_have_their_own() 
     assert len({row.id for row in world.a.store.tables.rare if isinstance(row, KeptKey)}) == 4
 
 
-def test_the_same_token_is_the_same_document_although_it_is_sealed_anew(world: World) -> None:
+def test_the_same_token_is_the_same_document_although_it_is_sealed_anew(world: SealedWorld) -> None:
     send(world, SECRET, token="t")
     world.settle()
     send(world, SECRET, token="t")
@@ -84,7 +84,7 @@ def test_the_same_token_is_the_same_document_although_it_is_sealed_anew(world: W
 
 def test_without_a_certificate_nothing_is_accepted_that_should_be_sealed() -> None:
     for certified in ("A", "B", ""):
-        world = World(certified=certified)
+        world = SealedWorld(certified=certified)
         world.settle()
         send(world, SECRET)
         world.settle()
@@ -94,7 +94,7 @@ def test_without_a_certificate_nothing_is_accepted_that_should_be_sealed() -> No
 
 
 def test_documents_are_sealed_without_being_asked_where_the_policy_says_so() -> None:
-    world = World(Policy(required_with=["56001"]))
+    world = SealedWorld(Policy(required_with=["56001"]))
     world.settle()
     world.a.send(SECRET)
     world.settle()
@@ -103,7 +103,7 @@ def test_documents_are_sealed_without_being_asked_where_the_policy_says_so() -> 
     assert not any(SECRET in octets for octets in world.captured)
 
 
-def test_certificates_of_another_authority_expired_or_of_another_name_are_not_believed(world: World) -> None:
+def test_certificates_of_another_authority_expired_or_of_another_name_are_not_believed(world: SealedWorld) -> None:
     other = create_authority("impostor", world.clock.wall())
     for own in (
         world.own(world.b.address, "X", authority=other),
@@ -119,7 +119,7 @@ def test_certificates_of_another_authority_expired_or_of_another_name_are_not_be
     assert len(world.a.refused) == 3
 
 
-def test_pinned_certificates_alone_are_believed(world: World) -> None:
+def test_pinned_certificates_alone_are_believed(world: SealedWorld) -> None:
     mine = keys_of(world.b).mine
     assert mine is not None
     for pins, believed in (({mine.identity.certificate.fingerprint}, True), ({"00" * 32}, False)):
@@ -167,8 +167,10 @@ ALTERED: dict[str, Callable[[Envelope], Envelope]] = {
 
 
 @pytest.mark.parametrize("what", ALTERED)
-def test_an_altered_attribute_is_noticed_and_the_document_arrives_when_the_hub_stops(world: World, what: str) -> None:
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+def test_an_altered_attribute_is_noticed_and_the_document_arrives_when_the_hub_stops(
+    world: SealedWorld, what: str
+) -> None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             return replace(frame, envelope=ALTERED[what](frame.envelope), header=None)
         return frame
@@ -200,10 +202,10 @@ STRIPPED = (
 
 
 @pytest.mark.parametrize("stripped", STRIPPED, ids=str)
-def test_there_is_nothing_weaker_to_fall_back_to(world: World, stripped: dict[str, str]) -> None:
+def test_there_is_nothing_weaker_to_fall_back_to(world: SealedWorld, stripped: dict[str, str]) -> None:
     """Without what a seal needs the document is refused, and what its application gets is nothing."""
 
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             return replace(frame, envelope=replace(frame.envelope, **stripped), header=None)
         return frame
@@ -226,8 +228,8 @@ BODIES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("what", BODIES)
-def test_an_altered_ciphertext_is_noticed(world: World, what: str) -> None:
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+def test_an_altered_ciphertext_is_noticed(world: SealedWorld, what: str) -> None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         is_for_b = isinstance(frame, Data) and wire is world.b.down
         return replace(frame, body=BODIES[what](bytes(frame.body)), header=None) if is_for_b else frame
 
@@ -241,10 +243,10 @@ def test_an_altered_ciphertext_is_noticed(world: World, what: str) -> None:
     assert world.b.app.payloads == [SECRET]
 
 
-def test_a_ciphertext_grafted_onto_another_message_is_noticed(world: World) -> None:
+def test_a_ciphertext_grafted_onto_another_message_is_noticed(world: SealedWorld) -> None:
     seen: list[Data] = []
 
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             seen.append(frame)
             return replace(frame, body=seen[0].body, header=None)
@@ -257,7 +259,7 @@ def test_a_ciphertext_grafted_onto_another_message_is_noticed(world: World) -> N
     assert world.b.lines(Event.VIOLATION) == 1
 
 
-def test_a_replay_under_a_new_place_is_noticed(world: World) -> None:
+def test_a_replay_under_a_new_place_is_noticed(world: SealedWorld) -> None:
     """The hub claims that an old ciphertext is sent again as a new message: only the sender can say so."""
     seen: list[Data] = []
     world.tamper = watching(seen)
@@ -276,7 +278,7 @@ def test_a_replay_under_a_new_place_is_noticed(world: World) -> None:
     assert world.b.lines(Event.VIOLATION) >= 2
 
 
-def test_a_session_key_made_by_the_hub_in_the_senders_name_is_not_believed(world: World) -> None:
+def test_a_session_key_made_by_the_hub_in_the_senders_name_is_not_believed(world: SealedWorld) -> None:
     hub = Sealing(
         world.a.address,
         NodeKeys(world.a.address, world.clock, TrustStore([world.authority.certificate]), None),
@@ -289,7 +291,7 @@ def test_a_session_key_made_by_the_hub_in_the_senders_name_is_not_believed(world
     hub.heard("1.56001", keys_of(world.b).introduction())
     frames: list[Data] = []
 
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             session = hub.seal_for(frame.envelope.target, frame.envelope.attributes)
             assert session is not None
@@ -307,7 +309,7 @@ def test_a_session_key_made_by_the_hub_in_the_senders_name_is_not_believed(world
 
 
 def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
-    world = World()
+    world = SealedWorld()
     world.settle()
     assert isinstance(world.b.sealing, Sealing)
     world.b.sealing.policy = Policy(required_with=["*"])
@@ -318,10 +320,10 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
     assert world.a.told.events[-1].reason[0] == "SEMQ-5206"
 
 
-def in_clear(world: World) -> Callable[[Wire, Frame], Frame]:
+def in_clear(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
     """The hub puts a document of its own in the place of each that is for B."""
 
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             e = frame.envelope
             clear = replace(e.attributes, encrypt=False)
@@ -333,7 +335,7 @@ def in_clear(world: World) -> Callable[[Wire, Frame], Frame]:
     return tamper
 
 
-def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_recorded(world: World) -> None:
+def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_recorded(world: SealedWorld) -> None:
     world.tamper = in_clear(world)
     send(world, SECRET)
     world.settle()
@@ -347,7 +349,7 @@ def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_record
     assert world.a.told.kinds[-1] == "delivered"
 
 
-def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world: World) -> None:
+def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world: SealedWorld) -> None:
     """B's operator lets what A says count without a proof; a proof counts more."""
     assert isinstance(world.b.sealing, Sealing)
     world.b.sealing.policy = Policy(unproved_from=["10008"])
@@ -368,7 +370,7 @@ def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world
     assert world.is_clean()
 
 
-def test_a_directory_that_takes_certificates_away_does_not_bring_back_unsigned_receipts(world: World) -> None:
+def test_a_directory_that_takes_certificates_away_does_not_bring_back_unsigned_receipts(world: SealedWorld) -> None:
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.settle()

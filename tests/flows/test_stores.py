@@ -12,7 +12,7 @@ from semq.store.memory import MemoryStore
 from semq.umx_t.envelope import Frame, Packet
 from semq.umx_t.records import AckFlag, Answer
 from semq.umx_t.status import AckStatus, SendStatus
-from tests.flows.trio import PLATFORM, Trio, Wire, records
+from tests.flows.trio import PLATFORM, Trio, TrioWire, records
 
 HOUR = 3700.0  # more than the longest interval of a question to a custodian
 STEP = 5.0
@@ -78,7 +78,7 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
     trio.lose = lambda wire, frame: False
     heard: list[Any] = []
 
-    def listen(wire: Wire, frame: Frame) -> bool:
+    def listen(wire: TrioWire, frame: Frame) -> bool:
         if wire is trio.b.down and isinstance(frame, Packet) and frame.source == PLATFORM:
             heard.extend(record for record in records([frame]) if getattr(record, "ack_flag", None))
         return False
@@ -143,7 +143,7 @@ def test_the_platform_remembers_what_is_retired() -> None:
     assert trio.hub.holding.stores.retired == {(1, 1)}
     answers: list[Any] = []
 
-    def listen(wire: Wire, frame: Frame) -> bool:
+    def listen(wire: TrioWire, frame: Frame) -> bool:
         if wire is trio.a.down:
             answers.extend(r.answer for r in records([frame]) if getattr(r, "answer", None))
         return False

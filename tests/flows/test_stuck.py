@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from local_node.node import LocalNode
 from platform_node.node import PlatformNode
 from semq.engine.errors import QuotaReached
-from semq.engine.people.stuck import Cause
+from semq.engine.people.stuck import StuckCause
 from semq.seal.errors import KeyUnknown
 from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
@@ -32,7 +32,7 @@ SENDER = Address(1, "88001")
 OVERDUE = "overdue_s = 0.001\n"
 
 
-class Scene:
+class StuckScene:
     def __init__(self, hub: PlatformNode, node: LocalNode, admin: ClientLink) -> None:
         self.hub = hub
         self.node = node
@@ -66,7 +66,7 @@ class Scene:
         told = await self.semq("stuck", "explain", lk0)
         if await is_so():  # a slow machine may have come to the next cause while the command started
             next_step = (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]["next_step"]
-            assert f"{cause}: {Cause[cause].meaning}" in told
+            assert f"{cause}: {StuckCause[cause].meaning}" in told
             assert next_step in told
             await self._has_commands(next_step)
 
@@ -88,16 +88,16 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(inprocess: InProcess) -> Scene:
+async def scene(inprocess: InProcess) -> StuckScene:
     text = PLATFORM.replace('password = "pass-56001"\n', 'password = "pass-56001"\nmay_send_to = ["10008", "88001"]\n')
     hub = await inprocess.platform(text + OVERDUE)
     settings = inprocess.settings("56001", LOCAL.format(name="56001", hub=hub.port) + OVERDUE)
     node = await inprocess.started(settings)
     await linked(node)
-    return Scene(hub, node, await inprocess.client(node))
+    return StuckScene(hub, node, await inprocess.client(node))
 
 
-async def test_a_target_that_is_away_or_says_nothing(inprocess: InProcess, scene: Scene) -> None:
+async def test_a_target_that_is_away_or_says_nothing(inprocess: InProcess, scene: StuckScene) -> None:
     away = await scene.submit("88001")
     await scene.comes_to(away, "TARGET_OFFLINE")
     hub = await inprocess.client(scene.hub)
@@ -117,7 +117,7 @@ async def refuse(peer: Peer, lk0: str, code: str) -> None:
     await peer.say(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 
-async def test_what_its_receiver_refuses(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_its_receiver_refuses(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     unreadable, unwanted = await scene.submit("10008"), await scene.submit("10008")
@@ -126,12 +126,12 @@ async def test_what_its_receiver_refuses(inprocess: InProcess, scene: Scene) -> 
     await scene.comes_to(unreadable, "CANNOT_OPEN")
     await scene.comes_to(unwanted, "REFUSED")
     listed = await scene.semq("stuck", "list")
-    assert [f"1 × {cause.name}: {cause.meaning}" in listed for cause in (Cause.CANNOT_OPEN, Cause.REFUSED)] == [
-        True
-    ] * 2
+    assert [
+        f"1 × {cause.name}: {cause.meaning}" in listed for cause in (StuckCause.CANNOT_OPEN, StuckCause.REFUSED)
+    ] == [True] * 2
 
 
-async def test_what_the_platform_does_not_answer(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_the_platform_does_not_answer(inprocess: InProcess, scene: StuckScene) -> None:
     """Its Ack-Fwd and Ack-Save are lost, and it is too early for an inquiry."""
     await scene.node.stop()
     proxy = LosingProxy(scene.hub.port)
@@ -148,7 +148,7 @@ async def test_what_the_platform_does_not_answer(inprocess: InProcess, scene: Sc
     await scene.comes_to(lk0, "NO_TRANSPORT_ACK")
 
 
-async def test_what_waits_for_its_turn(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) -> None:
     """One document is under way at a time, and its receiver says nothing."""
     await scene.node.stop()
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
@@ -161,7 +161,7 @@ async def test_what_waits_for_its_turn(inprocess: InProcess, scene: Scene) -> No
     await scene.comes_to(await scene.submit("10008"), "NOT_SENT")
 
 
-async def test_what_cannot_be_read_is_ended_by_the_act_that_is_named(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_cannot_be_read_is_ended_by_the_act_that_is_named(inprocess: InProcess, scene: StuckScene) -> None:
     """The envelope of what waits for its turn is altered in the database."""
     await scene.node.stop()
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
@@ -198,7 +198,7 @@ async def received(peer: Peer, lk0: str) -> None:
 
 
 async def test_what_its_target_never_records(
-    inprocess: InProcess, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The platform sends its copy whenever 10008 answers that it has not got it."""
     engine = scene.hub.engine
@@ -214,20 +214,20 @@ async def test_what_its_target_never_records(
             denied += 1
             told = replace(asked, answer=Answer.NOT)
             await peer.say(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [told]))
-        rows = (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"]
+        rows = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]
         return [row["lk0"] for row in rows] == [lk0]
 
     await until(is_shown)
-    [row] = (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"]
+    [row] = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]
     assert f"`semq held resend {row['name']}`" in row["stuck"]["next_step"]
     said = await semq_aside(
         "held", "resend", str(row["id"]), "--node", f"amqp://guest:guest@127.0.0.1:{scene.hub.port}"
     )
     assert said.out == "1 sent again, or as soon as their target is online\n", said
-    assert (await ask(admin, "stuck.list", {"cause": Cause.NEVER_RECORDED.name}))["result"] == []
+    assert (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"] == []
 
 
-async def test_what_the_application_refuses(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_the_application_refuses(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await by_hand(inprocess, scene.hub)
     channel = await scene.admin.open_channel()
     await channel.consume("semq.inbox", lambda batch: channel.reject(batch[0].delivery_tag, requeue=False))
@@ -241,7 +241,7 @@ async def test_what_the_application_refuses(inprocess: InProcess, scene: Scene) 
     await scene.comes_to(lk0, "PARKED")
 
 
-async def test_what_waits_at_the_receiver(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_waits_at_the_receiver(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await by_hand(inprocess, scene.hub)
     await peer.say(message(1, 0))
     after = message(2, 2)
@@ -264,7 +264,7 @@ async def test_what_waits_at_the_receiver(inprocess: InProcess, scene: Scene) ->
     await scene.comes_to(first, "REACK_MISSING")
 
 
-async def test_what_a_person_does_is_in_the_ledger(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_a_person_does_is_in_the_ledger(inprocess: InProcess, scene: StuckScene) -> None:
     await scene.hub.stop()
     await until(lambda: scene.node.uplink.link is None)
     lk0 = await scene.submit("10008")

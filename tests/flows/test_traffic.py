@@ -9,7 +9,7 @@ from semq.app import Client, NodeBusy, NotDelivered
 from semq.config.settings import Settings
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
-from tests.flows.test_left_alone import Institution, count, left
+from tests.flows.test_left_alone import ProxiedInstitution, count, left
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked
 from tests.waiting import until
 
@@ -17,12 +17,12 @@ COUNT = 400
 QUOTA = 3
 
 
-async def begin(inprocess: InProcess, settings: Settings) -> Institution:
+async def begin(inprocess: InProcess, settings: Settings) -> ProxiedInstitution:
     """A life of a node, and its application."""
     node = await inprocess.started(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
-    return Institution(node, channel)
+    return ProxiedInstitution(node, channel)
 
 
 async def test_rows_go_with_their_last_condition_beside_full_traffic(

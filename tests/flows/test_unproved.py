@@ -24,8 +24,8 @@ from tests.flows.lying import (
     honest,
     lies,
 )
-from tests.flows.sealed import SECRET, World, outcomes, send
-from tests.flows.trio import Wire
+from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
+from tests.flows.trio import TrioWire
 
 
 @pytest.mark.parametrize("what", SAID_BY_B)
@@ -41,7 +41,7 @@ def test_the_unsigned_word_of_a_partner_whose_certificate_is_hidden_ends_nothing
     assert lies(world.a) == 1
 
 
-def forgery(world: World, body: bytes = b"pay me", sid: int = 0) -> Data:
+def forgery(world: SealedWorld, body: bytes = b"pay me", sid: int = 0) -> Data:
     """A document in A's name that the hub has made of nothing."""
     world.a.send(b"x")
     world.settle()
@@ -75,7 +75,7 @@ def test_a_document_made_of_nothing_is_not_recorded() -> None:
     ],
 )
 def test_what_counts_without_a_proof_is_the_operators_to_say(policy: Policy, taken: bool) -> None:
-    world = World(policy, certified="B")
+    world = SealedWorld(policy, certified="B")
     world.a.send(b"in clear")
     world.later(20)
     assert (world.b.app.payloads == [b"in clear"]) is taken
@@ -85,7 +85,7 @@ def test_what_counts_without_a_proof_is_the_operators_to_say(policy: Policy, tak
 
 
 def test_in_a_mixed_network_a_partner_that_had_a_certificate_once_has_to_sign() -> None:
-    world = World(Policy(mixed=True))
+    world = SealedWorld(Policy(mixed=True))
     world.settle()
     gone = Presence(node=str(A), certificates=())
     world.b.engine.hear_presence([gone])
@@ -97,7 +97,7 @@ def test_in_a_mixed_network_a_partner_that_had_a_certificate_once_has_to_sign() 
     assert lies(world.b) >= 1
 
 
-def test_a_document_in_clear_is_proved_by_its_signature(world: World) -> None:
+def test_a_document_in_clear_is_proved_by_its_signature(world: SealedWorld) -> None:
     world.a.send(b"in clear", user_headers={"n": [1, {"x": True}]}, key="K")
     world.later(2)
     assert world.b.app.payloads == [b"in clear"]
@@ -106,7 +106,7 @@ def test_a_document_in_clear_is_proved_by_its_signature(world: World) -> None:
     assert lies(world.b) == 0
 
 
-def test_many_documents_in_clear_share_signatures(world: World) -> None:
+def test_many_documents_in_clear_share_signatures(world: SealedWorld) -> None:
     bodies = [bytes([n]) for n in range(70)]
     world.a.send(*bodies)
     world.later(5)
@@ -140,8 +140,8 @@ IN_CLEAR: dict[str, Callable[[Data], Data]] = {
 
 
 @pytest.mark.parametrize("what", IN_CLEAR)
-def test_a_document_in_clear_that_was_altered_is_not_taken(world: World, what: str) -> None:
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+def test_a_document_in_clear_that_was_altered_is_not_taken(world: SealedWorld, what: str) -> None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             return replace(IN_CLEAR[what](frame), header=None)
         return frame
@@ -181,11 +181,11 @@ REFUSABLE: dict[str, Callable[[Data], Data]] = {
 
 @pytest.mark.parametrize("keeps_signature", [True, False])
 @pytest.mark.parametrize("what", REFUSABLE)
-def test_a_copy_that_could_only_be_refused_takes_no_place(world: World, what: str, keeps_signature: bool) -> None:
+def test_a_copy_that_could_only_be_refused_takes_no_place(world: SealedWorld, what: str, keeps_signature: bool) -> None:
     """At the place of an honest document, and at places that are still to come."""
     seen: list[Data] = []
 
-    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if isinstance(frame, Data) and wire is world.b.down:
             seen.append(frame)
             return None
@@ -209,10 +209,10 @@ def test_a_copy_that_could_only_be_refused_takes_no_place(world: World, what: st
     assert world.a.told.kinds.count("failed") == 0
 
 
-def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(world: World) -> None:
+def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(world: SealedWorld) -> None:
     """After its patience B tells A that it cannot believe the copies. A has not made them, and goes on."""
 
-    def tamper(wire: Wire, frame: Frame) -> Frame:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
             parts = frame.envelope.session_key.split(".")
             other = ".".join((*parts[:3], "f" * 32, parts[4]))
@@ -232,7 +232,7 @@ def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(worl
     assert world.a.told.kinds[-1] == "delivered"
 
 
-def test_what_was_signed_with_a_revoked_key_is_signed_anew(world: World) -> None:
+def test_what_was_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld) -> None:
     """In clear, and held by the hub while the key of its sender is revoked."""
     world.settle()
     world.cut(world.b)

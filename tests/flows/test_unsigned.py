@@ -10,30 +10,30 @@ from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Receipt
 from semq.umx_t.status import Outcome
-from tests.flows.sealed import SECRET, World, outcomes, send, watching
-from tests.flows.trio import Wire
+from tests.flows.sealed import SECRET, SealedWorld, outcomes, send, watching
+from tests.flows.trio import TrioWire
 
-Tamper = Callable[[Wire, Frame], Frame | None]
+Tamper = Callable[[TrioWire, Frame], Frame | None]
 
 
-def for_b(world: World, change: Callable[[Data], Data | None]) -> Tamper:
+def for_b(world: SealedWorld, change: Callable[[Data], Data | None]) -> Tamper:
     """Do something to the documents that leave the hub for B."""
 
-    def tamper(wire: Wire, frame: Frame) -> Frame | None:
+    def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         return change(frame) if isinstance(frame, Data) and wire is world.b.down else frame
 
     return tamper
 
 
-def honest(wire: Wire, frame: Frame) -> Frame:
+def honest(wire: TrioWire, frame: Frame) -> Frame:
     return frame
 
 
-def stream_floors(world: World) -> list[int]:
+def stream_floors(world: SealedWorld) -> list[int]:
     return [stream.floor for stream in world.b.store.tables.in_streams.values()]
 
 
-def test_a_floor_that_the_hub_raises_skips_nothing(world: World) -> None:
+def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
     """It keeps the first two back and lets the third, genuine one say that they will not come any more."""
 
     def raised(frame: Data) -> Data | None:
@@ -50,7 +50,7 @@ def test_a_floor_that_the_hub_raises_skips_nothing(world: World) -> None:
     assert world.a.told.kinds.count("delivered") == 3
 
 
-def test_a_copy_that_is_not_believed_leaves_no_trace_but_the_alarm(world: World) -> None:
+def test_a_copy_that_is_not_believed_leaves_no_trace_but_the_alarm(world: SealedWorld) -> None:
     """Its floor, its stream, its life: all are as doubtful as its body."""
     seen: list[Data] = []
     world.tamper = watching(seen)
@@ -68,17 +68,17 @@ def test_a_copy_that_is_not_believed_leaves_no_trace_but_the_alarm(world: World)
     assert world.b.lines(Event.VIOLATION) == 2
 
 
-def reack2(world: World, **more: object) -> Packet:
+def reack2(world: SealedWorld, **more: object) -> Packet:
     inc = world.a.engine.core.inc
     receipt = Receipt(ack_flag=AckFlag.END_TO_END, ident=f"1.10008.1.1.{inc:x}.1", floors={f"{inc:x}": (10_000, None)})
     packet = Packet(world.a.address, world.b.address, Function.RECEIPTS, Primitive.RESPONSE, [receipt])
     return replace(packet, **more)
 
 
-def test_floors_that_the_hub_makes_up_or_alters_skip_nothing(world: World) -> None:
+def test_floors_that_the_hub_makes_up_or_alters_skip_nothing(world: SealedWorld) -> None:
     packets: list[Packet] = []
 
-    def altering(wire: Wire, frame: Frame) -> Frame:
+    def altering(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and wire is world.b.down and frame.primitive is Primitive.RESPONSE:
             packets.append(frame)
             return reack2(world, signature=frame.signature)
@@ -102,7 +102,7 @@ def test_floors_that_the_hub_makes_up_or_alters_skip_nothing(world: World) -> No
     assert world.is_clean()
 
 
-def test_the_floors_of_the_sender_are_believed_and_the_ledger_forgets(world: World) -> None:
+def test_the_floors_of_the_sender_are_believed_and_the_ledger_forgets(world: SealedWorld) -> None:
     send(world, *[bytes([n]) for n in range(5)])
     world.later(2)
     assert stream_floors(world) == [5]
@@ -119,7 +119,7 @@ MARKERS: dict[str, Callable[[Data], Data]] = {
 
 
 @pytest.mark.parametrize("what", MARKERS)
-def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: World, what: str) -> None:
+def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: SealedWorld, what: str) -> None:
     def void(frame: Data) -> Data:
         return MARKERS[what](replace(frame, envelope=replace(frame.envelope, void=True), body=b"", header=None))
 
@@ -135,7 +135,7 @@ def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: World, what: st
     assert world.a.told.kinds[-1] == "delivered"
 
 
-def cancelled(world: World) -> Data:
+def cancelled(world: SealedWorld) -> Data:
     """The marker of a document that A takes back while B is away."""
     seen: list[Data] = []
     world.tamper = watching(seen)
@@ -150,7 +150,7 @@ def cancelled(world: World) -> Data:
     return marker
 
 
-def test_a_document_that_its_sender_takes_back_ends_cancelled(world: World) -> None:
+def test_a_document_that_its_sender_takes_back_ends_cancelled(world: SealedWorld) -> None:
     cancelled(world)
     world.connect(world.b)
     world.later(20)
@@ -160,7 +160,7 @@ def test_a_document_that_its_sender_takes_back_ends_cancelled(world: World) -> N
     assert world.is_clean()
 
 
-def test_the_marker_of_one_document_cancels_no_other(world: World) -> None:
+def test_the_marker_of_one_document_cancels_no_other(world: SealedWorld) -> None:
     signature = cancelled(world).envelope.signature
 
     def void(frame: Data) -> Data:
@@ -181,9 +181,9 @@ def test_the_marker_of_one_document_cancels_no_other(world: World) -> None:
 @pytest.mark.parametrize("named", [True, False])
 def test_a_node_of_an_older_version_is_tolerated_only_where_it_is_named(named: bool) -> None:
     """It signs receipts, but neither floors nor markers."""
-    world = World()
+    world = SealedWorld()
 
-    def older(wire: Wire, frame: Frame) -> Frame:
+    def older(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down and frame.envelope.void:
             return replace(frame, envelope=replace(frame.envelope, signature=""), header=None)
         if isinstance(frame, Packet) and wire is world.b.down and frame.primitive is Primitive.RESPONSE:

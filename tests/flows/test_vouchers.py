@@ -9,18 +9,20 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Receipt
 from tests.flows.lying import SAID_BY_B, A, B, honest, open_row, signed
-from tests.flows.sealed import World
+from tests.flows.sealed import SealedWorld
 from tests.flows.trio import PLATFORM
 
 
-def certified(world: World) -> list[str]:
+def certified(world: SealedWorld) -> list[str]:
     return [
         line.detail for line in world.a.store.tables.ledger
         if line.target == str(B) and ("certificate" in line.detail or line.detail.startswith("SEMQ-5216"))
     ]  # fmt: skip
 
 
-def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_old_key_vouches(world: World) -> None:
+def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_old_key_vouches(
+    world: SealedWorld,
+) -> None:
     assert [line.split(" of ")[0] for line in certified(world)] == ["the first certificate"]
     world.roll(world.b, "B2", "B1")  # a renewal
     world.settle()
@@ -37,7 +39,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     assert len(certified(world)) == lines
 
 
-def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: World) -> None:
+def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: SealedWorld) -> None:
     """The platform tells of a certificate before it passes on what came behind it."""
     row = open_row(world)
     world.tamper = honest
@@ -50,7 +52,7 @@ def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: 
     assert world.a.lines(Event.DELIVERED) == 1
 
 
-def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_login(world: World) -> None:
+def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_login(world: SealedWorld) -> None:
     """A hears of the certificate when it comes, and whatever B says meanwhile after that."""
     row = open_row(world)
     world.tamper = honest
@@ -67,13 +69,13 @@ def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_lo
     assert world.a.lines(Event.DELIVERED) == 1
 
 
-def test_a_voucher_of_a_key_that_is_not_known_vouches_for_nothing(world: World) -> None:
+def test_a_voucher_of_a_key_that_is_not_known_vouches_for_nothing(world: SealedWorld) -> None:
     world.roll(world.b, "B2", "X")
     world.settle()
     assert certified(world)[-1].startswith("SEMQ-5216")
 
 
-def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: World) -> None:
+def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: SealedWorld) -> None:
     row = open_row(world)
     function, primitive, record = SAID_BY_B["an Ack2"](row)
     for _ in range(300):
@@ -86,7 +88,7 @@ def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: Wor
     assert sum(int(one["count"]) for one in told) == 600
 
 
-def test_what_a_hub_is_shown_is_counted_by_its_code_with_words(world: World) -> None:
+def test_what_a_hub_is_shown_is_counted_by_its_code_with_words(world: SealedWorld) -> None:
     world.cut(world.b)
     world.a.send(b"in clear")
     world.settle()

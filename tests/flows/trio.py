@@ -24,7 +24,7 @@ PLATFORM = Address(NodeType.PLATFORM, "hub")
 SETTINGS = EngineSettings(inquiry_s=15, reconnect_spread_s=1, clean_s=0.1, ask_pause_s=0.1, expiry_s=0.5)
 
 
-class Wire:
+class TrioWire:
     """One direction of a session."""
 
     def __init__(self, trio: "Trio", peer: Address, deliver: Callable[[Frame], None]) -> None:
@@ -45,7 +45,7 @@ class Wire:
             self._deliver(frame)
 
 
-class Consumer:
+class TrioConsumer:
     """An application at a node: acknowledges at once unless told otherwise."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Consumer:
         return [delivery.payload for delivery in self.got]
 
 
-class Told:
+class TrioTold:
     """What an application was told of its documents."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Told:
         return [event.kind for event in self.events]
 
 
-class Directory:
+class TrioDirectory:
     """Two institutions that may write to each other, and one that may not be written to."""
 
     def __init__(self, node_ids: Sequence[str]) -> None:
@@ -126,10 +126,10 @@ class Local:
         self.trio = trio
         self.address = Address(NodeType.LOCAL, node_id)
         self.store = MemoryStore()
-        self.app = Consumer()
-        self.told = Told()
-        self.up: Wire | None = None
-        self.down: Wire | None = None
+        self.app = TrioConsumer()
+        self.told = TrioTold()
+        self.up: TrioWire | None = None
+        self.down: TrioWire | None = None
         self.accepted: list[Accepted] = []
         self.refused: list[Exception] = []
         self.sealing = trio.secrecy(self.address)
@@ -207,9 +207,9 @@ class Trio:
         self.secrecy = secrecy
         self.time = ManualClock()
         self.settings = settings
-        self.wires: list[tuple[Wire, Frame]] = []
-        self.lose: Callable[[Wire, Frame], bool] = lambda wire, frame: False
-        self.directory = Directory(["10008", "56001"])
+        self.wires: list[tuple[TrioWire, Frame]] = []
+        self.lose: Callable[[TrioWire, Frame], bool] = lambda wire, frame: False
+        self.directory = TrioDirectory(["10008", "56001"])
         self.hub_store = MemoryStore()
         self.hub_home = Store(*PLATFORM[:2])
         self.nodes: list[Local] = []
@@ -242,8 +242,8 @@ class Trio:
 
     def connect(self, node: Local) -> None:
         """A session begins."""
-        up = node.up = Wire(self, PLATFORM, lambda frame: self.hub.hear(down, [frame]))
-        down = node.down = Wire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
+        up = node.up = TrioWire(self, PLATFORM, lambda frame: self.hub.hear(down, [frame]))
+        down = node.down = TrioWire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
         self.hub.link_up(down)
         node.engine.link_up(up)
 
@@ -296,7 +296,7 @@ class Trio:
         """Messages of A on their way to B, which do not come to it, now or later."""
         kept: list[Data] = []
 
-        def keep(wire: Wire, frame: Frame) -> bool:
+        def keep(wire: TrioWire, frame: Frame) -> bool:
             if isinstance(frame, Data) and wire is self.b.down:
                 kept.append(frame)
                 return True

@@ -16,7 +16,7 @@ from semq.umx_t.app_key import AppKey
 from tests.waiting import until
 
 
-class Inbox:
+class FolderInbox:
     """An inbox that a test fills."""
 
     def __init__(self) -> None:
@@ -24,7 +24,8 @@ class Inbox:
         self.acked: list[bytes] = []
 
     def deliver(self, lk0: str, key: AppKey, body: bytes) -> Document:
-        document = Document(lk0, "1.10008", "1.56001", key, body, "", _channel=Channel(lambda: self.acked.append(body)))  # type: ignore[arg-type]
+        channel = FolderChannel(lambda: self.acked.append(body))
+        document = Document(lk0, "1.10008", "1.56001", key, body, "", _channel=channel)  # type: ignore[arg-type]
         self.documents.put_nowait(document)
         return document
 
@@ -37,7 +38,7 @@ class Inbox:
         yield each()
 
 
-class Channel:
+class FolderChannel:
     is_open = True
 
     def __init__(self, on_ack: Callable[[], object]) -> None:
@@ -55,9 +56,9 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-async def inbox(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inbox]:
+async def inbox(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FolderInbox]:
     monkeypatch.setattr("semq.folders.incoming.AGAIN_S_MIN", 0.01)
-    made: Any = Inbox()
+    made: Any = FolderInbox()
     task = asyncio.create_task(Incoming(layout, "", made).run())
     yield made
     assert not task.done()
@@ -70,7 +71,7 @@ def files(layout: Layout) -> dict[str, bytes]:
     return {str(path.relative_to(layout.arrived)): path.read_bytes() for path in found}
 
 
-async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, inbox: Inbox) -> None:
+async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, inbox: FolderInbox) -> None:
     inbox.deliver("1", AppKey("", "", "", "order"), b"a file")
     await until(lambda: inbox.acked == [b"a file"])
     inbox.deliver("2", AppKey("", "order", "", "x"), b"in a folder")
@@ -80,7 +81,7 @@ async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, 
     assert sorted(files(layout).values()) == [b"a file", b"a file again", b"in a folder"]
 
 
-async def test_a_folder_that_cannot_be_looked_at_is_tried_again(layout: Layout, inbox: Inbox) -> None:
+async def test_a_folder_that_cannot_be_looked_at_is_tried_again(layout: Layout, inbox: FolderInbox) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.symlink_to("y" * 300)  # a name that is too long for any system
     with capture_logs() as said:
@@ -91,7 +92,7 @@ async def test_a_folder_that_cannot_be_looked_at_is_tried_again(layout: Layout, 
     await until(lambda: inbox.acked == [b"body"])
 
 
-async def test_a_second_delivery_takes_the_place_of_the_first(layout: Layout, inbox: Inbox) -> None:
+async def test_a_second_delivery_takes_the_place_of_the_first(layout: Layout, inbox: FolderInbox) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.write_bytes(b"a file where a folder has to be")
     with capture_logs() as said:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from semq.app import Event
+from semq.app import DocumentEvent
 from semq.folders.layout import Layout, write_note
 from semq.folders.outcomes import _find, _is_under_way
 from semq.umx_t.app_key import AppKey
@@ -13,8 +13,8 @@ from semq.umx_t.app_key import AppKey
 LK0 = "1.10008:1:1:7:1"
 
 
-def event(*key: str) -> Event:
-    return Event("delivered", LK0, "1.56001", AppKey(*key), datetime(2026, 11, 22, tzinfo=UTC))
+def event(*key: str) -> DocumentEvent:
+    return DocumentEvent("delivered", LK0, "1.56001", AppKey(*key), datetime(2026, 11, 22, tzinfo=UTC))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_key_of_another_application_is_no_path(layout: Layout, key: str) -> No
 
 
 def test_a_refused_submission_without_a_target_is_no_file(layout: Layout) -> None:
-    refused = Event("failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC))
+    refused = DocumentEvent("failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC))
     assert _find(layout, refused) is None
     assert not _is_under_way(layout, refused)
 

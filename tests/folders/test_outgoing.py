@@ -10,13 +10,13 @@ import pytest
 
 from semq.app import Client, NodeBusy, Sent
 from semq.clock import SystemClock
-from semq.config.sections import Folder
+from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
 from semq.folders.outgoing import AGAIN_S_MAX, Outgoing, _content, _Held
 from tests.waiting import until
 
 
-class Node:
+class AcceptingNode:
     """A node that accepts a document once for each token."""
 
     def __init__(self) -> None:
@@ -47,15 +47,15 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def node() -> Node:
-    return Node()
+def node() -> AcceptingNode:
+    return AcceptingNode()
 
 
 Start = Callable[..., Awaitable[Outgoing]]
 
 
 @pytest.fixture
-async def start(layout: Layout, node: Node) -> AsyncIterator[Start]:
+async def start(layout: Layout, node: AcceptingNode) -> AsyncIterator[Start]:
     tasks: list[asyncio.Task[None]] = []
 
     async def changes() -> AsyncIterator[None]:
@@ -64,7 +64,7 @@ async def start(layout: Layout, node: Node) -> AsyncIterator[Start]:
             yield
 
     async def begin(given: AsyncIterator[object] | None = None, **settings: Any) -> Outgoing:
-        folder = Folder(path=layout.root, settle_s=0, **settings)
+        folder = FolderSection(path=layout.root, settle_s=0, **settings)
         made = Outgoing(layout, folder, 1000, as_client(node), SystemClock())
         tasks.append(asyncio.create_task(made.run(given or changes())))
         return made
@@ -96,7 +96,7 @@ def in_sent(layout: Layout) -> list[bytes]:
 
 @pytest.mark.parametrize("keep_sent", [True, False])
 async def test_a_file_that_replaces_one_under_way_is_sent_too(
-    layout: Layout, node: Node, start: Start, keep_sent: bool
+    layout: Layout, node: AcceptingNode, start: Start, keep_sent: bool
 ) -> None:
     put(layout, "56001/a.xml", b"first")
 
@@ -112,7 +112,7 @@ async def test_a_file_that_replaces_one_under_way_is_sent_too(
     await until(lambda: len(list(layout.sent.rglob("*.json"))) == int(keep_sent))
 
 
-async def test_a_file_that_was_moved_back_is_sent_again(layout: Layout, node: Node, start: Start) -> None:
+async def test_a_file_that_was_moved_back_is_sent_again(layout: Layout, node: AcceptingNode, start: Start) -> None:
     path = put(layout, "56001/a.xml", b"refused by its receiver")
     await start()
     await until(lambda: in_sent(layout))
@@ -120,7 +120,7 @@ async def test_a_file_that_was_moved_back_is_sent_again(layout: Layout, node: No
     await until(lambda: len(node.accepted) == 2)
 
 
-async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Node, start: Start) -> None:
+async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: AcceptingNode, start: Start) -> None:
     node.busy = {"56001"}
     for number in range(100):
         os.utime(put(layout, f"56001/{number}.xml", b"held"), (1, 1))
@@ -132,10 +132,10 @@ async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Node, 
     await until(lambda: len(in_sent(layout)) == 101)
 
 
-async def test_a_wait_that_is_over_causes_no_further_looks(layout: Layout, node: Node) -> None:
+async def test_a_wait_that_is_over_causes_no_further_looks(layout: Layout, node: AcceptingNode) -> None:
     node.busy = {"56001"}
     clock = SystemClock()
-    outgoing = Outgoing(layout, Folder(path=layout.root, settle_s=0), 1000, as_client(node), clock)
+    outgoing = Outgoing(layout, FolderSection(path=layout.root, settle_s=0), 1000, as_client(node), clock)
     path = put(layout, "56001/a.xml", b"held")
     while not node.asked:
         await outgoing._look()
@@ -144,7 +144,7 @@ async def test_a_wait_that_is_over_causes_no_further_looks(layout: Layout, node:
     assert await outgoing._look() > AGAIN_S_MAX / 2
 
 
-async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: Node, start: Start) -> None:
+async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: AcceptingNode, start: Start) -> None:
     put(layout, "56001/" + os.fsdecode(b"\xff\xfe.xml"), b"bad")
     put(layout, "56001/" + "文" * 83 + ".xml", b"long")
     put(layout, "56001/good.xml", b"good")
@@ -156,7 +156,7 @@ async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: No
 
 
 async def test_a_file_that_cannot_be_moved_is_moved_later(
-    layout: Layout, node: Node, start: Start, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, node: AcceptingNode, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.folders.outgoing.LOOK_S", 0.1)
     away = layout.sent.rename(layout.root / "away")
@@ -173,7 +173,7 @@ async def test_a_file_that_cannot_be_moved_is_moved_later(
 
 
 async def test_changes_that_the_system_does_not_report_are_found(
-    layout: Layout, node: Node, start: Start, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, node: AcceptingNode, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semq.folders.outgoing.LOOK_S", 0.1)
 

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 import pytest
 
 from semq.folders.layout import NOTE
-from tests.app.network import DOCUMENT_MAX, STRANGER, Network, Node
+from tests.app.network import DOCUMENT_MAX, STRANGER, Network, NetworkNode
 
 FOLDERS = """
 [[folders]]
@@ -24,10 +24,10 @@ PATIENCE_S = 120.0
 RECEIVER_MAX = 1024 * 1024  # bytes of a document that the receiver takes
 
 
-class Door:
+class NodeFolders:
     """The folders of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NetworkNode) -> None:
         self.node = node
         self.root = node.place.config.parent / f"door of {node.place.name}"
 
@@ -66,10 +66,10 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Door]]:
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeFolders, NodeFolders]]:
     """The folders of a sender and of a receiver."""
     network = Network(tmp_path_factory.mktemp("folders"))
-    pair = Door(network.sender), Door(network.receiver)
+    pair = NodeFolders(network.sender), NodeFolders(network.receiver)
     for door in pair:
         config = door.node.place.config
         text = config.read_text() + FOLDERS.replace("door", door.root.name)
@@ -84,7 +84,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Door
         yield pair
 
 
-def test_a_file_is_sent_and_arrives_with_its_attributes(doors: tuple[Door, Door]) -> None:
+def test_a_file_is_sent_and_arrives_with_its_attributes(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, receiver = doors
     sender.put("56001/order/standard/S0001.xml")
     until(lambda: "10008/order/standard/S0001.xml" in receiver.files("in"))
@@ -96,7 +96,7 @@ def test_a_file_is_sent_and_arrives_with_its_attributes(doors: tuple[Door, Door]
     assert "56001/order/standard/S0001.xml" not in sender.files("out")
 
 
-def test_two_documents_of_one_name_are_two_files(doors: tuple[Door, Door]) -> None:
+def test_two_documents_of_one_name_are_two_files(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, receiver = doors
     for body in (b"one", b"two"):
         sender.put("56001/again.txt", body)
@@ -117,7 +117,7 @@ def test_two_documents_of_one_name_are_two_files(doors: tuple[Door, Door]) -> No
     ],
 )
 def test_what_is_refused_goes_to_failed_with_its_reason(
-    doors: tuple[Door, Door], place: str, body: bytes, code: str
+    doors: tuple[NodeFolders, NodeFolders], place: str, body: bytes, code: str
 ) -> None:
     sender, _ = doors
     sender.put(place, body)
@@ -128,7 +128,7 @@ def test_what_is_refused_goes_to_failed_with_its_reason(
     assert note["remedy"]
 
 
-def test_a_file_that_is_being_written_is_awaited(doors: tuple[Door, Door]) -> None:
+def test_a_file_that_is_being_written_is_awaited(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, receiver = doors
     path = sender.root / "out" / "56001" / "slow.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def test_a_file_that_is_being_written_is_awaited(doors: tuple[Door, Door]) -> No
     assert receiver.files("in")["10008/slow.txt"] == b"piece " * 8
 
 
-def test_nothing_is_lost_or_doubled_when_processes_are_killed(doors: tuple[Door, Door]) -> None:
+def test_nothing_is_lost_or_doubled_when_processes_are_killed(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, receiver = doors
     wanted = {f"10008/load/{number}.txt": str(number).encode() for number in range(300)}
 
@@ -167,7 +167,7 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed(doors: tuple[Door,
     assert not [name for name in sender.files("failed") if name.startswith("56001/load/")]
 
 
-def test_a_document_that_its_receiver_refuses_moves_to_failed(doors: tuple[Door, Door]) -> None:
+def test_a_document_that_its_receiver_refuses_moves_to_failed(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, _ = doors
     place = "56001/order/too large there.bin"
     sender.put(place, bytes(RECEIVER_MAX + 1))
@@ -179,7 +179,7 @@ def test_a_document_that_its_receiver_refuses_moves_to_failed(doors: tuple[Door,
     assert sender.note("sent", place) == {}
 
 
-def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tuple[Door, Door]) -> None:
+def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, receiver = doors
     folder = receiver.root / "in"
     away = folder.rename(receiver.root / "away")
@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tupl
     until(lambda: "10008/blocked/a.txt" in receiver.files("in"))
 
 
-def test_a_second_process_for_a_folder_says_who_serves_it(doors: tuple[Door, Door]) -> None:
+def test_a_second_process_for_a_folder_says_who_serves_it(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, _ = doors
     command = [sys.executable, "-m", "semq.folders", "--config", str(sender.node.place.config)]
     said = subprocess.run(command, check=False, capture_output=True, text=True)

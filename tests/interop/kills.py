@@ -2,8 +2,9 @@
 
     ./run python -m tests.interop.kills --kills 30
 
-``Book`` notes what the clients know for certain; ``account`` drains the queues of the last life and compares. What a
-client does not know (a publish without its confirm, an acknowledgement just before the kill) may have happened or not.
+``ClientBook`` notes what the clients know for certain; ``account`` drains the queues of the last life and compares.
+What a client does not know (a publish without its confirm, an acknowledgement just before the kill) may have happened
+or not.
 """
 
 import argparse
@@ -40,7 +41,7 @@ LEFT_EVERY = 41  # stays out until the kill
 
 
 @dataclass
-class Book:
+class ClientBook:
     """What the clients know; numbers are bodies of messages."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -72,7 +73,7 @@ def channel_of(port: int) -> Iterator[BlockingChannel]:
     connection.close()
 
 
-def publish(channel: BlockingChannel, book: Book) -> None:
+def publish(channel: BlockingChannel, book: ClientBook) -> None:
     """One message to each kind of queue, confirmed one by one."""
     channel.confirm_delivery()
     while True:
@@ -83,7 +84,7 @@ def publish(channel: BlockingChannel, book: Book) -> None:
             book.confirm(queue, number)
 
 
-def work(channel: BlockingChannel, book: Book) -> None:
+def work(channel: BlockingChannel, book: ClientBook) -> None:
     """Acknowledge, reject some, return some once."""
     channel.basic_qos(prefetch_count=20)
     for method, _, body in channel.consume("work"):
@@ -99,7 +100,7 @@ def work(channel: BlockingChannel, book: Book) -> None:
             book.acked.add(number)
 
 
-def commit(channel: BlockingChannel, book: Book) -> None:
+def commit(channel: BlockingChannel, book: ClientBook) -> None:
     """Pairs: both or none."""
     channel.tx_select()
     while True:
@@ -110,9 +111,9 @@ def commit(channel: BlockingChannel, book: Book) -> None:
         book.committed.add(number)
 
 
-def lives(folder: Path, kills: int, seed: int) -> Book:
+def lives(folder: Path, kills: int, seed: int) -> ClientBook:
     """Let the node live and die ``kills`` times; then account for everything."""
-    chance, book = random.Random(seed), Book()
+    chance, book = random.Random(seed), ClientBook()
     for number in range(kills):
         book.enough.clear()
         book.kill_at += chance.randint(20, 500)
@@ -137,7 +138,7 @@ def _declare(port: int) -> None:
             channel.queue_declare(queue, durable=True, arguments=arguments)
 
 
-def _client(port: int, part: Callable[[BlockingChannel, Book], None], book: Book) -> None:
+def _client(port: int, part: Callable[[BlockingChannel, ClientBook], None], book: ClientBook) -> None:
     try:
         with channel_of(port) as channel:
             part(channel, book)
@@ -145,7 +146,7 @@ def _client(port: int, part: Callable[[BlockingChannel, Book], None], book: Book
         book.check(not getattr(error, "reply_code", 0), f"{part.__name__}: {error}")
 
 
-def account(channel: BlockingChannel, book: Book) -> None:
+def account(channel: BlockingChannel, book: ClientBook) -> None:
     """Drain everything, and complain of whatever should not be."""
     found = {queue: list(_drained(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
     found["short.dead"] = list(_drained(channel, "short.dead", book, len(book.confirmed["short"])))
@@ -166,7 +167,7 @@ def account(channel: BlockingChannel, book: Book) -> None:
     book.check(book.committed <= set(found["left"]), "a committed transaction is lost")
 
 
-def _drained(channel: BlockingChannel, queue: str, book: Book, at_least: int = 0) -> Iterator[int]:
+def _drained(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int = 0) -> Iterator[int]:
     """Everything in a queue; messages that are still dying are waited for."""
     patience = time.monotonic() + 60
     while True:

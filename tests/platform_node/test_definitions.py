@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_node.definitions import Definitions, changes, read_definitions, written_from
+from platform_node.definitions import HubDefinitions, changes, read_definitions, written_from
 from platform_node.errors import DefinitionsRefused
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
@@ -38,7 +38,7 @@ def test_terms_of_a_pair() -> None:
     assert read.terms(A, B) == read.terms(A, C) == (strict,)
     assert read.terms(B, A) == (Terms(),)
     assert read.terms(B, C) == ()
-    assert Definitions().terms(A, B) is None
+    assert HubDefinitions().terms(A, B) is None
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_what_is_wrong_is_refused(wrong: str) -> None:
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        assert isinstance(read_definitions(text, KNOWN), Definitions)
+        assert isinstance(read_definitions(text, KNOWN), HubDefinitions)
     except DefinitionsRefused:
         pass
 
 
 def test_what_would_change() -> None:
-    none, read = Definitions(), read_definitions(DOCUMENT, KNOWN)
+    none, read = HubDefinitions(), read_definitions(DOCUMENT, KNOWN)
     assert changes(read, read) == []
     assert changes(none, read) == [
         "+ node 77001",
@@ -85,7 +85,7 @@ def test_what_would_change() -> None:
     ]
     assert changes(read, none)[-1] == "! from now on may_send_to of the configuration decides"
     assert changes(read, read_definitions(DOCUMENT.replace("Nord", "Süd"), KNOWN)) == ["~ node 77001: 'Nord' -> 'Süd'"]
-    turned = Definitions(read.nodes, read.agreements[::-1])
+    turned = HubDefinitions(read.nodes, read.agreements[::-1])
     assert changes(read, turned) == ["~ agreements in another order: the first one that fits counts"]
 
 
@@ -97,7 +97,7 @@ def test_what_is_in_force_stays_so_when_an_institution_leaves() -> None:
 
 
 def test_what_there_is_before_the_first_import() -> None:
-    assert read_definitions(written_from(KNOWN)) == Definitions()
+    assert read_definitions(written_from(KNOWN)) == HubDefinitions()
 
 
 def test_a_fault_names_the_institution_or_the_agreement_that_has_it() -> None:

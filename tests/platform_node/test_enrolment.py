@@ -10,7 +10,7 @@ from local_node.enrolment import HubAddress, enrol
 from local_node.errors import NoSuchFingerprint, RefusedByHub
 from platform_node.node import PlatformNode
 from semq.amqp.errors import AmqpError
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.server import ServerConnection
 from semq.clock import SystemClock
 from semq.pki.authority import new_request
@@ -145,7 +145,9 @@ async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray)
     tls = server_context(trust(own), ring(inprocess.folder / "impostor", own, "2.hub"))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        machine = ServerConnection(Limits(), server_properties={"authority": pem.decode()}, mechanisms=("PLAIN",))
+        machine = ServerConnection(
+            ConnectionLimits(), server_properties={"authority": pem.decode()}, mechanisms=("PLAIN",)
+        )
         machine.start(0.0)
         while data := await reader.read(65536):
             heard.extend(data)

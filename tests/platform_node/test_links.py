@@ -24,7 +24,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
 from semq.umx_t.version import PROPERTY, offer
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
@@ -33,7 +33,7 @@ ME, HONEST, THIRD, HUB = Address(1, "10008"), Address(1, "56001"), Address(1, "8
 
 
 @dataclass
-class Scene:
+class LinksScene:
     inprocess: InProcess
     hub: PlatformNode
     honest: LocalNode
@@ -53,7 +53,7 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(inprocess: InProcess) -> Scene:
+async def scene(inprocess: InProcess) -> LinksScene:
     hub = await inprocess.secure_platform()
     # What is sent here is built by hand, without the proof of its origin; the honest node is told to take it.
     honest = await inprocess.secure_local("56001", hub, '[secrecy]\nunproved_from = ["10008"]\n')
@@ -70,10 +70,10 @@ async def scene(inprocess: InProcess) -> Scene:
     for queue in ("node.1.10008", "node.1.10008.control"):
         await channel.consume(queue, lambda batch: None)
     await linked(honest)
-    return Scene(inprocess, hub, honest, login, link, channel)
+    return LinksScene(inprocess, hub, honest, login, link, channel)
 
 
-async def test_it_reads_nobody_else_s_queue(scene: Scene) -> None:
+async def test_it_reads_nobody_else_s_queue(scene: LinksScene) -> None:
     for queue in ("node.1.56001", "node.1.56001.control", "node.1.100081", "node.2.hub"):
         for touch in ("consume", "get"):
             channel = await scene.link.open_channel()
@@ -81,7 +81,7 @@ async def test_it_reads_nobody_else_s_queue(scene: Scene) -> None:
                 await (channel.consume(queue, lambda batch: None) if touch == "consume" else channel.get(queue))
 
 
-async def test_it_writes_to_nothing_but_the_links(scene: Scene) -> None:
+async def test_it_writes_to_nothing_but_the_links(scene: LinksScene) -> None:
     for exchange in ("", "amq.direct", "amq.topic", "semq.admin"):
         channel = await scene.link.open_channel()
         await channel.confirm_select()
@@ -114,13 +114,13 @@ LIES: dict[str, Frame] = {
         Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident="1.88001.1.1.5.7"), source=THIRD
     ),
     "a packet from the hub": packet(
-        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=Note.STORED, ident=IDENT, lk1=(1, 1, 1)), source=HUB
+        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=HubFlag.STORED, ident=IDENT, lk1=(1, 1, 1)), source=HUB
     ),
     "that the hub has stored": packet(
-        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=Note.STORED, ident=IDENT, lk1=(1, 1, 1))
+        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=HubFlag.STORED, ident=IDENT, lk1=(1, 1, 1))
     ),
     "that the hub has refused": packet(
-        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=Note.REFUSED, ident=IDENT, att=1)
+        Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=HubFlag.REFUSED, ident=IDENT, att=1)
     ),
     "that a partner is gone": packet(Function.PRESENCE, Primitive.INDICATION, Presence(node="1.88001")),
     "another node's certificates": packet(
@@ -148,7 +148,7 @@ LIES: dict[str, Frame] = {
 }
 
 
-async def test_every_lie_is_refused_and_noted(scene: Scene) -> None:
+async def test_every_lie_is_refused_and_noted(scene: LinksScene) -> None:
     """One after the other over one link, which lives on."""
     heard = scene.honest.engine.core.counters.counts
     for count, (what, lie) in enumerate(LIES.items(), 1):
@@ -162,7 +162,7 @@ async def test_every_lie_is_refused_and_noted(scene: Scene) -> None:
     assert scene.link.is_open
 
 
-def is_noted(scene: Scene, count: int) -> bool:
+def is_noted(scene: LinksScene, count: int) -> bool:
     return scene.violations >= count
 
 
@@ -172,7 +172,7 @@ def lines(hub: PlatformNode, count: int) -> list[Any]:
     return found if len(found) >= count else []
 
 
-async def test_it_acknowledges_only_what_was_addressed_to_it(scene: Scene) -> None:
+async def test_it_acknowledges_only_what_was_addressed_to_it(scene: LinksScene) -> None:
     """The honest node's message to a third one is settled neither by an Ack2 nor by an Ack of the hostile node."""
     admin = await scene.inprocess.client(scene.honest)
     sent = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
@@ -209,12 +209,12 @@ def one(hub: PlatformNode, query: str) -> tuple[Any, ...]:
     return row
 
 
-async def test_another_name_in_a_property_of_amqp_ends_the_channel(scene: Scene) -> None:
+async def test_another_name_in_a_property_of_amqp_ends_the_channel(scene: LinksScene) -> None:
     with pytest.raises(amqp.PreconditionFailed, match="user_id"):
         await scene.send(message(), user_id="1.56001")
 
 
-async def test_another_name_at_the_login_is_refused(scene: Scene) -> None:
+async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
     lies: list[dict[str, Any]] = [
         {"client_properties": scene.login["client_properties"] | {"node": "1.56001"}},
         {"user": "1.56001", "password": "pass-56001"},
@@ -234,7 +234,7 @@ async def test_another_name_at_the_login_is_refused(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "lie", [{"store_uuid": "a\0"}, {"store_uuid": "a" * 37}, {"store_uuid": "a\n"}, {"incarnation": "\x1b[2J"}]
 )
-async def test_a_life_that_no_node_has_is_refused_and_not_noted(scene: Scene, lie: dict[str, str]) -> None:
+async def test_a_life_that_no_node_has_is_refused_and_not_noted(scene: LinksScene, lie: dict[str, str]) -> None:
     """It would be written with what the others say, by the same job."""
     registry = scene.hub.registry
     await until(lambda: not registry._unwritten)
@@ -255,7 +255,7 @@ async def test_a_life_that_no_node_has_is_refused_and_not_noted(scene: Scene, li
     assert registry.lives["1.10008"].store_uuid == known.store_uuid
 
 
-async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: Scene) -> None:
+async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: LinksScene) -> None:
     clone = await scene.inprocess.client(scene.hub, **scene.login)
     channel = await clone.open_channel()
     await channel.confirm_select()
@@ -269,7 +269,7 @@ async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: S
     assert scene.link.is_open
 
 
-async def test_old_frames_over_a_new_link_change_nothing(scene: Scene) -> None:
+async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> None:
     """Recorded when they were true, sent again as often as one likes: recorded once, and the second session counts."""
     mine = message(att=1, submitted_at=1, digest=sha256(b"forged").digest())
     counts = scene.honest.engine.core.counters.counts
@@ -288,7 +288,7 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: Scene) -> None:
     assert counts["received"] == 1
 
 
-async def test_sessions_that_the_hub_ends_are_over_for_its_engine(scene: Scene) -> None:
+async def test_sessions_that_the_hub_ends_are_over_for_its_engine(scene: LinksScene) -> None:
     """Also those that began while the engine did: they would pass for present, and what is sent to them be lost."""
     await until(lambda: scene.hub.engine.sessions)
     scene.hub.links.end_all(amqp.ConnectionForced("anew"))

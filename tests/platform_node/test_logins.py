@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from platform_node.allowance import Allowance
+from platform_node.allowance import RateAllowance
 from platform_node.errors import TooManyLogins
 from platform_node.logins import ENROLL, UMX, HubLogins, link_permissions
 from platform_node.registry import Registry
@@ -141,7 +141,7 @@ async def test_a_node_that_logs_in_again_and_again_has_to_wait(inprocess: InProc
     hub = await inprocess.platform()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    hub.links._logins = Allowance(2, per_s=0.0)
+    hub.links._logins = RateAllowance(2, per_s=0.0)
     for _ in range(2):
         session = hub.engine.sessions["1.10008"]
         hub.links.end_session_of("1.10008", ConnectionForced("test"))
@@ -150,5 +150,5 @@ async def test_a_node_that_logs_in_again_and_again_has_to_wait(inprocess: InProc
     await until(lambda: TooManyLogins.code in str(hub.engine_violations()))
     assert "1.10008" not in hub.engine.sessions
     assert "1.10008" not in hub.links.links
-    hub.links._logins = Allowance(2, per_s=1.0)
+    hub.links._logins = RateAllowance(2, per_s=1.0)
     await until(lambda: "1.10008" in hub.engine.sessions)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from platform_node import pairs
-from platform_node.definitions import Definitions, read_definitions
+from platform_node.definitions import HubDefinitions, read_definitions
 from platform_node.pairs import stopped
 
 
@@ -37,6 +37,9 @@ def test_pairs_that_would_stop(before: str, after: str, expected: list[str]) -> 
 def test_the_work_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {str(number): Allowed() for number in range(100)}
     after = read_definitions(FIRST)
-    assert stopped(many, Definitions(), after) == (stopped(many, Definitions(), after).pairs[: pairs.NAMED_MAX], False)
+    assert stopped(many, HubDefinitions(), after) == (
+        stopped(many, HubDefinitions(), after).pairs[: pairs.NAMED_MAX],
+        False,
+    )
     monkeypatch.setattr(pairs, "LOOKED_AT_MAX", 5)
-    assert stopped(many, Definitions(), after) == (["0 -> 1", "0 -> 2", "0 -> 3", "0 -> 4"], False)
+    assert stopped(many, HubDefinitions(), after) == (["0 -> 1", "0 -> 2", "0 -> 3", "0 -> 4"], False)

@@ -9,12 +9,12 @@ import pytest
 from local_node.link.answers import AT_ONCE as ANSWERED_AT_ONCE
 from local_node.link.answers import IN_A_SECOND as ANSWERED_IN_A_SECOND
 from platform_node import question_turns, questions
-from platform_node.question_turns import WAITING_MAX, ShareUsed, Turns
+from platform_node.question_turns import WAITING_MAX, QuestionTurns, ShareUsed
 from platform_node.questions import Questions
 from semq.clock import SystemClock
 
 
-class Clock(SystemClock):
+class FrozenClock(SystemClock):
     """Time that stands still until it is set."""
 
     now = 5.0
@@ -23,10 +23,10 @@ class Clock(SystemClock):
         return self.now
 
 
-class Asking:
+class Askers:
     """Askers whose turns end when they are told to."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: QuestionTurns) -> None:
         self._turns = turns
         self._ends: dict[str, asyncio.Event] = {}
         self.begun: list[str] = []
@@ -60,7 +60,7 @@ async def settled() -> None:
 
 
 async def test_askers_take_turns_however_many_questions_one_of_them_has() -> None:
-    asking = Asking(Turns(Clock(), at_once=1))
+    asking = Askers(QuestionTurns(FrozenClock(), at_once=1))
     await asking.ask("A1", "A2", "A3", "A4", "B1", "C1", "C2")
     while len(asking.begun) < 7:
         await asking.end(asking.begun[-1])
@@ -69,7 +69,7 @@ async def test_askers_take_turns_however_many_questions_one_of_them_has() -> Non
 
 
 async def test_beyond_its_share_an_asker_is_refused_and_the_others_are_not() -> None:
-    asking = Asking(Turns(Clock(), at_once=1))
+    asking = Askers(QuestionTurns(FrozenClock(), at_once=1))
     await asking.ask("A0", *(f"A{n}" for n in range(1, WAITING_MAX + 1)))
     with pytest.raises(ShareUsed) as refused:
         async with asking._turns.turn("A"):
@@ -84,7 +84,7 @@ async def test_beyond_its_share_an_asker_is_refused_and_the_others_are_not() -> 
 
 async def test_so_many_at_once_and_who_gives_up_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question_turns, "WAIT_S", 0.01)
-    asking = Asking(Turns(Clock(), at_once=2))
+    asking = Askers(QuestionTurns(FrozenClock(), at_once=2))
     await asking.ask("A1", "A2", "B1", "B2")
     assert asking.begun == ["A1", "A2"]
     with pytest.raises(ShareUsed):
@@ -99,9 +99,9 @@ async def test_so_many_at_once_and_who_gives_up_takes_no_turn(monkeypatch: pytes
 
 
 async def test_turns_of_a_second_are_bounded() -> None:
-    clock = Clock()
-    turns = Turns(clock, at_once=2, a_second=4)
-    asking = Asking(turns)
+    clock = FrozenClock()
+    turns = QuestionTurns(clock, at_once=2, a_second=4)
+    asking = Askers(turns)
     for name in ("A1", "A2", "A3"):
         await asking.ask(name)
         await asking.end(name)

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from semq.seal.keys import PrivateKey, PublicKey, key_id
 from semq.seal.opened import OpenedKeys
-from semq.seal.session import Limits, SessionKey
+from semq.seal.session import KeyLimits, SessionKey
 
 A, B = "1.10008", "1.56001"
 KINDS = ("P256", "P384", "P521", "RSA")
@@ -22,7 +22,7 @@ def key_of(kind: str, owner: str) -> PrivateKey:
 
 
 @dataclass
-class Pair:
+class SealingPair:
     """Two institutions, of which A sends to B."""
 
     kind: str = "P256"
@@ -35,7 +35,7 @@ class Pair:
     def b(self) -> PrivateKey:
         return key_of(self.kind, B)
 
-    def session(self, secret: bytes = SECRET, now: float = 0.0, limits: Limits = Limits()) -> SessionKey:  # noqa: B008
+    def session(self, secret: bytes = SECRET, now: float = 0.0, limits: KeyLimits = KeyLimits()) -> SessionKey:  # noqa: B008
         return SessionKey(secret, self.a, A, self.b.public_key(), B, now, limits)
 
     def opened(self, most: int = 8) -> OpenedKeys:

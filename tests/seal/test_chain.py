@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.seal.chain import START, Link, add, begin
+from semq.seal.chain import START, ChainLink, add, begin
 
 LINES = st.lists(st.binary(max_size=5), min_size=1, max_size=6)
 
 
-def chained(lines: list[bytes], **facts: object) -> Link:
+def chained(lines: list[bytes], **facts: object) -> ChainLink:
     given_ = {"store": "store", "day": "2031-03-01", "place": 1, "first": 7, "before": START} | facts
     return add(begin(**given_), enumerate(lines, start=7))  # type: ignore[arg-type]
 

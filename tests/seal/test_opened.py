@@ -7,12 +7,12 @@ from semq.seal.keys import alg_of, key_id, sign, wrap
 from semq.seal.opened import OpenedKeys, unwrapped
 from semq.seal.session import session_id_of, wrapped_for
 from semq.seal.token import Scope, Token, context, signed, write_token
-from tests.seal.parties import KINDS, SECRET, A, B, Pair
+from tests.seal.parties import KINDS, SECRET, A, B, SealingPair
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_session_is_opened_once_and_then_looked_up(kind: str) -> None:
-    pair = Pair(kind)
+    pair = SealingPair(kind)
     session, opened = pair.session(), pair.opened()
     assert session.alg == alg_of(pair.b)
     for _ in range(3):
@@ -22,7 +22,7 @@ def test_a_session_is_opened_once_and_then_looked_up(kind: str) -> None:
 
 
 def test_the_cache_is_bounded_and_can_be_emptied() -> None:
-    pair = Pair()
+    pair = SealingPair()
     opened = pair.opened(most=2)
     sessions = [pair.session(bytes([n] * 32)) for n in range(3)]
     for session in (*sessions[:2], sessions[0], sessions[2], sessions[0], sessions[1]):
@@ -34,7 +34,7 @@ def test_the_cache_is_bounded_and_can_be_emptied() -> None:
 
 
 def test_a_key_that_is_not_ours_is_named() -> None:
-    pair = Pair()
+    pair = SealingPair()
     session = pair.session()
     with pytest.raises(KeyUnknown, match=session.key_id):
         OpenedKeys(lambda name: None, lambda node, name: pair.a.public_key()).get(
@@ -46,7 +46,7 @@ def test_a_key_that_is_not_ours_is_named() -> None:
     ("source", "target", "resent"), [("1.99999", B, ""), (A, "1.99999", ""), (A, B, "another message"), (B, A, "")]
 )
 def test_a_wrap_serves_no_other_pair_and_no_other_message(source: str, target: str, resent: str) -> None:
-    pair = Pair()
+    pair = SealingPair()
     session = pair.session()
     with pytest.raises(SignatureWrong):
         pair.opened().get(session.text, session.alg, session.key_id, source, target, resent)
@@ -54,14 +54,14 @@ def test_a_wrap_serves_no_other_pair_and_no_other_message(source: str, target: s
 
 def test_a_session_key_of_anybody_else_is_not_believed() -> None:
     """Anyone who knows the receiver's certificate can wrap; only the sender can sign."""
-    pair = Pair()
+    pair = SealingPair()
     forged = wrapped_for(SECRET, pair.b, A, pair.b.public_key(), B)
     with pytest.raises(SignatureWrong):
         pair.opened().get(forged, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
 
 
 def test_a_wrap_for_one_resent_message_serves_that_one() -> None:
-    pair = Pair()
+    pair = SealingPair()
     text = wrapped_for(SECRET, pair.a, A, pair.b.public_key(), B, "new for old")
     asked = (text, alg_of(pair.b), key_id(pair.b.public_key()), A, B)
     assert pair.opened().get(*asked, "new for old").id == session_id_of(SECRET)
@@ -70,7 +70,7 @@ def test_a_wrap_for_one_resent_message_serves_that_one() -> None:
 
 
 def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
-    pair = Pair()
+    pair = SealingPair()
     session = pair.session()
     with pytest.raises(SealMalformed):
         pair.opened().get("", session.alg, session.key_id, A, B)
@@ -81,7 +81,7 @@ def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
 @pytest.mark.parametrize("secret", [SECRET, bytes(31)])
 def test_a_session_key_bears_its_name(secret: bytes) -> None:
     """A sender who signed a wrong session id could make one ciphertext that opens under two keys."""
-    pair = Pair()
+    pair = SealingPair()
     scope = Scope(alg_of(pair.b), key_id(pair.b.public_key()), key_id(pair.a.public_key()), A, B)
     context_ = context(scope, b"another name 123")
     wrapped = wrap(pair.b.public_key(), secret, context_)

@@ -10,7 +10,7 @@ from semq.seal.keys import sign
 from semq.seal.proof import Proof, check_document, check_proof, read_proof, write_proof
 from semq.seal.receipts import Statement, leaf, path, root, tree_message
 from semq.seal.session import Opening
-from tests.seal.parties import KINDS, SECRET, A, B, Pair
+from tests.seal.parties import KINDS, SECRET, A, B, SealingPair
 
 DOCUMENT = b"<Order/>"
 
@@ -22,23 +22,24 @@ def proof_of(kind: str = "P256", salt: bytes | None = None) -> Proof:
     leaves = [leaf(statement) for statement in statements]
     return Proof(
         receiver=B, sender=A, lk0="lk0-2", status="RECV", digest=digest.hex(), at=5, salt=salt, place=2, count=5,
-        path=path(leaves, 2), signature=sign(Pair(kind).b, tree_message(B, A, 5, root(leaves))), certificates=["pem"],
+        path=path(leaves, 2), signature=sign(SealingPair(kind).b, tree_message(B, A, 5, root(leaves))),
+        certificates=["pem"],
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_proof_convinces_after_its_way_through_a_file(kind: str) -> None:
     proof = read_proof(write_proof(proof_of(kind)))
-    check_proof(proof, Pair(kind).b.public_key())
+    check_proof(proof, SealingPair(kind).b.public_key())
     check_document(proof, DOCUMENT)
     with pytest.raises(ProofWrong):
-        check_proof(proof, Pair(kind).a.public_key())
+        check_proof(proof, SealingPair(kind).a.public_key())
 
 
 def test_a_sealed_document_is_proved_with_its_salt() -> None:
     salt = Opening(SECRET).salt("lk0-2")
     proof = proof_of(salt=salt)
-    check_proof(proof, Pair().b.public_key())
+    check_proof(proof, SealingPair().b.public_key())
     check_document(proof, DOCUMENT)
     for other in (msgspec.structs.replace(proof, salt=None), msgspec.structs.replace(proof, salt=bytes(32))):
         with pytest.raises(ProofWrong):
@@ -55,7 +56,7 @@ def test_a_sealed_document_is_proved_with_its_salt() -> None:
 )  # fmt: skip
 def test_nothing_in_it_can_be_changed(change: dict[str, object]) -> None:
     with pytest.raises(ProofWrong):
-        check_proof(msgspec.structs.replace(proof_of(), **change), Pair().b.public_key())
+        check_proof(msgspec.structs.replace(proof_of(), **change), SealingPair().b.public_key())
 
 
 def test_another_document_is_not_the_one() -> None:
@@ -79,12 +80,12 @@ def test_other_versions_are_refused(change: dict[str, object]) -> None:
 def test_a_statement_that_something_else_happened_proves_no_delivery(status: str) -> None:
     """A true statement, signed by the receiver: it has refused the document."""
     one = msgspec.structs.replace(proof_of(), status=status, place=0, count=1, path=[])
-    signature = sign(Pair().b, tree_message(B, A, 1, leaf(one.statement)))
+    signature = sign(SealingPair().b, tree_message(B, A, 1, leaf(one.statement)))
     with pytest.raises(ProofWrong, match="not recorded"):
-        check_proof(msgspec.structs.replace(one, signature=signature), Pair().b.public_key())
+        check_proof(msgspec.structs.replace(one, signature=signature), SealingPair().b.public_key())
 
 
 @pytest.mark.parametrize("at", [-1, 10**18, 2**62])
 def test_a_time_that_is_none_is_refused(at: int) -> None:
     with pytest.raises(ProofWrong):
-        check_proof(msgspec.structs.replace(proof_of(), at=at), Pair().b.public_key())
+        check_proof(msgspec.structs.replace(proof_of(), at=at), SealingPair().b.public_key())

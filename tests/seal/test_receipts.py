@@ -17,7 +17,7 @@ from semq.seal.receipts import (
     tree_message,
     write_signature,
 )
-from tests.seal.parties import A, B, Pair
+from tests.seal.parties import A, B, SealingPair
 
 STATEMENT = Statement(B, "1.10008.1.1.a.7", "RECV", "00" * 32, 1_800_000_000_000, "", A, 6)
 
@@ -44,7 +44,7 @@ def test_order_number_and_every_field_count() -> None:
 
 
 def test_a_signature_travels_with_the_name_of_its_key() -> None:
-    key = Pair().b
+    key = SealingPair().b
     name, signature = read_signature(write_signature(key, b"message"))
     verify(key.public_key(), signature, b"message")
     assert len(name) == 32

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from semq.seal.errors import SealBroken
 from semq.seal.keys import PublicKey, alg_of, key_id
 from semq.seal.opened import OpenedKeys
-from semq.seal.session import NONCE_LENGTH, OVERHEAD, Limits, Opening, salted, session_id_of
-from tests.seal.parties import SECRET, A, Pair
+from semq.seal.session import NONCE_LENGTH, OVERHEAD, KeyLimits, Opening, salted, session_id_of
+from tests.seal.parties import SECRET, A, SealingPair
 
 CHANCE = bytes(8)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40))
 def test_what_is_sealed_opens_with_the_same_facts(payload: bytes, bound: bytes) -> None:
-    sealed = Pair().session().seal(payload, bound, CHANCE)
+    sealed = SealingPair().session().seal(payload, bound, CHANCE)
     assert len(sealed) == len(payload) + OVERHEAD
     assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
 
 
 @given(st.binary(min_size=1, max_size=60), st.data())
 def test_any_altered_octet_breaks_the_seal(payload: bytes, data: st.DataObject) -> None:
-    sealed = bytearray(Pair().session().seal(payload, b"bound", CHANCE))
+    sealed = bytearray(SealingPair().session().seal(payload, b"bound", CHANCE))
     at = data.draw(st.integers(0, len(sealed) - 1))
     sealed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(SealBroken):
@@ -34,7 +34,7 @@ def test_any_altered_octet_breaks_the_seal(payload: bytes, data: st.DataObject) 
 
 
 def test_truncated_grafted_and_foreign_ciphertexts_break_the_seal() -> None:
-    session, opening = Pair().session(), Opening(SECRET)
+    session, opening = SealingPair().session(), Opening(SECRET)
     one, two = session.seal(b"one document", b"1", CHANCE), session.seal(b"two document", b"2", CHANCE)
     wrong = [(one[:n], b"1") for n in (0, 5, NONCE_LENGTH, OVERHEAD - 1, len(one) - 1)]
     wrong += [(one + b"x", b"1"), (one, b"2"), (two, b"1"), (one[:NONCE_LENGTH] + two[NONCE_LENGTH:], b"1")]
@@ -46,16 +46,16 @@ def test_truncated_grafted_and_foreign_ciphertexts_break_the_seal() -> None:
 
 
 def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> None:
-    first, second = Pair().session(), Pair().session(bytes(32))
+    first, second = SealingPair().session(), SealingPair().session(bytes(32))
     nonces = [first.seal(b"", b"", CHANCE)[:NONCE_LENGTH] for _ in range(500)]
     assert len(set(nonces)) == 500
     assert first.id != second.id
     assert first.text != second.text
 
 
-@pytest.mark.parametrize("limits", [Limits(messages=2), Limits(octets=2000), Limits(seconds=5.0)])
-def test_a_session_ends(limits: Limits) -> None:
-    session = Pair().session(limits=limits, now=100.0)
+@pytest.mark.parametrize("limits", [KeyLimits(messages=2), KeyLimits(octets=2000), KeyLimits(seconds=5.0)])
+def test_a_session_ends(limits: KeyLimits) -> None:
+    session = SealingPair().session(limits=limits, now=100.0)
     session.seal(bytes(1000), b"", CHANCE)
     assert not session.is_over(101.0)
     session.seal(bytes(1000), b"", CHANCE)
@@ -65,7 +65,7 @@ def test_a_session_ends(limits: Limits) -> None:
 
 def test_a_snapshot_of_memory_that_lives_twice_repeats_no_nonce() -> None:
     """Key and counter repeat; the random part of each nonce does not."""
-    one, other = Pair().session(), Pair().session()
+    one, other = SealingPair().session(), SealingPair().session()
     assert one.id == other.id
     assert one.seal(b"", b"", bytes([1] * 8))[:NONCE_LENGTH] != other.seal(b"", b"", bytes([2] * 8))[:NONCE_LENGTH]
 
@@ -83,7 +83,7 @@ def test_digests_are_hidden_and_still_bind() -> None:
 
 
 def test_what_is_kept_opens_for_its_own_institution_alone() -> None:
-    pair = Pair()
+    pair = SealingPair()
     session = pair.session()
     kept = session.keep(pair.a, A)
     asked = (kept, alg_of(pair.a), key_id(pair.a.public_key()), A, A)

@@ -18,7 +18,7 @@ from tests.waiting import until
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 
 
-class Desk:
+class AlertDesk:
     """A node's checks, what its alerts told, and the clock of both."""
 
     def __init__(self, folder: Path, script: str = "cat >> told") -> None:
@@ -46,7 +46,7 @@ DOWN, UP = Check("link", FAILING, "SEMQ-4910"), Check("link", OK)
 
 
 async def test_a_change_is_told_once_it_has_lasted_and_so_is_its_end(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = AlertDesk(tmp_path)
     assert await desk.at(0, DOWN) == []
     assert await desk.at(59, DOWN) == []
     [first] = await desk.at(60, DOWN)
@@ -61,7 +61,7 @@ async def test_a_change_is_told_once_it_has_lasted_and_so_is_its_end(tmp_path: P
 
 
 async def test_what_passes_by_itself_wakes_nobody(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = AlertDesk(tmp_path)
     for now in range(0, 600, 50):
         assert await desk.at(now, DOWN) == []
         assert await desk.at(now + 25, UP) == []
@@ -71,7 +71,7 @@ async def test_what_passes_by_itself_wakes_nobody(tmp_path: Path) -> None:
 
 
 async def test_a_check_that_is_made_no_more_is_well_again(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = AlertDesk(tmp_path)
     full = Check("quotas", WARNING, "1.56001")
     await desk.at(0, full)
     assert len(await desk.at(60, full)) == 1
@@ -86,7 +86,7 @@ async def test_a_check_that_is_made_no_more_is_well_again(tmp_path: Path) -> Non
 async def test_a_program_that_fails_is_started_again_after_a_while(
     tmp_path: Path, fault: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    desk = Desk(tmp_path, f"if [ -e mended ]; then cat >> told; else {fault}; fi")
+    desk = AlertDesk(tmp_path, f"if [ -e mended ]; then cat >> told; else {fault}; fi")
     await desk.at(0, DOWN)
     assert await desk.at(60, DOWN) == []
     (tmp_path / "mended").touch()
@@ -97,7 +97,7 @@ async def test_a_program_that_fails_is_started_again_after_a_while(
 
 
 async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, "exec <&-; touch began; exit 0")
+    desk = AlertDesk(tmp_path, "exec <&-; touch began; exit 0")
     await desk.at(0, DOWN)
     await desk.at(60, DOWN)
     assert (tmp_path / "began").exists()
@@ -107,14 +107,14 @@ async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> Non
 
 
 async def test_what_a_program_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, "cat >> told; sleep 100 & echo begun >&2")
+    desk = AlertDesk(tmp_path, "cat >> told; sleep 100 & echo begun >&2")
     await desk.at(0, DOWN)
     assert len(await desk.at(60, DOWN)) == 1
     assert len(await desk.at(90, DOWN)) == 1, "it was told"
 
 
 async def test_no_recovery_is_told_of_what_could_not_be_looked_at(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = AlertDesk(tmp_path)
     full, well, away = Check("quotas", WARNING, "1.56001"), Check("store", OK), Check("store", FAILING, "SEMQ-3001")
     await desk.at(0, full, well)
     assert len(await desk.at(60, full, well)) == 1
@@ -125,7 +125,7 @@ async def test_no_recovery_is_told_of_what_could_not_be_looked_at(tmp_path: Path
 
 
 async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = AlertDesk(tmp_path)
     await desk.at(0, DOWN)
     await desk.alerts.stop()
     assert await desk.at(60, DOWN) == []
@@ -133,7 +133,7 @@ async def test_a_node_that_stops_starts_no_program(tmp_path: Path) -> None:
 
 async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEMQ_HUB__PASSWORD", "planted")
-    desk = Desk(tmp_path, "env > environment")
+    desk = AlertDesk(tmp_path, "env > environment")
     await desk.at(0, DOWN)
     await desk.at(60, DOWN)
     seen = (tmp_path / "environment").read_text()

@@ -8,11 +8,11 @@ import pytest
 
 from semq.clock import SystemClock
 from semq.service import clockwork
-from semq.service.clockwork import BACKSTOP_S, ENGINE, Clockwork, Job
+from semq.service.clockwork import BACKSTOP_S, ENGINE, Clockwork, ScheduledJob
 from semq.transport.turn import Turn
 
 
-class Engine:
+class DueEngine:
     """Says when it is due; remembers its ticks."""
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class Engine:
         """No mail."""
 
 
-class Scene:
+class ClockworkScene:
     def __init__(self) -> None:
-        self.engine = Engine()
+        self.engine = DueEngine()
         self.clock = SystemClock()
         self.ran: asyncio.Queue[str] = asyncio.Queue()
-        jobs = [Job("daily", 86_400, lambda: self.ran.put_nowait("daily"))]
+        jobs = [ScheduledJob("daily", 86_400, lambda: self.ran.put_nowait("daily"))]
         self.work = Clockwork(lambda: self.engine, Turn(), self.clock, jobs)
 
     def planned(self, name: str) -> float:
@@ -49,21 +49,21 @@ class Scene:
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def scene() -> AsyncIterator[ClockworkScene]:
+    scene = ClockworkScene()
     scene.work.start()
     yield scene
     scene.work.stop()
 
 
-async def test_an_engine_at_rest_is_left_alone_until_the_backstop(scene: Scene) -> None:
+async def test_an_engine_at_rest_is_left_alone_until_the_backstop(scene: ClockworkScene) -> None:
     assert BACKSTOP_S - 5 < scene.planned(ENGINE) <= BACKSTOP_S
     for _ in range(100):
         scene.work.look()
     assert scene.engine.ticks == 0
 
 
-async def test_the_job_is_moved_to_what_is_due_sooner_and_never_to_later(scene: Scene) -> None:
+async def test_the_job_is_moved_to_what_is_due_sooner_and_never_to_later(scene: ClockworkScene) -> None:
     scene.due_in(8)
     scene.work.look()
     assert scene.planned(ENGINE) <= 8
@@ -78,18 +78,20 @@ async def test_the_job_is_moved_to_what_is_due_sooner_and_never_to_later(scene: 
     assert scene.planned(ENGINE) > 1
 
 
-async def test_a_flush_looks_too(scene: Scene) -> None:
+async def test_a_flush_looks_too(scene: ClockworkScene) -> None:
     scene.due_in(0)
     scene.work.on_mail()
     await scene.engine.ticked.wait()
 
 
-async def test_a_job_runs_at_once_when_asked(scene: Scene) -> None:
+async def test_a_job_runs_at_once_when_asked(scene: ClockworkScene) -> None:
     scene.work.hasten("daily")
     assert await scene.ran.get() == "daily"
 
 
-async def test_a_wall_clock_that_was_put_back_stops_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wall_clock_that_was_put_back_stops_nothing(
+    scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All was planned by a clock a day ahead: without a look at the difference nothing would run for that day."""
     monkeypatch.setattr(clockwork, "WALL_LOOK_S", 1000)
     for job in scene.work.jobs:
@@ -101,7 +103,7 @@ async def test_a_wall_clock_that_was_put_back_stops_nothing(scene: Scene, monkey
 
 
 async def test_nothing_is_planned_before_the_start_or_behind_the_end() -> None:
-    scene = Scene()
+    scene = ClockworkScene()
     scene.due_in(0)
     scene.work.look()
     scene.work.hasten("daily")

@@ -19,7 +19,7 @@ from semq.store.unit import Needs, Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from tests.store.jobs import own
 
 HERE, THERE = Address(1, "a"), Address(1, "b")
@@ -30,7 +30,7 @@ def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
     return lambda unit: unit.ledger.append(LedgerLine(0, side, event, str(NAME)))
 
 
-class Job:
+class ToldWork:
     """Work made of a function; knows when it was told."""
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
@@ -50,7 +50,7 @@ class Job:
         self.told.set()
 
 
-class Session:
+class RecordingLink:
     """A link that remembers what was sent."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ def test_it_ends_the_process_as_a_power_cut_does() -> None:
 
 @pytest.mark.parametrize(("phase", "durable"), [(BEFORE, {0}), (AMID, {0, 1}), (AFTER, {1})])
 async def test_a_commit_has_three_phases(store: PostgresStore, database: str, phase: str, durable: set[int]) -> None:
-    job = Job(line(Event.ACCEPTED))
+    job = ToldWork(line(Event.ACCEPTED))
     struck: list[tuple[bool, int]] = []
     point = Failpoint("S1", phase, 1, lambda: struck.append((job.told.is_set(), lines_in(database))))
     point.watch_store(store)
@@ -175,8 +175,8 @@ async def test_the_opening_of_the_store_is_a_step(store: PostgresStore, database
     assert seen == [boots]
 
 
-async def posted(store: PostgresStore, decide: Callable[[Unit], None]) -> Job:
-    job = Job(decide)
+async def posted(store: PostgresStore, decide: Callable[[Unit], None]) -> ToldWork:
+    job = ToldWork(decide)
     store.post(job)
     await job.told.wait()
     return job
@@ -202,9 +202,9 @@ def receipt(primitive: Primitive, **facts: object) -> Packet:
 FRAMES: dict[str, Frame] = {
     "MSG": message(),
     "MSG-stored": message(LK1(1, 1, 4)),
-    "Ack-Fwd": receipt(Primitive.INDICATION, flag=Note.FORWARDED),
-    "Ack-Save": receipt(Primitive.INDICATION, flag=Note.STORED),
-    "Refusal": receipt(Primitive.INDICATION, flag=Note.REFUSED),
+    "Ack-Fwd": receipt(Primitive.INDICATION, flag=HubFlag.FORWARDED),
+    "Ack-Save": receipt(Primitive.INDICATION, flag=HubFlag.STORED),
+    "Refusal": receipt(Primitive.INDICATION, flag=HubFlag.REFUSED),
     "Ack": receipt(Primitive.INDICATION, ack_flag=AckFlag.TRANSPORT),
     "Ack2": receipt(Primitive.INDICATION, ack_flag=AckFlag.END_TO_END),
     "ReAck": receipt(Primitive.RESPONSE, ack_flag=AckFlag.TRANSPORT),
@@ -229,10 +229,10 @@ async def test_a_frame_has_two_phases(phase: str, sent: int) -> None:
     class Engine:
         """Takes links, as both engines do."""
 
-        def link_up(self, link: Session) -> None:
+        def link_up(self, link: RecordingLink) -> None:
             self.link = link
 
-    session, engine, struck = Session(), Engine(), asyncio.Event()
+    session, engine, struck = RecordingLink(), Engine(), asyncio.Event()
     seen: list[int] = []
 
     def strike() -> None:

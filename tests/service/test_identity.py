@@ -18,7 +18,7 @@ OURS = authority()
 CONFIG = '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "amqps://hub"\n'
 
 
-class Clock(SystemClock):
+class SettableClock(SystemClock):
     """A clock that can be set."""
 
     now = NOW
@@ -30,7 +30,7 @@ class Clock(SystemClock):
         return 0.0
 
 
-def identity(folder: Path, clock: Clock, more: str = "") -> NodeIdentity:
+def identity(folder: Path, clock: SettableClock, more: str = "") -> NodeIdentity:
     (folder / "a.toml").write_text(CONFIG + more)
     settings = load(folder / "a.toml", {})
     if not ring_of(settings).is_enrolled:
@@ -39,7 +39,7 @@ def identity(folder: Path, clock: Clock, more: str = "") -> NodeIdentity:
 
 
 def test_the_states_of_a_certificate(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = SettableClock()
     who = identity(tmp_path, clock)
     seen = []
     for days in (0, 59, 61, 77, 91):
@@ -51,7 +51,7 @@ def test_the_states_of_a_certificate(tmp_path: Path) -> None:
 
 
 def test_an_end_that_comes_near_is_told_twice_a_day(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = SettableClock()
     who = identity(tmp_path, clock)
     with structlog.testing.capture_logs() as logs:
         for hours in (0, 24 * 70, 24 * 80, 24 * 80 + 1, 24 * 80 + 13):
@@ -63,7 +63,7 @@ def test_an_end_that_comes_near_is_told_twice_a_day(tmp_path: Path) -> None:
 
 
 def test_a_rotation_shows_the_next_certificate(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = SettableClock()
     who = identity(tmp_path, clock)
     before = who.certificate
     add_next(who)
@@ -79,7 +79,7 @@ def add_next(who: NodeIdentity) -> None:
 
 
 def test_old_keys_go_when_nothing_can_be_sealed_for_them(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = SettableClock()
     who = identity(tmp_path, clock, "[tls]\nkeep_keys_days = 100\n")
     first = who.certificate.key_id
     add(who.ring, OURS)
@@ -92,7 +92,7 @@ def test_old_keys_go_when_nothing_can_be_sealed_for_them(tmp_path: Path) -> None
 
 
 def test_a_passphrase_that_is_configured_later_is_used_at_once(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = SettableClock()
     identity(tmp_path, clock)
     (tmp_path / "phrase").write_text("a long secret\n")
     (tmp_path / "phrase").chmod(0o600)
@@ -107,13 +107,13 @@ def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
     settings = load(tmp_path / "a.toml", {})
     ring(settings.pki_dir, OURS, "1.56001")
     with pytest.raises(WrongName):
-        NodeIdentity(settings, Clock())
+        NodeIdentity(settings, SettableClock())
     (settings.pki_dir / "slots.json").unlink()
     with pytest.raises(NoIdentity):
-        NodeIdentity(settings, Clock())
+        NodeIdentity(settings, SettableClock())
     shutil.rmtree(settings.pki_dir)  # as before any enrolment: no authorities either, and they are not what is missing
     with pytest.raises(NoIdentity):
-        NodeIdentity(settings, Clock())
+        NodeIdentity(settings, SettableClock())
 
 
 def test_only_a_hub_is_a_hub() -> None:

@@ -10,7 +10,7 @@ from semq.store.unit import Work
 from semq.transport.turn import Turn
 
 
-class Desk:
+class IntakeDesk:
     """Hears what has its turn; ``commit`` works off what was posted."""
 
     def __init__(self) -> None:
@@ -39,14 +39,14 @@ class Desk:
         return [piece for turn in self.turns for who, pieces in turn if who == speaker for piece in pieces]
 
 
-async def until_empty(desk: Desk) -> None:
+async def until_empty(desk: IntakeDesk) -> None:
     while desk.intake.octets:
         await desk.turn()
         desk.commit()
 
 
 async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
-    desk = Desk()
+    desk = IntakeDesk()
     for n in range(10 * PIECES_PER_TURN):
         desk.intake.put("flood", n, 10)
     for n in range(3):
@@ -60,7 +60,7 @@ async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
 
 
 async def test_large_pieces_go_alone() -> None:
-    desk = Desk()
+    desk = IntakeDesk()
     for n in range(3):
         desk.intake.put("flood", n, intake.OCTETS_PER_TURN)
     desk.intake.put("quiet", 0, 10)
@@ -69,7 +69,7 @@ async def test_large_pieces_go_alone() -> None:
 
 
 async def test_no_more_is_taken_than_the_store_works_off() -> None:
-    desk = Desk()
+    desk = IntakeDesk()
     for n in range(2 * PIECES_UNDER_WAY):
         desk.intake.put("flood", n, 10)
     while await desk.turn():
@@ -83,7 +83,7 @@ async def test_no_more_is_taken_than_the_store_works_off() -> None:
 
 
 async def test_a_speaker_that_is_held_keeps_its_pieces_and_no_other_waiting() -> None:
-    desk = Desk()
+    desk = IntakeDesk()
     desk.intake.hold("held")
     desk.intake.put("held", 0, 10)
     assert not desk.intake._is_called  # no turn comes for nothing
@@ -95,7 +95,7 @@ async def test_a_speaker_that_is_held_keeps_its_pieces_and_no_other_waiting() ->
 
 
 async def test_a_speaker_that_has_gone_is_heard_for_one_turn_at_most() -> None:
-    desk = Desk()
+    desk = IntakeDesk()
     for n in range(2 * PIECES_PER_TURN):
         desk.intake.put("gone", n, 10)
     desk.intake.put("there", 0, 10)
@@ -110,7 +110,7 @@ async def test_a_speaker_that_has_gone_is_heard_for_one_turn_at_most() -> None:
 
 
 async def test_what_fails_to_be_heard_takes_no_room_for_ever() -> None:
-    desk = Desk()
+    desk = IntakeDesk()
 
     def fail(speaker: str, pieces: list[int]) -> None:
         raise RuntimeError

@@ -32,7 +32,7 @@ BODY = MARK * 1000
 MANY = 8
 
 
-class Kept(AssertionError):
+class BodiesKept(AssertionError):
     """Bodies that only the collector would free."""
 
 
@@ -51,7 +51,7 @@ def no_body_in_a_cycle(way: object = "") -> Iterator[None]:
         gc.garbage.clear()
         gc.enable()
     if found:
-        raise Kept(f"{way} {len(found)} references to bodies, by: " + "; ".join(sorted(set(found))))
+        raise BodiesKept(f"{way} {len(found)} references to bodies, by: " + "; ".join(sorted(set(found))))
 
 
 def _is_body(value: object) -> bool:
@@ -79,7 +79,7 @@ class Ring(Holder):
 def test_a_body_in_a_cycle_is_found() -> None:
     with no_body_in_a_cycle():
         Holder()
-    with pytest.raises(Kept), no_body_in_a_cycle():
+    with pytest.raises(BodiesKept), no_body_in_a_cycle():
         Ring()
 
 
@@ -265,7 +265,7 @@ async def test_no_body_is_kept_when_links_are_lost(inprocess: InProcess, nodes: 
         await until(lambda: taken() >= MANY and is_clean(*nodes))
 
 
-class Refusing(Step):
+class RefusedWork(Step):
     """Work that holds a body and is refused, by itself or by Postgres."""
 
     def __init__(self, settled: asyncio.Event, in_postgres: bool) -> None:
@@ -292,6 +292,6 @@ async def test_no_body_is_kept_by_work_that_the_store_refuses(inprocess: InProce
         with no_body_in_a_cycle(f"{in_postgres=}"):
             for _ in range(MANY):
                 settled = asyncio.Event()
-                node.engine.core.post(Refusing(settled, in_postgres))
+                node.engine.core.post(RefusedWork(settled, in_postgres))
                 async with asyncio.timeout(60):
                     await settled.wait()

@@ -24,7 +24,7 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 
 
-class Process:
+class HubProcess:
     """A hub as a process; what it says is kept."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -70,7 +70,7 @@ class Process:
         await self.ended()
 
 
-class Pair:
+class HubProcesses:
     """Starts processes of one hub, each in a folder of its own or in the same."""
 
     def __init__(self, stack: AsyncExitStack, folder: Path, url: str) -> None:
@@ -78,7 +78,7 @@ class Pair:
         self._stack = stack
         self._folder = folder
 
-    async def start(self, name: str) -> Process:
+    async def start(self, name: str) -> HubProcess:
         file = self._folder / f"{name}.toml"
         text = PLATFORM.replace('data_dir = "hub"', f'data_dir = "{name}"')
         file.write_text(f'{text}\n[database]\nurl = "{self.url}"\n')
@@ -88,7 +88,7 @@ class Pair:
             env=environment | {"PYTHONPATH": str(ROOT)}, stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        started = Process(process)
+        started = HubProcess(process)
         self._stack.push_async_callback(started.remove)
         return started
 
@@ -99,12 +99,12 @@ class Pair:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator[Pair]:
+async def pair(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator[HubProcesses]:
     async with AsyncExitStack() as stack:
-        yield Pair(stack, tmp_path, new_database())
+        yield HubProcesses(stack, tmp_path, new_database())
 
 
-async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: Pair) -> None:
+async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: HubProcesses) -> None:
     first = await pair.start("one")
     await first.ready()
     second = await pair.start("two")
@@ -124,7 +124,7 @@ async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: Pair) -> No
     await third.ready()
 
 
-async def test_who_was_killed_comes_back_at_once_and_nobody_waits_in_vain(pair: Pair) -> None:
+async def test_who_was_killed_comes_back_at_once_and_nobody_waits_in_vain(pair: HubProcesses) -> None:
     first = await pair.start("one")
     await first.ready()
     first.process.kill()

@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, Opened, Submission
+from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, OpenedPayload, Submission
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
 from semq.umx_t.envelope import Attributes, Body, Envelope
@@ -28,7 +28,7 @@ REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 
 @dataclass(slots=True, frozen=True)
-class Document:
+class PlannedDocument:
     """What somebody will submit."""
 
     token: str
@@ -41,7 +41,7 @@ class Document:
 
 
 @dataclass(slots=True, frozen=True)
-class Told:
+class EventUnderWay:
     """An application event on its way."""
 
     event: AppEvent
@@ -51,13 +51,13 @@ class Told:
 class SimOpener(InClear):
     """Opens what arrives; poison cannot be opened, and nobody signs."""
 
-    def open(self, envelope: Envelope, body: Body) -> Opened:
+    def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         if body[:1] == POISON:
             raise SealMalformed("This envelope cannot be opened.")
-        return Opened(bytes(body), sha256(body).digest())
+        return OpenedPayload(bytes(body), sha256(body).digest())
 
 
-class Application:
+class SimulatedApplications:
     """All applications of one institution."""
 
     def __init__(self, world: "World", host: "LocalHost") -> None:
@@ -79,7 +79,7 @@ class Application:
                 self._hold(row.lk0, False)
 
     # --- submitting
-    def submit(self, documents: Sequence[Document]) -> None:
+    def submit(self, documents: Sequence[PlannedDocument]) -> None:
         """Hand documents over; repeat later what nobody took."""
         submissions = [self._submission(document) for document in documents]
         if not self.host.submit(submissions):
@@ -90,7 +90,7 @@ class Application:
             # Whoever never hears an answer (the process died) asks again.
             self.world.time.after(20.0, self._repeat, document)
 
-    def _submission(self, document: Document) -> Submission:
+    def _submission(self, document: PlannedDocument) -> Submission:
         return Submission(
             self.world.host(document.target).address,
             document.attributes,
@@ -100,11 +100,11 @@ class Application:
             document.token,
         )
 
-    def _repeat(self, document: Document) -> None:
+    def _repeat(self, document: PlannedDocument) -> None:
         if document.token not in self.world.oracle.answered:
             self.submit([document])
 
-    def _accepted(self, document: Document, accepted: Accepted) -> None:
+    def _accepted(self, document: PlannedDocument, accepted: Accepted) -> None:
         oracle = self.world.oracle
         if document.token in oracle.answered:
             return
@@ -117,7 +117,7 @@ class Application:
             self._hold(accepted.lk0, True)
             self.world.time.after(document.hold_s, self._hold, accepted.lk0, False)
 
-    def _failed(self, document: Document, error: Exception) -> None:
+    def _failed(self, document: PlannedDocument, error: Exception) -> None:
         if isinstance(error, BadInput):
             self.world.oracle.turned_away(document, error)
             return
@@ -147,10 +147,10 @@ class Application:
         self.host.call(lambda engine: engine.operating.hold(lk0, held, "simulated", _nothing, _ignore))
 
     # --- events about own documents
-    def prepare(self, event: AppEvent) -> Told:
-        return Told(event)
+    def prepare(self, event: AppEvent) -> EventUnderWay:
+        return EventUnderWay(event)
 
-    def publish(self, prepared: Sequence[Told]) -> None:
+    def publish(self, prepared: Sequence[EventUnderWay]) -> None:
         for told in prepared:
             self.world.oracle.reported(self.host, told.event)
 

@@ -11,7 +11,7 @@ from typing import Any
 from semq.umx_t.grids import GRIDS, HUB, SENDER, SENDER_12, Heard, Standing
 from tests.simulation.drills import Goal
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.world import Coverage, simulate
+from tests.simulation.world import CellCoverage, simulate
 
 SHARE = 50  # seeds that a process takes at a time
 DRILLS = 200  # seeds that are tried for one cell
@@ -88,7 +88,7 @@ def run_share(
         if mutation:
             focus |= MUTATIONS[mutation].focus
             stack.enter_context(MUTATIONS[mutation].applied())
-        seen = stack.enter_context(Coverage())
+        seen = stack.enter_context(CellCoverage())
         for seed in range(first, first + count):
             result = simulate(seed, hell, focus=focus, goal=goal)
             totals.seeds += 1

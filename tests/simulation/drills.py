@@ -12,7 +12,7 @@ from semq.engine.sender.receipts import is_given_up
 from semq.store.rows import Outbound
 from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing
-from semq.umx_t.records import Answer, Note
+from semq.umx_t.records import Answer, HubFlag
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
 from tests.simulation.rumours import Hint, harmless, refused_copy, said, truth, truth_said
 
@@ -51,12 +51,12 @@ GOALS: tuple[Goal, ...] = tuple(
     for news in all_news * int(times)
 )
 HINT_OF: dict[Heard, Hint] = {
-    Heard.fwd: Note.FORWARDED,
-    Heard.fwd_failed: Note.FORWARD_FAILED,
-    Heard.discarded: Note.DISCARDED,
-    Heard.save: Note.STORED,
-    Heard.refused: Note.REFUSED,
-    Heard.refused_again: Note.REFUSED,
+    Heard.fwd: HubFlag.FORWARDED,
+    Heard.fwd_failed: HubFlag.FORWARD_FAILED,
+    Heard.discarded: HubFlag.DISCARDED,
+    Heard.save: HubFlag.STORED,
+    Heard.refused: HubFlag.REFUSED,
+    Heard.refused_again: HubFlag.REFUSED,
     Heard.gone: Answer.GONE,
     Heard.unavail: Answer.UNAVAIL,
     Heard.not_here: Answer.NOT,
@@ -68,20 +68,20 @@ TRUTHS = {Heard.recv: Answer.RECV, Heard.rej: Answer.REJ, Heard.void: Answer.VOI
 # From a standing towards another: what is said.
 WAY: dict[Standing, dict[Standing, Hint]] = {
     Standing.AWAY: {
-        Standing.SS_SENT: Note.STORED,
-        Standing.SS_ACK_FWD: Note.STORED,
+        Standing.SS_SENT: HubFlag.STORED,
+        Standing.SS_ACK_FWD: HubFlag.STORED,
         Standing.SS_ACK: Answer.UNAVAIL,
-        Standing.GONE: Note.STORED,
+        Standing.GONE: HubFlag.STORED,
     },
     Standing.GONE: {
-        Standing.SS_SENT: Note.STORED,
-        Standing.SS_ACK_FWD: Note.STORED,
+        Standing.SS_SENT: HubFlag.STORED,
+        Standing.SS_ACK_FWD: HubFlag.STORED,
         Standing.SS_ACK: Answer.GONE,
         Standing.AWAY: Answer.GONE,
     },
-    Standing.SS_ACK: {Standing.SS_SENT: Note.STORED, Standing.SS_ACK_FWD: Note.STORED},
-    Standing.SS_ACK_FWD: {Standing.SS_SENT: Note.FORWARDED},
-    Standing.SS_INIT: {Standing.SS_SENT: Answer.OFFLINE, Standing.SS_ACK_FWD: Note.FORWARD_FAILED},
+    Standing.SS_ACK: {Standing.SS_SENT: HubFlag.STORED, Standing.SS_ACK_FWD: HubFlag.STORED},
+    Standing.SS_ACK_FWD: {Standing.SS_SENT: HubFlag.FORWARDED},
+    Standing.SS_INIT: {Standing.SS_SENT: Answer.OFFLINE, Standing.SS_ACK_FWD: HubFlag.FORWARD_FAILED},
 }
 
 
@@ -127,13 +127,13 @@ def next_to_go(host: "Host") -> list[Outbound]:
 def _while_it_waits(link: "SimLink", row: Outbound, aim: Standing) -> list[Frame]:
     """What waits to be sent is claimed while this is on its way into the store, perhaps in the same commit."""
     if aim is Standing.SS_ACK:
-        return [said(link, row, Note.STORED)] if Note.STORED in _hints(row) else []
+        return [said(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
     known = truth(link.owner.world, row)
     return [truth_said(link, row, known)] if known is not None else []
 
 
 def _hints(row: Outbound) -> tuple[Hint, ...]:
-    return (Note.FORWARDED, Note.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL, *harmless(row, ends=False))
+    return (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL, *harmless(row, ends=False))
 
 
 def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
@@ -141,7 +141,7 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
         known = truth(link.owner.world, row)
         return [truth_said(link, row, known)] if known is TRUTHS[news] else []
     if news is Heard.give_up:  # the platform knows the target no longer, and may know it again
-        return [said(link, row, Note.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
+        return [said(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
     if hint is Answer.NOT:  # true, and without harm while the copy is where the row says
         return [said(link, row, hint)] if _is_in_custody(link.owner.world, row) else []
@@ -174,7 +174,7 @@ def _refused_falsely(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]
         return []
     link.owner.world.oracle.messages[row.lk0].lied = True
     times = 1 if news is Heard.corrected else 2  # a row that was corrected is there until the cleanup
-    return [said(link, row, Note.REFUSED, UnknownTarget.code), *[truth_said(link, row, known)] * times]
+    return [said(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_said(link, row, known)] * times]
 
 
 def _after_its_end(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:

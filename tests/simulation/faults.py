@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from semq.engine.hub.refusals import Act
-from semq.store.memory import Fault, Tables
+from semq.engine.hub.refusals import ActOnCopies
+from semq.store.memory import CommitFault, Tables
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.locator import Pos, Store
@@ -164,12 +164,20 @@ class Faults:
         host.crash(self.chance.choice((0.05, 1.0, 10.0)))
         return True
 
-    def commit_fault(self, host: "Host") -> Fault:
+    def commit_fault(self, host: "Host") -> CommitFault:
         """What becomes of a commit."""
         if not self.active or "commit" not in self.kinds or self.chance.random() > 0.2:
-            return Fault.NONE
+            return CommitFault.NONE
         self.count += 1
-        return self.chance.choice((Fault.ROLLED_BACK, Fault.ANSWER_LOST, Fault.ANSWER_LOST, Fault.REDONE, Fault.REDONE))
+        return self.chance.choice(
+            (
+                CommitFault.ROLLED_BACK,
+                CommitFault.ANSWER_LOST,
+                CommitFault.ANSWER_LOST,
+                CommitFault.REDONE,
+                CommitFault.REDONE,
+            )
+        )
 
     def reopening_s(self) -> float:
         """How long a process goes on with the engine of a store that it has lost."""
@@ -221,7 +229,7 @@ class Faults:
             self._act(host, ids, refusals=0.9, only_copies=0.8)
 
     def _act(self, host: "Host", ids: list[int], refusals: float = 0.7, only_copies: float = 0.5) -> None:
-        act = Act("ops", "asked to", lambda counts: None, lambda error: None)
+        act = ActOnCopies("ops", "asked to", lambda counts: None, lambda error: None)
         if self.chance.random() < refusals:
             host.engine.refusing.refuse(ids, act, only_copies=self.chance.random() < only_copies)
         else:

@@ -13,15 +13,15 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Submission
 from semq.engine.sender.lanes import Lane
-from semq.store.memory import Fault, MemoryStore, Tables
+from semq.store.memory import CommitFault, MemoryStore, Tables
 from semq.store.rows import Reason
 from semq.store.unit import Unit, Work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Frame
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import Store
-from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, Application, SimOpener
-from tests.simulation.network import Session, SimLink
+from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, SimOpener, SimulatedApplications
+from tests.simulation.network import SimLink, SimSession
 from tests.simulation.timeline import SimClock
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Host:
                 self.world.faults.in_a_unit(self)
             case "commit":
                 fault = self.world.faults.commit_fault(self)
-                if fault is not Fault.NONE:
+                if fault is not CommitFault.NONE:
                     self.world.trace("commit", self.name, fault)
                 store.commit(fault)
                 if self.world.plan.goal is not None and self.world.plan.goal[2] is Heard.claim:
@@ -252,9 +252,9 @@ class LocalHost(Host):
     def __init__(self, world: "World", name: str) -> None:
         home = Store(1, name)
         super().__init__(world, name, home, Tables(name))
-        self.session: Session | None = None
+        self.session: SimSession | None = None
         self.is_offline = False
-        self.application = Application(world, self)
+        self.application = SimulatedApplications(world, self)
         self._dialling = False
 
     def build(self, store: WatchedStore) -> LocalEngine:
@@ -309,7 +309,7 @@ class LocalHost(Host):
         if self.is_offline or not hub.is_up():
             self.dial()
             return
-        self.session = Session(self.world, self, hub)
+        self.session = SimSession(self.world, self, hub)
         hub.sessions.append(self.session)
         self.world.time.after(self.world.latency(), self.session.begin)
 
@@ -358,7 +358,7 @@ class HubHost(Host):
 
     def __init__(self, world: "World", name: str, home: Store, tables: Tables) -> None:
         super().__init__(world, name, home, tables)
-        self.sessions: list[Session] = []
+        self.sessions: list[SimSession] = []
 
     def build(self, store: WatchedStore) -> HubEngine:
         recovered = store.recover(self.clock.incarnation())

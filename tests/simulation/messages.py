@@ -11,7 +11,7 @@ from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
 
 
 @dataclass(slots=True)
-class Message:
+class SimulatedMessage:
     """One document on its way."""
 
     lk0: LK0
@@ -101,7 +101,7 @@ class Books:
     held: set[LK0] = field(default_factory=set)
 
 
-class Stream:
+class SourceStream:
     """One stream of a source as the oracle counts it."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from semq.engine.hub import deeds
-from semq.engine.hub.copies import AnswerCustody, HearAcks, HearAnswers, HearNoted
+from semq.engine.hub.copies import AnswerCustody, HearAcks, HearCopyAnswers, HearNoted
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.stores import Stores
@@ -27,7 +27,7 @@ from semq.engine.sender.receipts import _OwnRows, _ReAck2
 from semq.engine.sender.submission import _Accept
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
-from semq.umx_t.grid import Grid, Rule
+from semq.umx_t.grid import Grid, GridRule
 from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, HubHeard, SenderDeed, Standing
 from semq.umx_t.locator import Store
 from semq.umx_t.status import AppStatus, Arrival, SendStatus
@@ -73,7 +73,7 @@ def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: An
 
     def patch() -> Undo:
         original = grid._rules[standing, on]
-        grid._rules[standing, on] = Rule(after, deed)
+        grid._rules[standing, on] = GridRule(after, deed)
         return lambda: grid._rules.__setitem__((standing, on), original)
 
     return patch
@@ -263,7 +263,7 @@ def custody_by_number(look: Any) -> Any:
 
     def looks(work: AnswerCustody, unit: Any) -> None:
         for lk1, record in work._records:
-            asked = deeds.Question(work._source, record, lk1)
+            asked = deeds.SenderQuestion(work._source, record, lk1)
             work._hear(unit, unit.outbound.get(lk1.object_id), HubHeard.asked, asked)
 
     return looks
@@ -272,7 +272,7 @@ def custody_by_number(look: Any) -> Any:
 def answers_by_number(decide: Any) -> Any:
     """A receiver's answer is taken for the copy under the number that it names, whatever message that is."""
 
-    def decided(work: HearAnswers, unit: Any) -> None:
+    def decided(work: HearCopyAnswers, unit: Any) -> None:
         rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in work._records]
         work._records = [(lk1, replace(r, ident=str(row.lk0)) if row else r) for lk1, r, row in rows]
         decide(work, unit)
@@ -384,7 +384,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
     "own_number": (swap(_OwnRows, "_row", lambda row: lambda work, unit, lk0: unit.outbound.get(lk0.object_id)),),
     "copy_number": (swap(AnswerCustody, "_look", custody_by_number),),
-    "answer_number": (swap(HearAnswers, "_look", answers_by_number),),
+    "answer_number": (swap(HearCopyAnswers, "_look", answers_by_number),),
     "noted_number": (swap(HearNoted, "_look", noted_by_number),),
     "reack_number": (swap(reacks.HearReAcks, "_note", reack_by_number),),
     "reack_copy": (swap(reacks.HearReAcks, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-class Channel:
+class FrameLane:
     """Frames of one kind, in one direction, in order."""
 
     __slots__ = ("frames", "last")
@@ -31,15 +31,15 @@ class Channel:
 class SimLink:
     """One end of a session, as the engine of its owner sees it."""
 
-    def __init__(self, session: "Session", owner: "Host", other: "Host") -> None:
+    def __init__(self, session: "SimSession", owner: "Host", other: "Host") -> None:
         self.session = session
         self.owner = owner
         self.other = other
         self.life = owner.life
         self.up = False  #: whether the owner's engine believes in it
         self.stalled = False  #: frames leave and never arrive
-        self.data = Channel(session.world.time.now)
-        self.control = Channel(session.world.time.now)
+        self.data = FrameLane(session.world.time.now)
+        self.control = FrameLane(session.world.time.now)
         self.was_full = False
 
     @property
@@ -67,7 +67,7 @@ class SimLink:
         self.session.carry(self, frame)
 
 
-class Session:
+class SimSession:
     """One connection of a local node with a process of the platform."""
 
     def __init__(self, world: "World", local: "LocalHost", hub: "HubHost") -> None:
@@ -127,7 +127,7 @@ class Session:
             world.in_transit += 1
             world.time.after(delay, self.haunt, link.owner, link.other, frame)
 
-    def _arrive(self, link: SimLink, channel: Channel) -> None:
+    def _arrive(self, link: SimLink, channel: FrameLane) -> None:
         frames: list[Frame] = []
         while channel.frames and channel.frames[0][0] <= self.world.time.now:
             frames.append(channel.frames.popleft()[1])

@@ -19,11 +19,11 @@ from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, Pos, parse_lk0
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
-from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document
+from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.faults import HELL_ONLY
-from tests.simulation.messages import Books, Message, Stream
+from tests.simulation.messages import Books, SimulatedMessage, SourceStream
 from tests.simulation.truth import belies, is_correction, is_true, was_corrected
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ON_COPIES = (Event.VOIDED, Event.REFUSED, Event.RELEASED)
 RECORDED = {Answer.RECV: Arrival.RECV, Answer.REJ: Arrival.REJ, Answer.VOID: Arrival.VOID}
 
 
-class Broken(AssertionError):
+class InvariantBroken(AssertionError):
     """An invariant does not hold; ``kind`` says whether something is lost or doubled, or it is another violation."""
 
     def __init__(self, rule: str, text: str, kind: str) -> None:
@@ -47,11 +47,11 @@ class Oracle:
 
     def __init__(self, world: "World") -> None:
         self.world = world
-        self.messages: dict[LK0, Message] = {}
-        self.by_token: dict[str, Message] = {}
+        self.messages: dict[LK0, SimulatedMessage] = {}
+        self.by_token: dict[str, SimulatedMessage] = {}
         self.answered: set[str] = set()  #: tokens whose application knows what became of its submission
-        self.streams: dict[tuple[str, OutStreamKey], Stream] = {}
-        self.orders: dict[tuple[str, str, str], list[Message]] = {}
+        self.streams: dict[tuple[str, OutStreamKey], SourceStream] = {}
+        self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: tokens, and when each was handed over, counted
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
@@ -63,14 +63,14 @@ class Oracle:
         rows = host.tables.outbound.values()
         self.held[id(host), host.life] = {row.lk0 for row in rows if row.direction is Direction.RELAYED}
 
-    def handed(self, documents: Sequence[Document]) -> None:
+    def handed(self, documents: Sequence[PlannedDocument]) -> None:
         """An application hands documents over, in this order."""
         for document in documents:
             times = self.handed_over.setdefault(document.token, [])
             times.append(sum(map(len, self.handed_over.values())))
 
     # --- what applications are told
-    def promised(self, host: "LocalHost", document: Document, lk0: LK0) -> None:
+    def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
         """The application heard that its document is accepted."""
         self.answered.add(document.token)
         message = self.messages.get(lk0)
@@ -84,7 +84,7 @@ class Oracle:
         message.promised = True
         self._demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
 
-    def turned_away(self, document: Document, error: BadInput) -> None:
+    def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
         """The application heard that its document is not accepted."""
         self.answered.add(document.token)
         message = self.by_token.get(document.token)
@@ -124,10 +124,10 @@ class Oracle:
             self._check_order(message)
         message.given += 1
 
-    def _check_order(self, message: Message) -> None:
+    def _check_order(self, message: SimulatedMessage) -> None:
         if message.forgotten:
             return
-        missing: list[Message] = []
+        missing: list[SimulatedMessage] = []
         for earlier in self.orders[message.source, message.dest, message.order_key]:
             if earlier is message:
                 break
@@ -178,7 +178,7 @@ class Oracle:
             self._demand(known is None or known.forgotten, "I1", f"a token accepted twice: {row.token}", "duplicated")
             self.by_token[row.token] = message
         if row.sid >= 0:
-            stream = self.streams.setdefault((host.name, OutStreamKey(row.dest, lk0.inc)), Stream())
+            stream = self.streams.setdefault((host.name, OutStreamKey(row.dest, lk0.inc)), SourceStream())
             self._demand(row.sid == stream.next_sid, "F", f"position {row.sid}, expected {stream.next_sid}: {lk0}")
             stream.next_sid += 1
             if row.order_key:
@@ -186,7 +186,7 @@ class Oracle:
         if row.outcome is not None:
             self._ended(message, row)
 
-    def _ordered(self, message: Message, row: Outbound) -> None:
+    def _ordered(self, message: SimulatedMessage, row: Outbound) -> None:
         """ORDER: a document names the one before it, or none that could be named."""
         order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
         if not any(earlier.source_restored for earlier in order):
@@ -218,10 +218,10 @@ class Oracle:
 
     def _register(
         self, lk0: LK0, source: str, dest: str, save_fwd: SaveFwd, ack2: bool, order_key: str, payload: bytes
-    ) -> Message:
+    ) -> SimulatedMessage:
         message = self.messages.get(lk0)
         if message is None:
-            message = Message(lk0, source, dest, save_fwd, ack2, order_key, payload, -1, len(self.messages))
+            message = SimulatedMessage(lk0, source, dest, save_fwd, ack2, order_key, payload, -1, len(self.messages))
             message.poison = payload[:1] == POISON
             self.messages[lk0] = message
         return message
@@ -238,14 +238,14 @@ class Oracle:
             allowed = message.may_void or message.refused or (row.lost and message.may_be_lost)
             self._demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
 
-    def _climbed(self, message: Message, row: Outbound) -> None:
+    def _climbed(self, message: SimulatedMessage, row: Outbound) -> None:
         """Statuses only rise; back to SS_INIT they go only in class 3, and never from an end."""
         again = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
         rises = row.ss_status >= message.status or again or message.source_restored
         self._demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}: {message}")
         message.status = row.ss_status
 
-    def _ended(self, message: Message, row: Outbound) -> None:
+    def _ended(self, message: SimulatedMessage, row: Outbound) -> None:
         """I4 and I6: an outcome is true when it is committed, and never changes."""
         outcome, lk0 = row.outcome, row.lk0
         assert outcome is not None
@@ -301,7 +301,7 @@ class Oracle:
         message.returned = True
         message.refused_as.add(void)
 
-    def _is_returned(self, message: Message, row: Outbound) -> bool:
+    def _is_returned(self, message: SimulatedMessage, row: Outbound) -> bool:
         """Whether an operator has refused the copy, and its sender has that on its disk: nobody is left uninformed."""
         source = self.world.host(message.source).tables.outbound.get(row.lk0.object_id)
         knows = source is None or source.lk0 != row.lk0 or source.outcome is not None or source.void
@@ -388,7 +388,7 @@ class Oracle:
             self._demand(message.sent_late <= 2 * 8, "I5", f"sent again and again: {message}")
         self._check_bytes(message, envelope, bytes(frame.body))
 
-    def _check_bytes(self, message: Message, envelope: Envelope, body: bytes) -> None:
+    def _check_bytes(self, message: SimulatedMessage, envelope: Envelope, body: bytes) -> None:
         if envelope.void:
             self._demand(body == b"", "I6", f"a void marker with a payload: {message}")
         elif envelope.late:
@@ -411,11 +411,11 @@ class Oracle:
     def _sent_receipt(self, host: "Host", packet: Packet, record: Receipt) -> None:
         if packet.primitive is Primitive.INDICATION and record.ack_flag is not None and record.status is not None:
             self._check_said(host, record.ident, record.status)
-        if record.flag is Note.REFUSED and record.lk1 is not None:
+        if record.flag is HubFlag.REFUSED and record.lk1 is not None:
             message = self._message(parse_lk0(record.ident))
             fine = record.void in message.refused_as and says_returned(record.reason)
             self._demand(fine, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
-        if record.flag is Note.STORED:
+        if record.flag is HubFlag.STORED:
             self._check_held(host, record.ident)
         if packet.primitive is Primitive.RESPONSE and record.ack_flag is AckFlag.END_TO_END:
             for inc, (floor, _) in (record.floors or {}).items():
@@ -480,7 +480,7 @@ class Oracle:
         """Whether frames may be heard twice."""
         return not self.world.plan.kinds.isdisjoint(HELL_ONLY)
 
-    def _message(self, lk0: LK0) -> Message:
+    def _message(self, lk0: LK0) -> SimulatedMessage:
         message = self.messages.get(lk0)
         self._demand(message is not None, "I1", f"nobody accepted {lk0}")
         assert message is not None
@@ -488,4 +488,4 @@ class Oracle:
 
     def _demand(self, holds: bool, rule: str, text: str, kind: str = "violations") -> None:
         if not holds:
-            raise Broken(rule, text, kind)
+            raise InvariantBroken(rule, text, kind)

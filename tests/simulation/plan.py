@@ -13,7 +13,7 @@ from semq.store.postgres.writer import LATER_S
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.status import SaveFwd
-from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, Document, attributes
+from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument, attributes
 from tests.simulation.drills import GOALS, TRUTHS, Goal
 from tests.simulation.faults import DISASTERS, HELL_ONLY, KINDS
 from tests.simulation.timeline import EPOCH
@@ -86,7 +86,7 @@ class Plan:
     disk_s: float
     later_s: float  #: how long work waits for a commit that nobody waits for
     crash_at_step: float  #: chance of a crash at each step of a process
-    documents: list[tuple[float, str, list[Document]]]  #: when, at whom
+    documents: list[tuple[float, str, list[PlannedDocument]]]  #: when, at whom
 
 
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
@@ -186,7 +186,7 @@ def _documents(
     faulty_s: float,
     theme: Theme | None,
     focus: frozenset[str],
-) -> list[tuple[float, str, list[Document]]]:
+) -> list[tuple[float, str, list[PlannedDocument]]]:
     left, planned = chance.randint(3, 14), []
     taste = theme or Theme(
         classes=chance.choice(((3,), (3,), (3,), (3, 3, 3, 2, 1), (3, 3, 1, 2), (1, 2))),
@@ -209,13 +209,13 @@ def _documents(
 
 def _document(
     chance: Random, kinds: frozenset[str], token: str, source: str, names: tuple[str, ...], taste: Theme
-) -> Document:
+) -> PlannedDocument:
     def wants(kind: str, how_often: float) -> bool:
         return kind in kinds and chance.random() < how_often
 
     target = source if wants("loop", 0.1) else chance.choice([name for name in names if name != source])
     save_fwd = SaveFwd(chance.choice(taste.classes))
-    return Document(
+    return PlannedDocument(
         token=token,
         target=target,
         attributes=attributes(

@@ -10,10 +10,10 @@ message may be heard again at any time.
 from random import Random
 from typing import TYPE_CHECKING
 
-from semq.engine.errors import Returned
+from semq.engine.errors import RefusedByOperator
 from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
 from tests.simulation import namesakes
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 PAST_SENT = (SendStatus.SS_ACK_FWD, SendStatus.SS_ACK, SendStatus.SS_ACK2)
 NOBODY = (9, 9, 1)  # a copy in a store that does not exist
-Hint = Note | Answer
-HINTS: tuple[Hint, ...] = (Note.FORWARDED, Note.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL)
+Hint = HubFlag | Answer
+HINTS: tuple[Hint, ...] = (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL)
 
 
 def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
@@ -69,8 +69,8 @@ def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") ->
     ``code``: of a refusal.
     """
     here, ident = link.owner.address, str(row.lk0)
-    if isinstance(hint, Note):
-        lk1 = NOBODY if hint is Note.STORED else None
+    if isinstance(hint, HubFlag):
+        lk1 = NOBODY if hint is HubFlag.STORED else None
         note = Receipt(flag=hint, ident=ident, att=row.att, reason=(code, "too late"), lk1=lk1)
         return Packet(link.peer, here, Function.RECEIPTS, Primitive.INDICATION, [note])
     nonce = link.owner.engine.sender.nonces.get(row.object_id, 0)
@@ -82,7 +82,9 @@ def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") ->
 
 def refused_copy(link: "SimLink", row: Outbound) -> Packet:
     """The refusal of a copy by an operator of the platform."""
-    note = Receipt(flag=Note.REFUSED, ident=str(row.lk0), lk1=NOBODY, void=row.void, reason=(Returned.code, "asked to"))
+    note = Receipt(
+        flag=HubFlag.REFUSED, ident=str(row.lk0), lk1=NOBODY, void=row.void, reason=(RefusedByOperator.code, "asked to")
+    )
     return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [note])
 
 
@@ -92,12 +94,12 @@ def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
     if ends:
         more += (Answer.NOT,)  # the receiver's Ack2 goes before it
     if row.outcome is not None or row.ss_status in PAST_SENT or (row.ss_status is SendStatus.SS_INIT and row.att):
-        more += (Note.REFUSED,)  # SS_SENT comes again only with another attempt
+        more += (HubFlag.REFUSED,)  # SS_SENT comes again only with another attempt
     if row.sid < 0 or (row.ack2 and row.att):
-        more += (Note.STORED,)  # a payload that waits for its receipt is not given away for custody
+        more += (HubFlag.STORED,)  # a payload that waits for its receipt is not given away for custody
     if row.sid < 0:
         in_custody = row.outcome is not None or row.ss_status is SendStatus.SS_ACK
-        more += (Note.DISCARDED,) if in_custody or row.save_fwd is SaveFwd.DROP else ()
+        more += (HubFlag.DISCARDED,) if in_custody or row.save_fwd is SaveFwd.DROP else ()
     return more
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from semq.errors import SemqError
-from semq.store.memory import Fault
+from semq.store.memory import CommitFault
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.unit import Unit
 from tests.simulation.host import HubHost
 from tests.simulation.plan import draw
 from tests.simulation.world import World
-from tests.store.test_memory import Job
+from tests.store.test_memory import FunctionWork
 
 
-class Timed(Job):
+class Timed(FunctionWork):
     """Work that remembers when it was decided, and when it was told."""
 
     def __init__(self, world: World) -> None:
@@ -80,8 +80,8 @@ def test_it_shares_the_unit_of_what_somebody_waits_for() -> None:
 
 def test_a_process_whose_store_is_lost_goes_on_and_all_its_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     world, host = at_rest()
-    faults = [Fault.ANSWER_LOST]
-    monkeypatch.setattr(world.faults, "commit_fault", lambda of: faults.pop() if faults else Fault.NONE)
+    faults = [CommitFault.ANSWER_LOST]
+    monkeypatch.setattr(world.faults, "commit_fault", lambda of: faults.pop() if faults else CommitFault.NONE)
     monkeypatch.setattr(world.faults, "reopening_s", lambda: 2.0)
     first, life = Timed(world), host.life
     assert host.store is not None

@@ -5,12 +5,12 @@ from semq.engine.sender.receipts import NOBODY_KNOWS
 from semq.engine.sender.refused_copies import says_returned
 from semq.store.rows import Outbound
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
-from tests.simulation.messages import Message
+from tests.simulation.messages import SimulatedMessage
 
 NOT_DELIVERED = frozenset({Outcome.REJECTED, Outcome.CANCELLED, Outcome.LOST, Outcome.DROPPED})
 
 
-def is_true(message: Message, outcome: Outcome, row: Outbound, rough: bool) -> bool:
+def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: bool) -> bool:
     """Whether the books agree at the moment when it is committed; ``rough``: frames may be heard twice."""
     ever = message.ever
     match outcome:
@@ -33,7 +33,7 @@ def is_true(message: Message, outcome: Outcome, row: Outbound, rough: bool) -> b
             return message.save_fwd is SaveFwd.DROP and (rough or not ever)
 
 
-def is_correction(message: Message, row: Outbound) -> bool:
+def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
     """Whether the platform's word alone had ended it, and its receiver has it: nothing else corrects an end (S5c)."""
     by_platform = {
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
@@ -43,34 +43,34 @@ def is_correction(message: Message, row: Outbound) -> bool:
     return was_told and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.ever
 
 
-def was_corrected(message: Message, told: str) -> bool:
+def was_corrected(message: SimulatedMessage, told: str) -> bool:
     """Whether an end that is told was corrected in the same unit: the store keeps the last one only."""
     dropped = message.save_fwd is SaveFwd.DROP and told == Outcome.DROPPED.name
     told_by_platform = dropped or (message.lied and told == Outcome.REJECTED.name)
     return told_by_platform and message.outcome is Outcome.DELIVERED
 
 
-def belies(message: Message, rough: bool) -> bool:
+def belies(message: SimulatedMessage, rough: bool) -> bool:
     """Whether a receipt that is recorded now contradicts what was reported, and no declared disaster excuses it."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
 
 
-def was_taken_and_refused(message: Message) -> bool:
+def was_taken_and_refused(message: SimulatedMessage) -> bool:
     """Whether one frame was refused at the platform's door, and taken when it came there once more."""
     return message.barred and message.doubled
 
 
-def _arrived(message: Message) -> bool:
+def _arrived(message: SimulatedMessage) -> bool:
     return Arrival.RECV in message.ever and not message.dest_restored
 
 
-def _marker_came_first(message: Message) -> bool:
+def _marker_came_first(message: SimulatedMessage) -> bool:
     return not _arrived(message) and Arrival.VOID in message.ever
 
 
-def _was_barred(message: Message) -> bool:
+def _was_barred(message: SimulatedMessage) -> bool:
     """Whether the refusal at the platform's door is the whole truth: of the only copy, or a marker came before all."""
     if not message.barred:
         return False
@@ -80,12 +80,12 @@ def _was_barred(message: Message) -> bool:
     return came_first or was_taken_and_refused(message)
 
 
-def _was_returned(message: Message) -> bool:
+def _was_returned(message: SimulatedMessage) -> bool:
     """Whether an operator of the platform has refused a copy, and the receiver's ledger says that none had arrived."""
     return message.returned and message.must and _marker_came_first(message)
 
 
-def _is_given_up(message: Message, row: Outbound) -> bool:
+def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
     """Whether a person gave it up where the platform knew no target that could say what became of it."""
     if row.reason is None:
         return False
@@ -94,7 +94,7 @@ def _is_given_up(message: Message, row: Outbound) -> bool:
     return message.cancelled and row.reason[0] == UnknownTarget.code
 
 
-def _has_expired(message: Message, row: Outbound) -> bool:
+def _has_expired(message: SimulatedMessage, row: Outbound) -> bool:
     """Whether it is true that it came too late: a marker came first, or the only copy was refused for its time."""
     if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
         return False

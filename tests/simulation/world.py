@@ -17,9 +17,9 @@ from semq.umx_t.status import Arrival, Outcome
 from tests.simulation.drills import Goal
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host, HubHost, LocalHost
-from tests.simulation.messages import Books, Message
+from tests.simulation.messages import Books, SimulatedMessage
 from tests.simulation.network import SimLink
-from tests.simulation.oracle import Broken, Oracle
+from tests.simulation.oracle import InvariantBroken, Oracle
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 from tests.simulation.truth import was_taken_and_refused
@@ -40,7 +40,7 @@ class Site:
 
 
 @dataclass(slots=True)
-class Result:
+class SeedResult:
     """What came of one seed."""
 
     seed: int
@@ -152,16 +152,16 @@ class World:
         return site.home
 
     # --- the run
-    def run(self) -> Result:
+    def run(self) -> SeedResult:
         """Run the plan; whatever breaks is in the result."""
-        result = Result(self.plan.seed)
+        result = SeedResult(self.plan.seed)
         try:
             self._begin()
             self._run_until(self.plan.faulty_s, lambda: False)
             self._heal()
             at_rest = self._run_until(self.time.now + REST_S, self._is_at_rest)
             self._check_end(result, at_rest)
-        except Broken as broken:
+        except InvariantBroken as broken:
             result.found[broken.kind] = str(broken)
         except Exception:  # noqa: BLE001
             result.found["violations"] = traceback.format_exc()
@@ -221,7 +221,7 @@ class World:
         # A process that is being started again after a commit of unknown fate has nothing to look at.
         return known and all(host.is_up() and host.is_idle for host in self._hosts())
 
-    def _check_end(self, result: Result, at_rest: bool) -> None:
+    def _check_end(self, result: SeedResult, at_rest: bool) -> None:
         for message in self.oracle.messages.values():
             self._check_message(result, message)
         if not at_rest:
@@ -246,7 +246,7 @@ class World:
         """The true time, in milliseconds since 1970 UTC; the platform's clock shows it."""
         return int((EPOCH.timestamp() + self.time.now) * 1000)
 
-    def _check_message(self, result: Result, message: Message) -> None:
+    def _check_message(self, result: SeedResult, message: SimulatedMessage) -> None:
         if not message.must or message.excused:
             return
         expected = {
@@ -266,13 +266,13 @@ class World:
             result.found["violations"] = f"I6: not true in the end: {message}"
 
     @staticmethod
-    def _needs_no_record(message: Message) -> bool:
+    def _needs_no_record(message: SimulatedMessage) -> bool:
         """Whether it was refused for what it was, or for its time, by the platform or by a marker that came first."""
         over = message.expires_at and message.recorded is Arrival.VOID
         unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
         return message.outcome is Outcome.REJECTED and unread and bool(message.refused or over)
 
-    def _check_ledgers(self, result: Result) -> None:
+    def _check_ledgers(self, result: SeedResult) -> None:
         """At rest the receivers' ledgers are empty, unless a backup was put back: its floors are gone.
 
         A floor that rose because the platform refused a message is heard by its receiver with the next message only.
@@ -319,14 +319,14 @@ def show_record(record: msgspec.Struct) -> str:
     return " ".join(f"{name}={value}" for name, value in told.items() if not name.endswith(hidden))
 
 
-class Coverage:
+class CellCoverage:
     """Which cells of the grids have been stepped on, in this process."""
 
     def __init__(self) -> None:
         self.cells: set[tuple[str, str, str]] = set()
         self._step = Grid.step
 
-    def __enter__(self) -> "Coverage":
+    def __enter__(self) -> "CellCoverage":
         cells, step = self.cells, self._step
 
         def watched(grid: Grid, standing: object, on: object) -> object:  # type: ignore[type-arg]
@@ -346,6 +346,6 @@ def simulate(
     trace: Trace | None = None,
     focus: frozenset[str] = frozenset(),
     goal: Goal | None = None,
-) -> Result:
+) -> SeedResult:
     """Run one seed."""
     return World(draw(seed, hell, focus, goal), trace).run()

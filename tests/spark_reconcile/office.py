@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
-from spark_reconcile.extract import Extract, Origin, batches_of
+from spark_reconcile.extract import Extract, LedgerOrigin, batches_of
 from spark_reconcile.manifest import NAME, Manifest, Part, date_folder, folder_of
 from spark_reconcile.schema import ARROW_SCHEMA
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 DAY = date(2026, 11, 20)
@@ -57,7 +57,7 @@ class StandingClock:
 
 
 @dataclass(frozen=True)
-class Order:
+class OfficeMessage:
     """A message: who sends it to whom, when (milliseconds after midnight of DAY), and what its lines carry."""
 
     number: int
@@ -86,14 +86,14 @@ class Office:
         return Place.at(self.root / "extracts")
 
     @property
-    def settings(self) -> Settings:
-        return Settings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
+    def settings(self) -> ReconcileSettings:
+        return ReconcileSettings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
 
     def node(self, name: str) -> list[dict[str, object]]:
         """The ledger of a node, which takes part from now on even if it writes nothing."""
         return self.lines.setdefault(name, [])
 
-    def write(self, order: Order, course: str, skew: dict[str, int] | None = None) -> Order:
+    def write(self, order: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
         """Write the lines of a course; ``skew``: milliseconds by which the clock of a node is fast."""
         self.node(order.sender), self.node(order.receiver), self.node(HUB)
         for step in course.split():
@@ -106,7 +106,9 @@ class Office:
             )
         return order
 
-    def add(self, name: str, order: Order, side: Side, event: Event, after: int, marks: str = "") -> dict[str, object]:
+    def add(
+        self, name: str, order: OfficeMessage, side: Side, event: Event, after: int, marks: str = ""
+    ) -> dict[str, object]:
         """Write one line into the ledger of a node, ``after`` milliseconds after the message was accepted."""
         ledger = self.node(name)
         digest = order.digest if event in (Event.ACCEPTED, Event.RECEIVED) else ""
@@ -126,7 +128,7 @@ class Office:
         """Write the extract of every node for a date, from the lines that belong to it."""
         made = {}
         for name in only if only is not None else list(self.lines):
-            origin = Origin(name, role="platform" if name == HUB else "local")
+            origin = LedgerOrigin(name, role="platform" if name == HUB else "local")
             with Extract(self.extracts, origin, day, Calendar(), self.clock) as extract:
                 window = extract.window
                 extract.add_all(
@@ -135,7 +137,7 @@ class Office:
                 made[name] = extract.finish()
         return made
 
-    def lines_of(self, order: Order, course: str) -> list[dict[str, Any]]:
+    def lines_of(self, order: OfficeMessage, course: str) -> list[dict[str, Any]]:
         """The lines of a course in order of time, to be changed and then delivered; the office's ledgers keep them."""
         known = {name: len(lines) for name, lines in self.lines.items()}
         self.write(order, course)
@@ -180,6 +182,6 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def again(order: Order, number: int) -> Order:
+def again(order: OfficeMessage, number: int) -> OfficeMessage:
     """The same, as another message."""
     return replace(order, number=number)

@@ -20,7 +20,7 @@ FORBIDDEN = {
 
 
 @dataclass
-class World:
+class OracleWorld:
     """What is known beside the lines: which nodes delivered (and how far), the date, the patience."""
 
     start: int
@@ -32,7 +32,7 @@ class World:
 
 
 @dataclass
-class Line:
+class OracleLine:
     node: str
     seq: int
     at: int
@@ -47,13 +47,13 @@ class Line:
     ack2: bool | None = None
 
 
-def opinion(lines: list[Line], world: World) -> tuple[str, str]:
+def opinion(lines: list[OracleLine], world: OracleWorld) -> tuple[str, str]:
     """Scope (date, earlier, later, none) and verdict ('' where the message is not of the date)."""
     scope = _scope(lines, world)
     return scope, _verdict(lines, world) if scope == "date" else ""
 
 
-def _readable(line: Line) -> bool:
+def _readable(line: OracleLine) -> bool:
     try:
         event, side = E(line.event), Side(line.side)
     except ValueError:
@@ -63,16 +63,16 @@ def _readable(line: Line) -> bool:
     return event not in FORBIDDEN[side] and (side is not H or line.node.startswith("2."))
 
 
-def _of(lines: list[Line], side: Side, *events: E) -> list[Line]:
+def _of(lines: list[OracleLine], side: Side, *events: E) -> list[OracleLine]:
     return [x for x in lines if _readable(x) and x.side == side and (not events or x.event in events)]
 
 
-def _moves(lines: list[Line], side: Side) -> list[Line]:
+def _moves(lines: list[OracleLine], side: Side) -> list[OracleLine]:
     return [x for x in _of(lines, side) if x.event not in REMARKS]
 
 
-def _scope(lines: list[Line], world: World) -> str:
-    def first(*groups: list[Line]) -> int | None:
+def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
+    def first(*groups: list[OracleLine]) -> int | None:
         return min((x.at for group in groups for x in group), default=None)
 
     born = first(_of(lines, S, E.ACCEPTED))
@@ -94,7 +94,7 @@ def _scope(lines: list[Line], world: World) -> str:
     return "date" if born < world.end else "later"
 
 
-def _verdict(lines: list[Line], world: World) -> str:
+def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     parts = lines[0].lk0.split(".")
     sender_node = ".".join(parts[:2])
     if any(not _readable(x) or x.seq in world.outside for x in lines) or len(parts) != 6 or not all(parts):
@@ -189,7 +189,7 @@ def _settled_early(
 
 
 def _recorded(
-    kind: E, lines: list[Line], fate: E | None, hub: set[E], direct: bool, hub_refused: bool, young: bool,
+    kind: E, lines: list[OracleLine], fate: E | None, hub: set[E], direct: bool, hub_refused: bool, young: bool,
     best_effort: bool, receipt: bool, got: set[E],
 ) -> str:  # fmt: skip
     agreeing = {E.RECEIVED: E.DELIVERED, E.REJECTED: E.REJECTED, E.CANCELLED: E.CANCELLED}[kind]
@@ -231,7 +231,7 @@ def _recorded(
 
 
 def _given_up(
-    kinds: set[E], lines: list[Line], fate: E | None, hub: set[E], young: bool, best_effort: bool, receipt: bool,
+    kinds: set[E], lines: list[OracleLine], fate: E | None, hub: set[E], young: bool, best_effort: bool, receipt: bool,
     got: set[E],
 ) -> str:  # fmt: skip
     """An operator of the hub refused it after it was stored."""
@@ -278,14 +278,14 @@ def _not_recorded(
     return "MISSING_AT_HUB"
 
 
-def _bytes_differ(lines: list[Line]) -> bool:
+def _bytes_differ(lines: list[OracleLine]) -> bool:
     if _of(lines, H, E.MISMATCH) or _of(lines, R, E.MISMATCH):
         return True
     told = [*_of(lines, S, E.ACCEPTED), *_of(lines, H, E.FORWARDED, E.STORED), *_of(lines, R, E.RECEIVED)]
     return len({x.digest for x in told if x.digest}) > 1
 
 
-def _is_young(lines: list[Line], world: World, sender: str, receiver: str) -> bool:
+def _is_young(lines: list[OracleLine], world: OracleWorld, sender: str, receiver: str) -> bool:
     steps: dict[Side, list[tuple[E, ...]]] = {
         S: [(E.ACCEPTED,), (E.SENT,), (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED)],
         H: [(E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED), (E.SENT,), (E.RELEASED,)],

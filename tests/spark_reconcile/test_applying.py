@@ -18,7 +18,7 @@ from spark_reconcile.applying import ACTS, Applied, apply, apply_one
 from spark_reconcile.errors import BadRepairList
 from spark_reconcile.manifest import canonical
 from spark_reconcile.repair import INDEX, Deed, read_repair
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import FINDINGS
 from tests.service.inprocess import InProcess, linked
@@ -49,7 +49,7 @@ def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
 async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str, Any], list[str]]:
     told: list[str] = []
     arguments = Namespace(node=url(node), config=None, list=str(folder), yes=yes)
-    code, said = await asyncio.to_thread(apply, arguments, Settings(), None, SystemClock(), told.append)
+    code, said = await asyncio.to_thread(apply, arguments, ReconcileSettings(), None, SystemClock(), told.append)
     return code, said, told
 
 

@@ -12,7 +12,7 @@ from semq.errors import Misconfigured, SemqError, Unavailable
 from spark_reconcile import commands, runs
 from spark_reconcile.manifest import canonical
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HUB, Office, Order, StandingClock
+from tests.spark_reconcile.office import DAY, DIRECT, HUB, Office, OfficeMessage, StandingClock
 
 Output = pytest.CaptureFixture[str]
 
@@ -35,7 +35,7 @@ def test_a_missing_source_ends_with_4_and_says_which(office: Office, capsys: Out
 
 
 def test_a_bad_extract_ends_with_65(office: Office, capsys: Output) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
     (office.folder(HUB) / "manifest.json").write_text("{}")
     code, said = call(office.clock, capsys, "run", "--business-date", "2026-11-20", *places(office))
@@ -69,7 +69,7 @@ def test_what_cannot_be_done_has_its_exit_code(
 
 
 def test_a_folder_that_cannot_be_written_ends_with_69(office: Office, capsys: Output) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
     Path(office.settings.reports).write_text("a file is in the way")
     code, said = call(office.clock, capsys, "run", *places(office))

@@ -10,7 +10,7 @@ from semq.app import AppKey, Document
 from spark_reconcile.delivery import SPOOL, Collector, Piece, cut, read_piece
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, Office, Order
+from tests.spark_reconcile.office import DAY, DIRECT, Office, OfficeMessage
 
 
 def document(body: bytes, source: str = "1.a/reports") -> Document:
@@ -20,7 +20,7 @@ def document(body: bytes, source: str = "1.a/reports") -> Document:
 @pytest.fixture
 def folder(office: Office) -> Place:
     for number in range(200):
-        office.write(Order(number), DIRECT)
+        office.write(OfficeMessage(number), DIRECT)
     office.extract()
     return Place.at(office.folder("1.a"))
 

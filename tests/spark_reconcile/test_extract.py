@@ -14,12 +14,12 @@ from semq.store.rows import Event, Side
 from spark_reconcile import extract as module
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRequest, LedgerAway
-from spark_reconcile.extract import Extract, Origin, batches_of, extract_ledger
+from spark_reconcile.extract import Extract, LedgerOrigin, batches_of, extract_ledger
 from spark_reconcile.ledger import Disclosure
 from spark_reconcile.manifest import Signature
 from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, MIDNIGHT, Office, Order, StandingClock
+from tests.spark_reconcile.office import DAY, DIRECT, MIDNIGHT, Office, OfficeMessage, StandingClock
 
 SALT = b"kept at home"
 
@@ -30,19 +30,19 @@ def hashed(app_key: str) -> str:
 
 
 def test_a_repetition_writes_the_same_bytes(office: Office) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     first = office.extract()["1.a"]
     before = {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()}
     assert office.extract()["1.a"] == first
     assert {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()} == before
     assert (first.rows, first.seq_first, first.seq_last) == (4, 1, 4)
-    assert (first.at_first, first.watermark) == (MIDNIGHT + Order(1).at, first.window_end)
+    assert (first.at_first, first.watermark) == (MIDNIGHT + OfficeMessage(1).at, first.window_end)
 
 
 def test_a_new_extract_replaces_the_files_of_the_old_one(office: Office) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     old = office.extract()["1.a"]
-    office.write(Order(2), DIRECT)
+    office.write(OfficeMessage(2), DIRECT)
     new = office.extract()["1.a"]
     assert {path.name for path in office.folder("1.a").glob("part-*")} == {part.name for part in new.files}
     assert {part.name for part in old.files}.isdisjoint(part.name for part in new.files)
@@ -50,15 +50,15 @@ def test_a_new_extract_replaces_the_files_of_the_old_one(office: Office) -> None
 
 def test_an_extract_that_fails_half_way_leaves_the_old_one(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_PER_GROUP", 2)
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
     before = {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()}
     with (
         pytest.raises(pa.ArrowInvalid),
-        Extract(office.extracts, Origin("1.a"), DAY, Calendar(), office.clock) as extract,
+        Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock) as extract,
     ):
         extract.add_all(batches_of([*office.lines["1.a"] * 5, {"seq": "not a number"}], batch=1))
-    with Extract(office.extracts, Origin("1.a"), DAY, Calendar(), office.clock) as extract:
+    with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock) as extract:
         extract.add_all(batches_of(office.lines["1.a"] * 5))  # and never finished
     assert {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()} == before
 
@@ -66,7 +66,7 @@ def test_an_extract_that_fails_half_way_leaves_the_old_one(office: Office, monke
 def test_many_rows_become_several_files_in_bounded_groups(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS_PER_GROUP", 10)
     lines = [{**line, "seq": seq} for seq, line in enumerate(_lines(office) * 25)]
-    with Extract(office.extracts, Origin("1.a"), DAY, Calendar(), office.clock, rows_per_file=40) as extract:
+    with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, rows_per_file=40) as extract:
         extract.add_all(batches_of(lines, batch=7))
         made = extract.finish()
     assert [part.rows for part in made.files] == [42, 42, 16]
@@ -75,13 +75,13 @@ def test_many_rows_become_several_files_in_bounded_groups(office: Office, monkey
 
 
 def _lines(office: Office) -> list[dict[str, object]]:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     return office.lines["1.a"]
 
 
 def test_a_date_that_is_not_over_reaches_to_now(office: Office) -> None:
     today = date(2026, 11, 21)
-    office.write(replace(Order(1), at=Order(1).at + 86_400_000), DIRECT)
+    office.write(replace(OfficeMessage(1), at=OfficeMessage(1).at + 86_400_000), DIRECT)
     made = office.extract(today)["1.a"]
     assert made.watermark == int(office.clock.now.timestamp() * 1000) - module.SETTLE_MS
     with pytest.raises(BadRequest):
@@ -95,7 +95,7 @@ def test_a_manifest_is_signed_over_what_it_says(office: Office) -> None:
         seen.append(content)
         return Signature("node", "test", "value")
 
-    with Extract(office.extracts, Origin("1.a"), DAY, Calendar(), office.clock, sign=sign) as extract:
+    with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, sign=sign) as extract:
         made = extract.finish()
     assert made.signature == Signature("node", "test", "value")
     assert seen == [made.signed_bytes()]
@@ -126,7 +126,9 @@ def _write_ledger(connection: psycopg.Connection) -> None:
 
 
 def test_the_ledger_of_a_date_leaves_postgres(ledger: psycopg.Connection, office: Office, clock: StandingClock) -> None:
-    made = extract_ledger(ledger, office.extracts, Origin("1.a"), DAY, Calendar(), clock, disclosure=Disclosure(SALT))
+    made = extract_ledger(
+        ledger, office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), clock, disclosure=Disclosure(SALT)
+    )
     table = pq.read_table(office.folder("1.a") / made.files[0].name)
     assert table.schema.equals(ARROW_SCHEMA)
     rows = sorted(table.to_pylist(), key=lambda row: row["seq"])
@@ -155,7 +157,7 @@ def test_an_app_key_leaves_only_as_far_as_it_is_disclosed(
     kind: str | None,
 ) -> None:
     made = extract_ledger(
-        ledger, office.extracts, Origin("1.a"), date(2026, 11, 19), Calendar(), clock, disclosure=disclosure
+        ledger, office.extracts, LedgerOrigin("1.a"), date(2026, 11, 19), Calendar(), clock, disclosure=disclosure
     )
     content = (office.folder("1.a", date(2026, 11, 19)) / made.files[0].name).read_bytes()
     (row,) = pq.read_table(office.folder("1.a", date(2026, 11, 19)) / made.files[0].name).to_pylist()
@@ -167,10 +169,10 @@ def test_an_app_key_leaves_only_as_far_as_it_is_disclosed(
 def test_a_date_without_lines_is_an_empty_extract(
     ledger: psycopg.Connection, office: Office, clock: StandingClock
 ) -> None:
-    made = extract_ledger(ledger, office.extracts, Origin("1.a"), date(2026, 11, 1), Calendar(), clock)
+    made = extract_ledger(ledger, office.extracts, LedgerOrigin("1.a"), date(2026, 11, 1), Calendar(), clock)
     assert (made.rows, made.files, made.seq_first) == (0, (), None)
 
 
 def test_a_database_without_a_ledger_is_said_so(empty_database: str, office: Office, clock: StandingClock) -> None:
     with psycopg.connect(empty_database) as connection, pytest.raises(LedgerAway):
-        extract_ledger(connection, Place.at(office.root), Origin("1.a"), DAY, Calendar(), clock)
+        extract_ledger(connection, Place.at(office.root), LedgerOrigin("1.a"), DAY, Calendar(), clock)

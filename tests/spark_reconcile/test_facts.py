@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from semq.clock import SystemClock
 from semq.store.rows import Event, Side
 from spark_reconcile.facts import gather, read_lines
-from spark_reconcile.job import Request, run
+from spark_reconcile.job import RunRequest, run
 from spark_reconcile.progress import Progress
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, Order, StandingClock
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, OfficeMessage, StandingClock
 
 Lines = list[dict[str, Any]]
 COPIES = 150  # messages of which the hub keeps a second copy
@@ -115,18 +115,18 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
     all_lines: Lines = []
     for number in range(3):
-        all_lines += office.lines_of(Order(number + 900), DIRECT)
-        all_lines += office.lines_of(Order(number + 950, "1.c", "1.b"), STORED)
+        all_lines += office.lines_of(OfficeMessage(number + 900), DIRECT)
+        all_lines += office.lines_of(OfficeMessage(number + 950, "1.c", "1.b"), STORED)
     for number, (_, course, plant) in enumerate(CASES.values()):
-        lines = office.lines_of(Order(number, at=3 * HOUR + number * 60_000), course)
+        lines = office.lines_of(OfficeMessage(number, at=3 * HOUR + number * 60_000), course)
         plant(lines)
         all_lines += filter(None, lines)
     for number in range(COPIES):
-        lines = office.lines_of(Order(5_000 + number, at=4 * HOUR + number * 60_000), STORED)
+        lines = office.lines_of(OfficeMessage(5_000 + number, at=4 * HOUR + number * 60_000), STORED)
         second_copy(Event.STORED, lk1=f"2.1.{number}")(lines)
         all_lines += lines
     office.deliver(all_lines)
-    result = run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
+    result = run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
     assert len({row["lk0"] for row in rows}) == len(rows) == result.messages
     return {row["lk0"]: row["verdict"] for row in rows}
@@ -138,17 +138,17 @@ NAMES = {"a locator with a line's end": "1.a.1.1.3f.7\n", "a locator without an 
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_planted_has_the_verdict_that_is_promised(verdicts: dict[str, str], case: str) -> None:
-    lk0 = NAMES.get(case, Order(list(CASES).index(case)).lk0)
+    lk0 = NAMES.get(case, OfficeMessage(list(CASES).index(case)).lk0)
     assert verdicts.get(lk0, "") == CASES[case][0]
 
 
 def test_a_copy_that_is_kept_is_seen_whichever_other_was_let_go(verdicts: dict[str, str]) -> None:
-    assert {verdicts[Order(5_000 + number).lk0] for number in range(COPIES)} == {"ACK_NOT_RETURNED"}
+    assert {verdicts[OfficeMessage(5_000 + number).lk0] for number in range(COPIES)} == {"ACK_NOT_RETURNED"}
 
 
 def test_what_happens_every_day_is_fine_beside_it(verdicts: dict[str, str]) -> None:
-    daily = [verdicts[Order(number + 900).lk0] for number in range(3)]
-    daily += [verdicts[Order(number + 950, "1.c", "1.b").lk0] for number in range(3)]
+    daily = [verdicts[OfficeMessage(number + 900).lk0] for number in range(3)]
+    daily += [verdicts[OfficeMessage(number + 950, "1.c", "1.b").lk0] for number in range(3)]
     assert daily == ["MATCHED"] * 6
 
 

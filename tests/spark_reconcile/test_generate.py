@@ -12,7 +12,7 @@ from spark_reconcile.days import Calendar
 from spark_reconcile.generate import ALL, generate
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, HUB, MIDNIGHT, StandingClock
-from tests.spark_reconcile.oracle import Line, World, opinion
+from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 
 
 @pytest.mark.parametrize("skew", [True, False])
@@ -26,8 +26,8 @@ def test_the_oracle_agrees_with_the_truth(
     rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert made.rows == len(rows)
     assert len({(row["node"], row["seq"]) for row in rows}) == len(rows)
-    world = World(MIDNIGHT, MIDNIGHT + 86_400_000, 900_000, {}, MIDNIGHT + 86_400_000)
-    stories: dict[str, list[Line]] = {}
+    world = OracleWorld(MIDNIGHT, MIDNIGHT + 86_400_000, 900_000, {}, MIDNIGHT + 86_400_000)
+    stories: dict[str, list[OracleLine]] = {}
     for number, row in enumerate(rows):
         line = _line(row, number)
         stories.setdefault(line.lk0, []).append(line)
@@ -41,8 +41,8 @@ def test_the_oracle_agrees_with_the_truth(
     assert json.loads((tmp_path / "t" / "truth.json").read_text())["verdicts"] == made.verdicts
 
 
-def _line(row: dict[str, object], number: int) -> Line:
-    return Line(**{**{name: row[name] for name in Line.__dataclass_fields__}, "seq": number})  # type: ignore[arg-type]
+def _line(row: dict[str, object], number: int) -> OracleLine:
+    return OracleLine(**{**{name: row[name] for name in OracleLine.__dataclass_fields__}, "seq": number})  # type: ignore[arg-type]
 
 
 def test_the_same_seed_makes_the_same_ledgers(tmp_path: Path, clock: StandingClock) -> None:

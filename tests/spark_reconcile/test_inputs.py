@@ -13,13 +13,13 @@ from spark_reconcile import inputs
 from spark_reconcile.inputs import STATES, Source
 from spark_reconcile.manifest import Signature
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, Office, Order
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, Office, OfficeMessage
 
 
 @pytest.fixture
 def folder(office: Office) -> Path:
     """The extract of 1.b, which received one message."""
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
     return office.folder("1.b")
 

@@ -20,29 +20,29 @@ from spark_reconcile.days import Calendar
 from spark_reconcile.diff import diff
 from spark_reconcile.errors import BadExtract, BadRepairList, BeingRun, NoSuchRun, SourcesMissing, SparkFailed
 from spark_reconcile.generate import Truth, generate
-from spark_reconcile.job import Request, Result, run
+from spark_reconcile.job import RunRequest, RunResult, run
 from spark_reconcile.manifest import Signature, date_folder
 from spark_reconcile.progress import Progress
-from spark_reconcile.settings import Limit, Settings
+from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.storage import Place
 from spark_reconcile.verdicts import VERDICT
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, Order, StandingClock
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, OfficeMessage, StandingClock
 
 NEXT = DAY + timedelta(days=1)
 
 
-def reconcile(settings: Settings, spark: SparkSession, clock: StandingClock, **asked: Any) -> Result:
+def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingClock, **asked: Any) -> RunResult:
     day = asked.pop("day", DAY)
-    return run(settings, Request(day, **asked), clock, Progress(SystemClock(), io.StringIO()), spark)
+    return run(settings, RunRequest(day, **asked), clock, Progress(SystemClock(), io.StringIO()), spark)
 
 
 @dataclass
-class Published:
+class PublishedRun:
     """One published run over invented ledgers with every kind of defect."""
 
-    settings: Settings
+    settings: ReconcileSettings
     truth: Truth
-    result: Result
+    result: RunResult
     folder: Path
     root: Path
 
@@ -60,9 +60,9 @@ def sign(content: bytes) -> Signature:
 
 
 @pytest.fixture(scope="module")
-def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Published:
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> PublishedRun:
     root = tmp_path_factory.mktemp("published")
-    settings = Settings(
+    settings = ReconcileSettings(
         extracts=str(root / "extracts"), reports=str(root / "reports"), zone="Asia/Shanghai", stories_max=2,
         names={"1.10001": "上海凌云贸易", "1.10002": "<b>津南物流</b>"},
         pair_thresholds={"1.10001>1.10002": {"MATCHED": Limit(max_count=0)}},
@@ -71,10 +71,10 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     truth = generate(Place.at(settings.extracts), Place.at(root / "truth"), DAY, Calendar("Asia/Shanghai"), clock, 3000,
                      nodes=3, defects=20)  # fmt: skip
     result = reconcile(settings, spark, clock, sign=sign)
-    return Published(settings, truth, result, Path(result.report).parent, root)
+    return PublishedRun(settings, truth, result, Path(result.report).parent, root)
 
 
-def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: Published) -> None:
+def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: PublishedRun) -> None:
     found = {name: count for name, count in published.result.verdicts.items() if count}
     assert found == published.truth.verdicts
     assert sum(found.values()) == published.result.messages == 3000
@@ -88,14 +88,14 @@ def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: Pub
     assert sum(row["messages"] for row in published.summary["latency"]) == both_known.sum() < 3000
 
 
-def test_every_message_has_the_verdict_of_the_truth(published: Published) -> None:
+def test_every_message_has_the_verdict_of_the_truth(published: PublishedRun) -> None:
     true = pq.read_table(published.root / "truth" / "truth.parquet").to_pandas().set_index("lk0")["verdict"].to_dict()
     verdicts = published.table("verdicts.parquet")
     assert not verdicts["lk0"].duplicated().any()
     assert verdicts.set_index("lk0")["verdict"].to_dict() == true
 
 
-def test_datacompy_finds_the_same_differences_between_both_ends(published: Published) -> None:
+def test_datacompy_finds_the_same_differences_between_both_ends(published: PublishedRun) -> None:
     files = (published.root / "extracts").rglob("*.parquet")
     lines = pa.concat_tables(pq.read_table(file) for file in files).to_pandas()
     sent = lines[(lines.side == 1) & (lines.event == 1)][["lk0", "digest"]]
@@ -107,7 +107,7 @@ def test_datacompy_finds_the_same_differences_between_both_ends(published: Publi
     assert set(second.all_mismatch()["lk0"]) == set(verdicts[verdicts.verdict == "DIGEST_MISMATCH"].index)
 
 
-def test_thresholds_are_judged_in_all_and_by_pair(published: Published) -> None:
+def test_thresholds_are_judged_in_all_and_by_pair(published: PublishedRun) -> None:
     assert (published.result.outcome, published.result.exit_code) == ("breached", 3)
     breached = {(breach["pair"], breach["verdict"], breach["what"]) for breach in published.result.breaches}
     assert ("", "MISSING_AT_HUB", "max_count") in breached
@@ -116,7 +116,7 @@ def test_thresholds_are_judged_in_all_and_by_pair(published: Published) -> None:
     assert not any(verdict == "WAITING_OFFLINE" for _, verdict, _ in breached)
 
 
-def test_the_file_for_spreadsheets_lists_every_exception(published: Published) -> None:
+def test_the_file_for_spreadsheets_lists_every_exception(published: PublishedRun) -> None:
     content = (published.folder / "exceptions.csv").read_bytes()
     assert content.startswith(b"\xef\xbb\xbf")
     rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
@@ -127,13 +127,13 @@ def test_the_file_for_spreadsheets_lists_every_exception(published: Published) -
     assert len(rows) == published.summary["exceptions"]
 
 
-def test_the_page_stays_small_however_many_exceptions_there_are(published: Published) -> None:
+def test_the_page_stays_small_however_many_exceptions_there_are(published: PublishedRun) -> None:
     page = (published.folder / "report.html").read_text()
     assert len(page) < 500_000
     assert all(name in page and f"{count:,}" in page for name, count in published.result.verdicts.items())
 
 
-def test_the_repair_list_asks_each_node_for_safe_deeds(published: Published) -> None:
+def test_the_repair_list_asks_each_node_for_safe_deeds(published: PublishedRun) -> None:
     place = Place.at(published.folder / "repair")
 
     def verify(signer: str, content: bytes, signature: Signature, since: int | None) -> bool:
@@ -156,7 +156,7 @@ def test_the_repair_list_asks_each_node_for_safe_deeds(published: Published) -> 
         repair.read_repair(place, "1.10002")
 
 
-def test_a_repetition_is_another_folder_with_the_same_bytes(published: Published, spark: SparkSession) -> None:
+def test_a_repetition_is_another_folder_with_the_same_bytes(published: PublishedRun, spark: SparkSession) -> None:
     clock = StandingClock()
     clock.now += timedelta(hours=3)
     again = reconcile(published.settings, spark, clock)
@@ -180,11 +180,11 @@ def test_a_repetition_is_another_folder_with_the_same_bytes(published: Published
 
 
 def test_open_messages_are_judged_again_until_they_are_settled(office: Office, spark: SparkSession) -> None:
-    late, waiting, lost = Order(1, at=24 * HOUR - 30), Order(2), Order(3)
+    late, waiting, lost = OfficeMessage(1, at=24 * HOUR - 30), OfficeMessage(2), OfficeMessage(3)
     office.write(late, DIRECT)  # crosses midnight
     office.write(waiting, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c")
     office.write(lost, "S:ACCEPTED@0 S:SENT@3")
-    office.write(Order(4), DIRECT)
+    office.write(OfficeMessage(4), DIRECT)
     office.extract()
     first = reconcile(office.settings, spark, office.clock)
     assert {name: count for name, count in first.verdicts.items() if count} == {
@@ -195,7 +195,7 @@ def test_open_messages_are_judged_again_until_they_are_settled(office: Office, s
     tomorrow = {"S": 30, "H": 25, "R": 26}
     for step in "H:SENT R:RECEIVED H:RELEASED R:PLATFORM_ACKED S:DELIVERED R:SENDER_ACKED".split():
         office.write(waiting, f"{step}@{tomorrow[step[0]] * HOUR - 10 * HOUR}c")
-    office.write(replace(Order(5), at=26 * HOUR), DIRECT)
+    office.write(replace(OfficeMessage(5), at=26 * HOUR), DIRECT)
     office.extract(NEXT)
     second = reconcile(office.settings, spark, office.clock, day=NEXT)
     assert {name: count for name, count in second.verdicts.items() if count} == {"MATCHED": 1}
@@ -220,13 +220,13 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
 ) -> None:
     fast = {"1.fast": HOUR}
     for number in range(6):
-        office.write(Order(number, "1.fast", "1.b", 9 * HOUR), DIRECT, skew=fast)
-        office.write(Order(100 + number, "1.b", "1.fast", 9 * HOUR), DIRECT, skew=fast)
+        office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), DIRECT, skew=fast)
+        office.write(OfficeMessage(100 + number, "1.b", "1.fast", 9 * HOUR), DIRECT, skew=fast)
     # Twenty minutes before midnight by the hub's clock: the receiver's line is in its next date.
-    at_night = office.write(Order(7, "1.b", "1.fast", 24 * HOUR - 1_200_000), DIRECT, skew=fast)
-    office.write(Order(8, "1.a", "1.gone", 9 * HOUR), DIRECT)
-    office.write(Order(9, "1.gone", "1.a", 9 * HOUR), STORED)
-    office.write(Order(10, "1.a", "1.nobody", 9 * HOUR), "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46")
+    at_night = office.write(OfficeMessage(7, "1.b", "1.fast", 24 * HOUR - 1_200_000), DIRECT, skew=fast)
+    office.write(OfficeMessage(8, "1.a", "1.gone", 9 * HOUR), DIRECT)
+    office.write(OfficeMessage(9, "1.gone", "1.a", 9 * HOUR), STORED)
+    office.write(OfficeMessage(10, "1.a", "1.nobody", 9 * HOUR), "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46")
     office.extract(only=["1.fast", "1.b", "1.a", HUB])
     found = reconcile(office.settings, spark, office.clock)
     assert (found.outcome, found.exit_code) == ("partial", 7)
@@ -243,7 +243,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
 
 
 def test_where_all_are_required_absent_ones_are_named_before_spark_works(office: Office) -> None:
-    office.write(Order(1, "1.a", "1.gone"), DIRECT)
+    office.write(OfficeMessage(1, "1.a", "1.gone"), DIRECT)
     office.extract(only=["1.a", HUB])
 
     def stop(*_: Any, **__: Any) -> Any:
@@ -252,7 +252,9 @@ def test_where_all_are_required_absent_ones_are_named_before_spark_works(office:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "start", stop)
         with pytest.raises(SourcesMissing) as caught:
-            run(office.settings, Request(DAY, require_all=True), office.clock, Progress(SystemClock(), io.StringIO()))
+            run(
+                office.settings, RunRequest(DAY, require_all=True), office.clock, Progress(SystemClock(), io.StringIO())
+            )
     assert caught.value.facts["sources"] == ["1.gone"]
     assert [path for path in (office.root / "reports").rglob("*") if path.is_file() and path.name != ".lock"] == []
 
@@ -270,42 +272,42 @@ def test_nothing_at_all_is_published_but_not_believed(office: Office, spark: Spa
 
 
 def test_without_the_hub_nothing_is_published(office: Office) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract(only=["1.a", "1.b"])
     with pytest.raises(SourcesMissing) as caught:
-        run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+        run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
     assert caught.value.facts["sources"] == ["the hub"]
     assert runs.dates(Place.at(office.settings.reports)) == [DAY]
     assert runs.of_date(Place.at(office.settings.reports), DAY) == []
 
 
 def test_a_required_source_is_waited_for(office: Office) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
-    settings = Settings(**{**_fields(office.settings), "required": ("1.a", "1.zzz")})
+    settings = ReconcileSettings(**{**_fields(office.settings), "required": ("1.a", "1.zzz")})
     with pytest.raises(SourcesMissing) as caught:
-        run(settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+        run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
     assert caught.value.facts["sources"] == ["1.zzz"]
 
 
-def _fields(settings: Settings) -> dict[str, Any]:
+def _fields(settings: ReconcileSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.__struct_fields__}
 
 
 def test_a_bad_extract_is_refused_by_name(office: Office) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
     (part,) = office.folder("1.a").glob("part-*")
     part.write_bytes(part.read_bytes()[:-9])
     with pytest.raises(BadExtract) as caught:
-        run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+        run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
     assert "1.a.1.1 TRUNCATED" in caught.value.facts["sources"][0]
 
 
 def test_what_spark_cannot_do_is_said_and_nothing_is_published(
     office: Office, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
     monkeypatch.setattr(stages, "survey", lambda *_: spark.sql("SELECT raise_error('no space left')").collect())
     with pytest.raises(SparkFailed, match="no space left"):
@@ -319,7 +321,7 @@ def test_what_spark_cannot_do_is_said_and_nothing_is_published(
 def test_a_date_is_run_once_at_a_time(office: Office) -> None:
     with (Place.at(office.settings.reports) / date_folder(DAY)).lock():
         with pytest.raises(BeingRun):
-            run(office.settings, Request(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+            run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
 
 
 def test_midnight_is_where_the_tests_think_it_is() -> None:

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from semq.store.rows import Event, Side
 from spark_reconcile import facts, judging, stages
 from spark_reconcile.days import Window
-from spark_reconcile.judging import Coverage, Ground
+from spark_reconcile.judging import EvidenceCoverage, Ground
 from spark_reconcile.schema import ARROW_SCHEMA
 from spark_reconcile.verdicts import RULES
 from tests.spark_reconcile.office import DIRECT, HOUR, HUB, MIDNIGHT, STORED
-from tests.spark_reconcile.oracle import Line, World, opinion
+from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 
 DAY = Window(MIDNIGHT, MIDNIGHT + 24 * HOUR)
 PATIENCE = 900_000
@@ -91,8 +91,10 @@ def ways(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkS
 def test_spark_and_oracle_give_every_message_the_same_verdict(ways: SparkSession, hub_there: bool) -> None:
     present = {"1.a", "1.b", "1.c", *([HUB] if hub_there else [])}
     marks = {"1.a": DAY.end, "1.b": DAY.end - 2 * HOUR, "1.c": DAY.end + HOUR, HUB: DAY.end}
-    world = World(DAY.start, DAY.end, PATIENCE, {name: marks[name] for name in present}, DAY.end if hub_there else None)
-    ledgers = tuple(Coverage(name, "1.1", marks[name]) for name in sorted(present))
+    world = OracleWorld(
+        DAY.start, DAY.end, PATIENCE, {name: marks[name] for name in present}, DAY.end if hub_there else None
+    )
+    ledgers = tuple(EvidenceCoverage(name, "1.1", marks[name]) for name in sorted(present))
     ground = Ground(DAY, PATIENCE, ledgers, hub_there, DAY.end if hub_there else 2**62)
 
     # Messages are small and independent: the first that differs says enough, a smaller example costs minutes. The same
@@ -102,7 +104,7 @@ def test_spark_and_oracle_give_every_message_the_same_verdict(ways: SparkSession
     def check(seed: int) -> None:
         dice = Random(seed)
         rows: list[dict[str, Any]] = []
-        stories: dict[str, list[Line]] = {}
+        stories: dict[str, list[OracleLine]] = {}
         world.outside.clear()
         for number in range(2000):
             sender, fields = invent(dice)
@@ -113,7 +115,7 @@ def test_spark_and_oracle_give_every_message_the_same_verdict(ways: SparkSession
                 if row["outside"]:
                     world.outside.add(row["seq"])
                 facts = {name: value for name, value in row.items() if name not in ("outside", "store")}
-                stories.setdefault(lk0, []).append(Line(**facts))
+                stories.setdefault(lk0, []).append(OracleLine(**facts))
         found = _judge(ways, rows, ground)
         expected = {lk0: opinion(lines, world) for lk0, lines in stories.items()}
         wrong = [(lk0, expected[lk0], found[lk0], stories[lk0]) for lk0 in expected if found[lk0][:2] != expected[lk0]]

@@ -2,12 +2,16 @@
 
 import pytest
 
-from spark_reconcile.limits import Breach, Count, breaches, plausibility
+from spark_reconcile.limits import Breach, VerdictCount, breaches, plausibility
 from spark_reconcile.settings import Limit
 
 
 def test_each_kind_of_threshold_is_told_apart() -> None:
-    counts = [Count("", "A", 3, 1000, 50), Count("", "B", 0, 1000), Count("1.a>1.b", "A", 3, 10, 5)]
+    counts = [
+        VerdictCount("", "A", 3, 1000, 50),
+        VerdictCount("", "B", 0, 1000),
+        VerdictCount("1.a>1.b", "A", 3, 10, 5),
+    ]
     limits = {"A": Limit(max_count=2, max_rate=0.01, max_age_s=49), "B": Limit(max_count=0, max_rate=0.0, max_age_s=0)}
     assert breaches(counts, limits) == [
         Breach("", "A", "max_count", 3, 2, 3, 1000),
@@ -18,12 +22,12 @@ def test_each_kind_of_threshold_is_told_apart() -> None:
 
 
 def test_what_was_found_is_not_rounded_to_what_is_accepted() -> None:
-    (breach,) = breaches([Count("", "A", 1_000_001, 10**9)], {"A": Limit(max_rate=0.001)})
+    (breach,) = breaches([VerdictCount("", "A", 1_000_001, 10**9)], {"A": Limit(max_rate=0.001)})
     assert breach.found > breach.accepted
 
 
 def test_what_is_not_limited_is_never_passed() -> None:
-    assert breaches([Count("", "MATCHED", 10**9, 10**9)], {}) == []
+    assert breaches([VerdictCount("", "MATCHED", 10**9, 10**9)], {}) == []
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from spark_reconcile import inputs, parcel
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.manifest import read_manifest
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, Office, Order, StandingClock
+from tests.spark_reconcile.office import DAY, DIRECT, Office, OfficeMessage, StandingClock
 
 
 @pytest.fixture
 def packed(office: Office) -> bytes:
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract()
     return b"".join(parcel.pack(Place.at(office.folder("1.a"))))
 
@@ -90,7 +90,7 @@ def test_a_refused_parcel_leaves_what_stands(
 ) -> None:
     hub = Place.at(tmp_path / "hub")
     parcel.receive(io.BytesIO(packed), hub, "1.a")
-    office.write(Order(2), DIRECT)
+    office.write(OfficeMessage(2), DIRECT)
     office.extract(only=["1.a"])
     newer = b"".join(parcel.pack(Place.at(office.folder("1.a"))))
     for broken in (newer[:-5], newer + b"x", newer[:-5] + b"x" + newer[-4:]):
@@ -108,7 +108,7 @@ def test_a_parcel_with_a_changed_byte_is_refused_or_the_same(
 ) -> None:
     root = tmp_path_factory.mktemp("parcel")
     office = Office(root, StandingClock())
-    office.write(Order(1), DIRECT)
+    office.write(OfficeMessage(1), DIRECT)
     office.extract(only=["1.a"])
     packed = bytearray(b"".join(parcel.pack(Place.at(office.folder("1.a")))))
     packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))

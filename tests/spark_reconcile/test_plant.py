@@ -10,26 +10,26 @@ from spark_reconcile.errors import BadRequest
 from spark_reconcile.inputs import gather
 from spark_reconcile.plant import DEFECTS, plant
 from spark_reconcile.storage import Place
-from tests.spark_reconcile.office import DAY, DIRECT, HUB, MIDNIGHT, STORED, Office, Order, StandingClock
-from tests.spark_reconcile.oracle import Line, World, opinion
+from tests.spark_reconcile.office import DAY, DIRECT, HUB, MIDNIGHT, STORED, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 
 UTC = Calendar()
 
 
-def stories(office: Office) -> dict[str, list[Line]]:
-    told: dict[str, list[Line]] = {}
+def stories(office: Office) -> dict[str, list[OracleLine]]:
+    told: dict[str, list[OracleLine]] = {}
     for file in sorted((office.root / "extracts").rglob("*.parquet")):
         for row in pq.read_table(file).to_pylist():
-            facts = {name: row[name] for name in Line.__dataclass_fields__}
-            told.setdefault(row["lk0"], []).append(Line(**facts))
+            facts = {name: row[name] for name in OracleLine.__dataclass_fields__}
+            told.setdefault(row["lk0"], []).append(OracleLine(**facts))
     return told
 
 
 @pytest.fixture
 def delivered(office: Office) -> Office:
     for number in range(10):
-        office.write(Order(number), DIRECT)
-    office.write(Order(10), STORED)
+        office.write(OfficeMessage(number), DIRECT)
+    office.write(OfficeMessage(10), STORED)
     office.extract()
     return office
 
@@ -38,7 +38,7 @@ def test_every_defect_has_the_verdict_that_it_promises(delivered: Office, clock:
     planted = plant(Place.at(delivered.root / "extracts"), DAY, UTC, clock)
     assert [one.verdict for one in planted] == [verdict for verdict, _, _ in DEFECTS]
     end = MIDNIGHT + 86_400_000
-    world = World(MIDNIGHT, end, 1000, {"1.a": end, "1.b": end, HUB: end}, end)
+    world = OracleWorld(MIDNIGHT, end, 1000, {"1.a": end, "1.b": end, HUB: end}, end)
     given = {lk0: opinion(lines, world) for lk0, lines in stories(delivered).items()}
     expected = {one.lk0: ("date", one.verdict) for one in planted}
     assert given == {lk0: expected.get(lk0, ("date", "MATCHED")) for lk0 in given}

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
         return super().write(text)
 
 
-class Tracker:
+class FakeTracker:
     def getActiveStageIds(self) -> list[int]:  # noqa: N802 Spark's name
         return [1, 2, 3]
 
@@ -45,7 +45,7 @@ def test_on_a_terminal_a_line_tells_how_far_a_step_is(monkeypatch: pytest.Monkey
     monkeypatch.setattr(progress, "EVERY_S", 0.001)
     terminal = Terminal()
     shown = Progress(SystemClock(), terminal)
-    context = type("Context", (), {"statusTracker": lambda self: Tracker()})()
+    context = type("Context", (), {"statusTracker": lambda self: FakeTracker()})()
     shown.session = type("Session", (), {"_sc": context})()
     with shown.step("gather facts"):
         assert terminal.painted.wait(30)

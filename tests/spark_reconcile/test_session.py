@@ -16,9 +16,9 @@ from semq.store.rows import Event, Side
 from spark_reconcile import processes, session
 from spark_reconcile.errors import SparkAway
 from spark_reconcile.java import java_home
-from spark_reconcile.job import Request, run
+from spark_reconcile.job import RunRequest, run
 from spark_reconcile.progress import Progress
-from tests.spark_reconcile.office import DAY, DIRECT, STORED, Office, Order
+from tests.spark_reconcile.office import DAY, DIRECT, STORED, Office, OfficeMessage
 
 TABLES = ("verdicts", "exceptions", "pairs")
 
@@ -40,12 +40,12 @@ def published(report: str) -> dict[str, Any]:
 
 def test_executors_of_their_own_publish_what_one_process_does(office: Office, spark: SparkSession) -> None:
     for number in range(1, 13):
-        office.write(Order(number, at=number * 3_600_000), DIRECT if number % 2 else STORED)
-    office.write(Order(20), "S:ACCEPTED@0 S:SENT@3")
-    office.write(Order(21), DIRECT.replace("R:SENDER_ACKED@120", ""))
-    office.add("1.b", Order(3), Side.RECEIVER, Event.RECEIVED, 50)
+        office.write(OfficeMessage(number, at=number * 3_600_000), DIRECT if number % 2 else STORED)
+    office.write(OfficeMessage(20), "S:ACCEPTED@0 S:SENT@3")
+    office.write(OfficeMessage(21), DIRECT.replace("R:SENDER_ACKED@120", ""))
+    office.add("1.b", OfficeMessage(3), Side.RECEIVER, Event.RECEIVED, 50)
     office.extract()
-    mine = run(office.settings, Request(DAY), office.clock, Progress(office.clock), spark)
+    mine = run(office.settings, RunRequest(DAY), office.clock, Progress(office.clock), spark)
     done = call(
         sys.executable, "-P", "-m", "spark_reconcile", "run", "--master", "local-cluster[2,1,1024]", "--json",
         "--business-date", DAY, "--extracts", office.settings.extracts, "--reports", office.root / "theirs",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_reconcile.errors import BadSettings
-from spark_reconcile.settings import DEFAULT_LIMITS, Limit, Settings, from_table, load
+from spark_reconcile.settings import DEFAULT_LIMITS, Limit, ReconcileSettings, from_table, load
 
 
 def test_a_table_adds_to_the_defaults(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_business_dates_are_those_of_the_extracts_unless_stated(tmp_path: Path) 
 
 def test_without_a_file_or_table_the_defaults_hold(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").write_text("")
-    assert load(None) == load(tmp_path / "empty.toml") == Settings()
+    assert load(None) == load(tmp_path / "empty.toml") == ReconcileSettings()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from semq.store.rows import (
     Stored,
 )
 from semq.store.unit import (
-    Expired,
+    ExpiredRows,
     FirstInOrder,
     Needs,
     Query,
@@ -315,7 +315,7 @@ QUERIES: tuple[Query, ...] = (
     *(Waiting(user, str(source.store.node), priority, after, 9) for user in ("", "buyer") for source in SOURCES
       for priority in (0, 4) for after in (0, 3)),
     WaitingTracks(""), WaitingTracks("buyer"), WaitingTracks("nobody"), StreamsTo("1.56001"), StreamsTo("1.nobody"),
-    Expired(NOW + 7, 99), Expired(NOW - 1, 99),
+    ExpiredRows(NOW + 7, 99), ExpiredRows(NOW - 1, 99),
     *(FirstInOrder(str(source.store), key) for source in SOURCES for key in KEYS if key),
 )  # fmt: skip
 

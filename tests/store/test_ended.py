@@ -7,10 +7,10 @@ import pytest
 
 from semq.errors import BadInput
 from semq.store.ended import FIXED, LateRead, end
-from semq.store.memory import Fault, MemoryStore
+from semq.store.memory import CommitFault, MemoryStore
 from semq.store.rows import InStream, OutStream
 from semq.store.unit import Needs, Unit
-from tests.store.test_memory import BODY, IN, STREAM, Job, own, put, received
+from tests.store.test_memory import BODY, IN, STREAM, FunctionWork, own, put, received
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_what_never_changes_can_be_read_and_the_rest_cannot(row: Any) -> None:
             setattr(row, name, None)
 
 
-def kept(store: MemoryStore, fault: Fault = Fault.NONE, refuse: bool = False) -> list[Any]:
+def kept(store: MemoryStore, fault: CommitFault = CommitFault.NONE, refuse: bool = False) -> list[Any]:
     """Return the row objects that work has seen, of all attempts at its unit."""
     rows: list[Any] = []
 
@@ -41,15 +41,15 @@ def kept(store: MemoryStore, fault: Fault = Fault.NONE, refuse: bool = False) ->
             raise BadInput("no")
 
     put(store, own(1))
-    store.post(Job(decide, outbound={1}))
+    store.post(FunctionWork(decide, outbound={1}))
     store.run(fault)
     return rows
 
 
-@pytest.mark.parametrize("fault", list(Fault))
-def test_rows_of_each_attempt_are_closed_whatever_became_of_the_commit(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", list(CommitFault))
+def test_rows_of_each_attempt_are_closed_whatever_became_of_the_commit(fault: CommitFault) -> None:
     rows = kept(MemoryStore(), fault)
-    assert len(rows) == (4 if fault is Fault.REDONE else 2)
+    assert len(rows) == (4 if fault is CommitFault.REDONE else 2)
     for row in rows:
         with pytest.raises(LateRead):
             _ = row.att

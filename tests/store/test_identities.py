@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection
 
 from semq.store import identities as store
-from semq.store.identities import Issued, Life, Ticket
+from semq.store.identities import Issued, StoreLife, Ticket
 from semq.store.postgres.migration import engine_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -78,7 +78,7 @@ def test_two_at_once_with_one_token(connection: Connection, database: str) -> No
 
 
 def test_lives(connection: Connection) -> None:
-    first, second = Life("1.10008", "uuid", 1, NOW), Life("1.10008", "uuid", 2, NOW + HOUR)
+    first, second = StoreLife("1.10008", "uuid", 1, NOW), StoreLife("1.10008", "uuid", 2, NOW + HOUR)
     store.note_life(connection, first)
     store.note_life(connection, second)
     assert store.lives(connection) == [second]

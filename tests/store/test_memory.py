@@ -12,7 +12,7 @@ import pytest
 from semq.errors import BadInput
 from semq.store import memory
 from semq.store.broker.operations import EndLife
-from semq.store.memory import Fault, MemoryStore, Tables
+from semq.store.memory import CommitFault, MemoryStore, Tables
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
     InStream,
@@ -23,14 +23,14 @@ from semq.store.rows import (
     OutStreamKey,
     Pending,
     Recorded,
-    Refusal,
     Slot,
     Stored,
+    SubmissionRefusal,
     Submitted,
 )
 from semq.store.unit import (
     DoneRows,
-    Expired,
+    ExpiredRows,
     FirstInOrder,
     Needs,
     Query,
@@ -53,7 +53,7 @@ SEEN, REFUSED = LK0(*HERE, 1, 1), Recorded(Arrival.REJ, reason=("SEMQ-5001", "ca
 STREAM, IN = OutStreamKey("1.b", 7), InStreamKey(Store(1, "c"), 9)
 
 
-class Job:
+class FunctionWork:
     """Work made of a function; records its result."""
 
     def __init__(self, decide: Callable[[Unit], Any] = lambda unit: None, **needs: Any) -> None:
@@ -116,8 +116,8 @@ def put(store: MemoryStore, *rows: Outbound | Pending) -> None:
     do(store, decide, out_streams=keys)
 
 
-def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> Job:
-    job = Job(decide, **needs)
+def do(store: MemoryStore, decide: Callable[[Unit], Any], **needs: Any) -> FunctionWork:
+    job = FunctionWork(decide, **needs)
     store.post(job)
     store.run_all()
     return job
@@ -161,7 +161,7 @@ def store() -> MemoryStore:
 
 def test_posted_order_is_kept_and_told_after_the_commit(store: MemoryStore) -> None:
     seen: list[str] = []
-    jobs = [Job(partial(_note, seen, name)) for name in "abc"]
+    jobs = [FunctionWork(partial(_note, seen, name)) for name in "abc"]
     for job in jobs:
         store.post(job)
     assert store.phase == "begin"
@@ -178,7 +178,7 @@ def test_posted_order_is_kept_and_told_after_the_commit(store: MemoryStore) -> N
 
 
 def test_nothing_is_written_before_the_commit(store: MemoryStore) -> None:
-    store.post(Job(lambda unit: unit.insert_outbound(own(1), BODY)))
+    store.post(FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY)))
     store.begin()
     assert not store.tables.outbound
     store.commit()
@@ -187,7 +187,7 @@ def test_nothing_is_written_before_the_commit(store: MemoryStore) -> None:
 
 def test_a_group_takes_as_many_as_it_is_told(store: MemoryStore) -> None:
     small = MemoryStore(store.tables, group=lambda waiting: waiting // 2)
-    jobs = [Job() for _ in range(3)]
+    jobs = [FunctionWork() for _ in range(3)]
     for job in jobs:
         small.post(job)
     small.run()
@@ -200,8 +200,8 @@ def test_a_group_takes_as_many_as_it_is_told(store: MemoryStore) -> None:
 def test_work_of_one_unit_sees_what_earlier_work_changed(store: MemoryStore) -> None:
     put(store, own(1))
     seen: list[int] = []
-    first = Job(change(before=SendStatus.SS_INIT, att=5), outbound={1})
-    second = Job(lambda unit: seen.append(unit.outbound[1].att), outbound={1})
+    first = FunctionWork(change(before=SendStatus.SS_INIT, att=5), outbound={1})
+    second = FunctionWork(lambda unit: seen.append(unit.outbound[1].att), outbound={1})
     for job in (first, second):
         store.post(job)
     store.run()
@@ -213,7 +213,8 @@ def test_refused_work_is_left_out_and_the_rest_decided_again(store: MemoryStore)
         unit.insert_outbound(own(2), BODY)
         raise BadInput("no")
 
-    first, bad, last = Job(lambda unit: unit.insert_outbound(own(1), BODY)), Job(refuse), Job()
+    first = FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY))
+    bad, last = FunctionWork(refuse), FunctionWork()
     for job in (first, bad, last):
         store.post(job)
     store.run()
@@ -224,27 +225,30 @@ def test_refused_work_is_left_out_and_the_rest_decided_again(store: MemoryStore)
 
 
 def test_a_broken_connection_writes_nothing(store: MemoryStore) -> None:
-    job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
+    job = FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
-    store.run(Fault.ROLLED_BACK)
+    store.run(CommitFault.ROLLED_BACK)
     assert isinstance(job.results[0], StoreUnavailable)
     assert not store.tables.outbound
 
 
 def test_a_lost_answer_leaves_the_writer_in_doubt(store: MemoryStore) -> None:
-    job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
+    job = FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
-    store.run(Fault.ANSWER_LOST)
+    store.run(CommitFault.ANSWER_LOST)
     assert isinstance(job.results[0], StoreUnavailable)
     assert set(store.tables.outbound) == {1}
 
 
 def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
     store = MemoryStore(group=lambda waiting: 1)
-    jobs = [Job(lambda unit: unit.insert_outbound(own(1), BODY)), Job(lambda unit: unit.insert_outbound(own(2), BODY))]
+    jobs = [
+        FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY)),
+        FunctionWork(lambda unit: unit.insert_outbound(own(2), BODY)),
+    ]
     for job in jobs:
         store.post(job)
-    store.run(Fault.ANSWER_LOST)
+    store.run(CommitFault.ANSWER_LOST)
     assert all(isinstance(job.results[0], StoreUnavailable) for job in jobs)
     assert isinstance(do(store, lambda unit: None).results[0], StoreUnavailable)  # what is posted later fails, too
     assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
@@ -253,9 +257,9 @@ def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
 def test_after_the_store_was_taken_over_all_that_is_posted_hears_why(store: MemoryStore) -> None:
     MemoryStore(store.tables)
     do(store, lambda unit: unit.insert_outbound(own(1), BODY))
-    again = Job()
+    again = FunctionWork()
 
-    class Insisting(Job):
+    class Insisting(FunctionWork):
         def failed(self, error: Exception) -> None:
             super().failed(error)
             store.post(again)
@@ -274,14 +278,14 @@ def test_after_the_store_was_taken_over_all_that_is_posted_hears_why(store: Memo
 
 def test_work_that_nobody_waits_for_shares_the_unit_of_the_next_that_somebody_waits_for(store: MemoryStore) -> None:
     seen: list[str] = []
-    store.post(Job(partial(_note, seen, "a")), later=True)
+    store.post(FunctionWork(partial(_note, seen, "a")), later=True)
     assert (store.phase, store.is_waiting, store.idle) == ("", True, False)
-    store.post(Job(partial(_note, seen, "b")))
-    store.post(Job(partial(_note, seen, "c")), later=True)
+    store.post(FunctionWork(partial(_note, seen, "b")))
+    store.post(FunctionWork(partial(_note, seen, "c")), later=True)
     assert (store.phase, store.is_waiting) == ("begin", False)
     store.begin()
     assert seen == ["a", "b", "c"]
-    store.post(Job(partial(_note, seen, "d")), later=True)
+    store.post(FunctionWork(partial(_note, seen, "d")), later=True)
     store.commit()
     store.deliver()
     assert (store.phase, store.is_waiting) == ("", True)
@@ -293,7 +297,7 @@ def test_work_that_nobody_waits_for_shares_the_unit_of_the_next_that_somebody_wa
 
 def test_what_a_unit_leaves_of_work_that_is_due_is_due_in_the_next(store: MemoryStore) -> None:
     small = MemoryStore(store.tables, group=lambda waiting: 1)
-    jobs = [Job(), Job(), Job()]
+    jobs = [FunctionWork(), FunctionWork(), FunctionWork()]
     for job, later in zip(jobs, (True, False, True), strict=True):
         small.post(job, later=later)
     while small.phase:
@@ -302,9 +306,9 @@ def test_what_a_unit_leaves_of_work_that_is_due_is_due_in_the_next(store: Memory
 
 
 def test_a_decision_may_be_taken_twice(store: MemoryStore) -> None:
-    job = Job(lambda unit: unit.insert_outbound(own(1), BODY))
+    job = FunctionWork(lambda unit: unit.insert_outbound(own(1), BODY))
     store.post(job)
-    store.run(Fault.REDONE)
+    store.run(CommitFault.REDONE)
     assert (job.decided, job.results) == (2, [None])
 
 
@@ -404,8 +408,8 @@ def test_expired(store: MemoryStore) -> None:
         relayed(5, expires_at=1),
         own(6, -1, expires_at=5, save_fwd=SaveFwd.STORE, ss_status=SendStatus.SS_SENT),
     )
-    assert ids(found(store, Expired(5, 9))) == [2]
-    assert ids(found(store, Expired(6, 1))) == [2]
+    assert ids(found(store, ExpiredRows(5, 9))) == [2]
+    assert ids(found(store, ExpiredRows(6, 1))) == [2]
 
 
 def test_unfinished_and_waiting(store: MemoryStore) -> None:
@@ -443,7 +447,7 @@ def test_what_applications_wrote_through_sql(store: MemoryStore) -> None:
 
     def settle(unit: Unit) -> None:
         unit.taken_submissions[1] = LK0(*HERE, 1, 77)
-        unit.refused_submissions[2] = Refusal(LK0(*HERE, 1, 78), ("SEMQ-1201", "no"), 5)
+        unit.refused_submissions[2] = SubmissionRefusal(LK0(*HERE, 1, 78), ("SEMQ-1201", "no"), 5)
         unit.taken_done.add(8)
 
     assert found(store, DoneRows(1)) == [(8, None)]

@@ -9,7 +9,21 @@ from semq.store.postgres.errors import DecisionFailed
 from semq.store.rows import InStream, Recorded, Slot
 from semq.store.unit import Unit
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
-from tests.store.test_memory import BODY, IN, REFUSED, SEEN, STREAM, Job, change, do, own, put, received, relayed, see
+from tests.store.test_memory import (
+    BODY,
+    IN,
+    REFUSED,
+    SEEN,
+    STREAM,
+    FunctionWork,
+    change,
+    do,
+    own,
+    put,
+    received,
+    relayed,
+    see,
+)
 
 
 @pytest.fixture
@@ -78,7 +92,7 @@ def test_what_postgres_would_refuse_is_refused_whole(
 
     do(store, floor)
     before = store.tables.snapshot()
-    store.post(Job(decide, outbound={1}, out_streams={STREAM}))
+    store.post(FunctionWork(decide, outbound={1}, out_streams={STREAM}))
     store.begin()
     with pytest.raises(DecisionFailed, match=f"'{guard}'"):
         store.commit()
@@ -104,7 +118,7 @@ def test_a_copy_may_go_and_come_again_in_one_unit(store: MemoryStore) -> None:
 def test_what_is_final_stays_final(store: MemoryStore) -> None:
     put(store, own(1, ss_status=SendStatus.SS_SENT, outcome=Outcome.REJECTED))
     do(store, change(reason=("SEMQ-1209", "words")), outbound={1})
-    store.post(Job(change(outcome=Outcome.LOST, void=True), outbound={1}))
+    store.post(FunctionWork(change(outcome=Outcome.LOST, void=True), outbound={1}))
     store.begin()
     with pytest.raises(DecisionFailed, match="'final'"):
         store.commit()

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Permissions, User, UserTable, hash_password
@@ -19,7 +19,7 @@ from semq.transport.turn import Turn
 GUEST = User("guest", hash_password("guest", b"pepper"), {"/": Permissions()})
 
 
-class Pair:
+class TransportPair:
     """A running server; ``dial`` connects to it."""
 
     def __init__(self, server: AmqpServer, turn: Turn) -> None:
@@ -39,23 +39,23 @@ class Pair:
 async def pair(
     store: MessageStore | None = None,
     limits: BrokerLimits | None = None,
-    connection: Limits | None = None,
+    connection: ConnectionLimits | None = None,
     prepare: Callable[[AmqpServer], None] = lambda _: None,
     drain_s: float = 5.0,
     properties: Mapping[str, Any] | None = None,
     **listener: Any,
-) -> AsyncIterator[Pair]:
+) -> AsyncIterator[TransportPair]:
     turn = Turn()
     config = ServerConfig(
         listener=ListenerConfig(**{"port": 0, "pause_s": 0.02, **listener}),
-        connection=connection or Limits(),
+        connection=connection or ConnectionLimits(),
         limits=limits or BrokerLimits(),
         properties=properties or {"product": "SEMQ"},
     )
     server = AmqpServer(config, UserTable([GUEST]), SystemClock(), store, turn)
     prepare(server)
     await server.start()
-    both = Pair(server, turn)
+    both = TransportPair(server, turn)
     try:
         yield both
     finally:

@@ -8,7 +8,7 @@ import pytest
 from semq.amqp import methods as m
 from semq.amqp.errors import NotFound, PreconditionFailed
 from semq.amqp.events import Delivered, Returned
-from semq.amqp.limits import ANY_SIZE, Limits
+from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from tests.transport.pair import header, pair
@@ -200,7 +200,7 @@ async def test_waiting_to_publish_ends_with_the_channel() -> None:
 
 
 async def test_a_content_that_is_too_large_comes_in_its_turn_without_its_body() -> None:
-    limits = Limits(body_max=ANY_SIZE, stream_from=1001, arriving_max=1000)
+    limits = ConnectionLimits(body_max=ANY_SIZE, stream_from=1001, arriving_max=1000)
     async with pair() as both:
         channel = await (await both.dial(limits=limits)).open_channel()
         await channel.confirm_select()

@@ -14,7 +14,7 @@ from semq.pki.tls import client_context, server_context
 from semq.transport.errors import DialFailed
 from semq.transport.peer import PeerInfo
 from tests.pki.people import DAY, NOW, authority, ring, trust
-from tests.transport.pair import Pair, pair
+from tests.transport.pair import TransportPair, pair
 from tests.waiting import until
 
 OURS = authority()
@@ -29,7 +29,7 @@ def client(folder: Path, by: Authority = OURS, **dates: object) -> ssl.SSLContex
     return client_context(trust(OURS), ring(folder / "a", by, **dates))  # type: ignore[arg-type]
 
 
-async def refused(both: Pair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
+async def refused(both: TransportPair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
     """Return the reason why a handshake failed, as logged by the listener."""
     with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
         await both.dial(tls=context)

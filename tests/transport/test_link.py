@@ -10,21 +10,21 @@ import pytest
 
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
-from semq.amqp.events import Delivered, Event
+from semq.amqp.events import ConnectionEvent, Delivered
 from semq.amqp.frames import FRAME_HEAD, frame
-from semq.amqp.limits import Limits
+from semq.amqp.limits import ConnectionLimits
 from semq.amqp.spec import FRAME_BODY, FRAME_METHOD, PROTOCOL_HEADER
 from semq.broker.limits import BrokerLimits
-from semq.broker.session import Session
+from semq.broker.session import BrokerSession
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
-from semq.transport.link import EVENTS_PER_READ, RECORD, Link, joined
+from semq.transport.link import EVENTS_PER_READ, RECORD, SocketLink, joined
 from tests.broker.raw import RawClient
-from tests.transport.pair import Pair, header, pair
+from tests.transport.pair import TransportPair, header, pair
 from tests.waiting import until
 
 
-async def talk(both: Pair, *pieces: bytes) -> bytes:
+async def talk(both: TransportPair, *pieces: bytes) -> bytes:
     """Send bytes and read until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
     for piece in pieces:
@@ -53,7 +53,7 @@ async def test_a_wrong_beginning_is_answered_with_a_right_one_and_a_close(
 
 @pytest.mark.parametrize("octets", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
 async def test_frames_that_cannot_be_told_apart_end_the_connection(octets: bytes) -> None:
-    async with pair(connection=Limits(close_s=0.1)) as both:
+    async with pair(connection=ConnectionLimits(close_s=0.1)) as both:
         neighbour = await both.dial()
         await talk(both, PROTOCOL_HEADER + octets)
         assert neighbour.is_open
@@ -61,7 +61,7 @@ async def test_frames_that_cannot_be_told_apart_end_the_connection(octets: bytes
 
 @pytest.mark.parametrize("claimed", [131_073, (1 << 32) - 1])
 async def test_an_oversize_frame_ends_the_connection_at_its_head(claimed: int) -> None:
-    async with pair(connection=Limits(close_s=3600)) as both:
+    async with pair(connection=ConnectionLimits(close_s=3600)) as both:
         loop, client = asyncio.get_running_loop(), await asyncio.to_thread(lambda: RawClient(both.server.port).opened())
         await loop.run_in_executor(None, client.socket.sendall, FRAME_HEAD.pack(FRAME_BODY, 1, claimed))
         closed = await loop.run_in_executor(None, client.closed)
@@ -101,7 +101,7 @@ async def test_a_failed_login_is_answered_only_after_the_pause() -> None:
 
 
 async def test_whoever_does_not_finish_the_negotiation_is_dropped() -> None:
-    async with pair(connection=Limits(handshake_s=0.05)) as both:
+    async with pair(connection=ConnectionLimits(handshake_s=0.05)) as both:
         assert await talk(both) == b""
         assert (await talk(both, PROTOCOL_HEADER)).startswith(b"\x01\0\0")
         await until(lambda: both.server.sessions == {})
@@ -119,7 +119,7 @@ async def test_what_stands_unread_does_not_cost_the_peer_our_last_words() -> Non
 
 
 async def test_a_silent_peer_is_noticed_and_a_living_one_is_kept() -> None:
-    async with pair(connection=Limits(heartbeat=1)) as both:
+    async with pair(connection=ConnectionLimits(heartbeat=1)) as both:
         quiet, living = await both.dial(), await both.dial()
         quiet.link._turn = Mute()  # type: ignore[assignment]  # its heartbeats are never written
         quiet.link.flush = lambda: None  # type: ignore[method-assign]
@@ -144,7 +144,7 @@ async def test_a_slow_reader_costs_little_and_disturbs_nobody() -> None:
             await publisher.declare_queue(name)
             await publisher.bind_queue(name, "amq.fanout")
         channels = [await link.open_channel() for link in (slow, fast)]
-        late, got = (Count(channel) for channel in channels)
+        late, got = (CountingOwner(channel) for channel in channels)
         await channels[0].consume("slow", late)
         await channels[1].consume("fast", got)
         slow.link.pause_reading("test")
@@ -169,7 +169,7 @@ async def test_a_flood_is_read_in_turns_with_the_others() -> None:
         for session in both.server.sessions:
             hear = session.heard
 
-            def noted(events: list[Event], session: Session = session, hear: Any = hear) -> None:
+            def noted(events: list[ConnectionEvent], session: BrokerSession = session, hear: Any = hear) -> None:
                 heard.append((session, len(events)))
                 hear(events)
 
@@ -190,11 +190,11 @@ async def test_a_flood_is_read_in_turns_with_the_others() -> None:
             client.socket.close()
 
 
-def local_port(link: Link) -> int:
+def local_port(link: SocketLink) -> int:
     return int(link._transport.get_extra_info("sockname")[1])
 
 
-class Count:
+class CountingOwner:
     """Counts and acknowledges deliveries."""
 
     def __init__(self, channel: ClientChannel) -> None:
@@ -217,7 +217,7 @@ class Count:
 @pytest.mark.parametrize("said", [b"", PROTOCOL_HEADER], ids=["nothing", "header"])
 @pytest.mark.parametrize("close_s", [0.1, 60.0])
 async def test_a_peer_that_never_answers_its_good_bye_is_dropped(said: bytes, close_s: float) -> None:
-    async with pair(connection=Limits(close_s=close_s), drain_s=5.0) as both:
+    async with pair(connection=ConnectionLimits(close_s=close_s), drain_s=5.0) as both:
         with socket.create_connection(("127.0.0.1", both.server.port)) as deaf:
             deaf.sendall(said)
             await until(lambda: bool(both.server.sessions))

@@ -38,7 +38,7 @@ class Transport:
         return self.info.get(name)
 
 
-class Tls:
+class FakeTls:
     def __init__(self, certificate: dict[str, Any]) -> None:
         self.certificate = certificate
 
@@ -52,10 +52,10 @@ class Tls:
 def test_read_from_a_transport() -> None:
     assert peer_of(Transport(peername=("10.0.0.1", 5, 0, 0))) == PeerInfo("10.0.0.1", 5)
     assert peer_of(Transport(peername="/run/socket")) == PeerInfo("", 0)
-    assert peer_of(Transport(peername=("a", 1), ssl_object=Tls({}))) == PeerInfo("a", 1, tls="TLSv1.3")
+    assert peer_of(Transport(peername=("a", 1), ssl_object=FakeTls({}))) == PeerInfo("a", 1, tls="TLSv1.3")
     subject = ((("organizationName", "o"),), (("commonName", "node"),))
-    assert peer_of(Transport(peername=("a", 1), ssl_object=Tls({"subject": subject}))) == PeerInfo(
+    assert peer_of(Transport(peername=("a", 1), ssl_object=FakeTls({"subject": subject}))) == PeerInfo(
         "a", 1, "node", b"der", "TLSv1.3"
     )
-    nameless = peer_of(Transport(peername=("a", 1), ssl_object=Tls({"subject": ((("organizationName", "o"),),)})))
+    nameless = peer_of(Transport(peername=("a", 1), ssl_object=FakeTls({"subject": ((("organizationName", "o"),),)})))
     assert nameless == PeerInfo("a", 1, None, b"der", "TLSv1.3")

@@ -8,7 +8,7 @@ import pytest
 from semq.transport.turn import Turn
 
 
-class Note:
+class TurnNote:
     def __init__(self, name: str, log: list[str]) -> None:
         self.name, self.log = name, log
 
@@ -19,7 +19,7 @@ class Note:
 async def test_hooks_come_before_links_and_everything_once() -> None:
     turn = Turn()
     log: list[str] = []
-    link = Note("link", log)
+    link = TurnNote("link", log)
 
     def first() -> None:
         log.append("first")
@@ -47,13 +47,13 @@ async def test_one_that_fails_does_not_take_the_others_turn(caplog: pytest.LogCa
     def fails() -> None:
         raise ValueError("broken")
 
-    class Bad(Note):
+    class Bad(TurnNote):
         def flush(self) -> None:
             raise ValueError("broken too")
 
     turn.before_flush(fails)
     turn.mark(Bad("bad", log))
-    turn.mark(Note("good", log))
+    turn.mark(TurnNote("good", log))
     with caplog.at_level(logging.ERROR):
         await asyncio.sleep(0)
     assert log == ["good"]
@@ -64,7 +64,7 @@ async def test_what_is_marked_while_flushing_has_a_turn_of_its_own() -> None:
     turn = Turn()
     log: list[str] = []
 
-    class Again(Note):
+    class Again(TurnNote):
         def flush(self) -> None:
             super().flush()
             if len(log) < 3:

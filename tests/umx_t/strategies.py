@@ -10,7 +10,7 @@ from semq.umx_t.app_key import NO_KEY, AppKey
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.headers import APPLICATION, TRANSPORT
 from semq.umx_t.locator import INT64_MAX, LK0, LK1, Pos
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
 from semq.umx_t.status import SaveFwd
 
 names = st.text(ascii_letters + digits + "-_", min_size=1, max_size=64)
@@ -80,7 +80,7 @@ receipts = st.builds(
     src_ref_id=numbers,
     dest_ref_id=numbers,
     ack_flag=st.none() | st.sampled_from(AckFlag),
-    flag=st.none() | st.sampled_from(Note),
+    flag=st.none() | st.sampled_from(HubFlag),
     app_key=st.none() | st.tuples(texts, texts, texts, texts),
     ident=lk0s.map(str),
     status=st.none() | st.sampled_from(Answer),

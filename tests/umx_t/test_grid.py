@@ -5,7 +5,7 @@ from enum import Enum
 import pytest
 
 from semq.umx_t.errors import ImpossibleNews
-from semq.umx_t.grid import Grid, Rule
+from semq.umx_t.grid import Grid, GridRule
 
 Light = Enum("Light", "RED GREEN")
 Seen = Enum("Seen", "car night")
@@ -26,8 +26,8 @@ def test_cells() -> None:
     assert lights.name == "light"
     assert lights.columns == (Light.RED, Light.GREEN)
     assert lights.rows == (Seen.car, Seen.night)
-    assert lights.step(Light.RED, Seen.car) == Rule(Light.GREEN, None)
-    assert lights.step(Light.GREEN, Seen.car) == Rule(Light.GREEN, Act.stop)
+    assert lights.step(Light.RED, Seen.car) == GridRule(Light.GREEN, None)
+    assert lights.step(Light.GREEN, Seen.car) == GridRule(Light.GREEN, Act.stop)
     assert list(lights.cells()) == [(Light.RED, Seen.car), (Light.GREEN, Seen.car), (Light.GREEN, Seen.night)]
     assert lights.rules()[Light.RED, Seen.night] is None
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from semq.app import Document, Event, NodeUnreachable
+from semq.app import Document, DocumentEvent, NodeUnreachable
 from semq.clock import SystemClock
-from semq.config.sections import Webhook
+from semq.config.sections import WebhookSection
 from semq.umx_t.app_key import AppKey
 from semq.webhooks.deliveries import Deliveries
 from tests.waiting import until
@@ -21,7 +21,7 @@ from tests.webhooks.hook import Hook, Taken, serving
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-class Channel:
+class WebhookChannel:
     def __init__(self) -> None:
         self.is_open = True
         self.settled: list[str] = []
@@ -33,17 +33,17 @@ class Channel:
         self.settled.append("reject")
 
 
-class Inbox:
+class WebhookInbox:
     """An inbox that a test fills; at most ``prefetch`` documents are unsettled."""
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()
-        self.happened: asyncio.Queue[Event] = asyncio.Queue()
+        self.happened: asyncio.Queue[DocumentEvent] = asyncio.Queue()
         self.parked: list[str] = []
         self.is_reachable = True
 
-    def deliver(self, lk0: str, body: bytes) -> Channel:
-        channel: Any = Channel()
+    def deliver(self, lk0: str, body: bytes) -> WebhookChannel:
+        channel: Any = WebhookChannel()
         self.documents.put_nowait(Document(lk0, "1.10008", "1.56001", AppKey(), body, "", _channel=channel))
         return channel  # type: ignore[no-any-return]
 
@@ -56,8 +56,8 @@ class Inbox:
         yield each()
 
     @asynccontextmanager
-    async def events(self, keys: str, queue: str, expires_s: int) -> AsyncIterator[AsyncIterator[Event]]:
-        async def each() -> AsyncIterator[Event]:
+    async def events(self, keys: str, queue: str, expires_s: int) -> AsyncIterator[AsyncIterator[DocumentEvent]]:
+        async def each() -> AsyncIterator[DocumentEvent]:
             while True:
                 yield await self.happened.get()
 
@@ -78,13 +78,13 @@ def hook() -> Iterator[Hook]:
 
 
 @pytest.fixture
-async def inbox(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inbox]:
+async def inbox(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookInbox]:
     monkeypatch.setattr("semq.webhooks.deliveries.AGAIN_S_MAX", 0.01)
     monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.01)
     given = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
     given["events"] = ["failed"]
-    made: Any = Inbox()
-    deliveries = Deliveries(Webhook.model_validate(given), made, SystemClock())
+    made: Any = WebhookInbox()
+    deliveries = Deliveries(WebhookSection.model_validate(given), made, SystemClock())
     tasks = [asyncio.create_task(one()) for one in (deliveries.documents, deliveries.events)]
     yield made
     for task in tasks:
@@ -98,7 +98,7 @@ def answers(status: int) -> Callable[[Taken], tuple[int, dict[str, str]]]:
     return lambda taken: (status, {})
 
 
-async def test_documents_that_fail_for_good_do_not_keep_their_places(hook: Hook, inbox: Inbox) -> None:
+async def test_documents_that_fail_for_good_do_not_keep_their_places(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(500)
     channels = [inbox.deliver(str(number), b"bad") for number in range(8)]
     await until(lambda: len(inbox.parked) == 8)
@@ -107,7 +107,7 @@ async def test_documents_that_fail_for_good_do_not_keep_their_places(hook: Hook,
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox: Inbox, status: int) -> None:
+async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox: WebhookInbox, status: int) -> None:
     hook.answer = answers(status)
     channel = inbox.deliver("1", b"body")
     await until(lambda: len(hook.taken) > 6)
@@ -116,14 +116,16 @@ async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox:
     assert not inbox.parked
 
 
-async def test_a_refused_document_keeps_no_place_although_its_reason_is_not_taken(hook: Hook, inbox: Inbox) -> None:
+async def test_a_refused_document_keeps_no_place_although_its_reason_is_not_taken(
+    hook: Hook, inbox: WebhookInbox
+) -> None:
     hook.answer = answers(422)
     inbox.is_reachable = False
     channel = inbox.deliver("1", b"body")
     await until(lambda: channel.settled == ["reject"])
 
 
-async def test_a_document_that_is_delivered_again_is_posted_by_one_task(hook: Hook, inbox: Inbox) -> None:
+async def test_a_document_that_is_delivered_again_is_posted_by_one_task(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(503)
     first = inbox.deliver("1", b"body")
     await until(lambda: hook.taken)
@@ -135,7 +137,7 @@ async def test_a_document_that_is_delivered_again_is_posted_by_one_task(hook: Ho
     assert first.settled == []
 
 
-async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: Inbox) -> None:
+async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(503)
     gone = inbox.deliver("1", b"gone")
     await until(lambda: hook.taken)
@@ -148,15 +150,15 @@ async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: In
     assert sum(taken.body == b"gone" for taken in hook.taken) <= before + 1
 
 
-async def test_an_event_that_fails_for_good_holds_up_no_other(hook: Hook, inbox: Inbox) -> None:
+async def test_an_event_that_fails_for_good_holds_up_no_other(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = lambda taken: (500 if b"poison" in taken.body else 204, {})
     for lk0 in ("poison", "other"):
-        inbox.happened.put_nowait(Event("failed", lk0, "1.56001", AppKey(), datetime(2026, 11, 22, tzinfo=UTC)))
+        inbox.happened.put_nowait(DocumentEvent("failed", lk0, "1.56001", AppKey(), datetime(2026, 11, 22, tzinfo=UTC)))
     await until(lambda: any(b"other" in taken.body for taken in hook.taken))
     assert sum(b"poison" in taken.body for taken in hook.taken) == 3
 
 
-async def test_the_log_shows_no_address(hook: Hook, inbox: Inbox, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_shows_no_address(hook: Hook, inbox: WebhookInbox, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         channel = inbox.deliver("1", b"body")
         await until(lambda: channel.settled == ["ack"])

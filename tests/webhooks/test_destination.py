@@ -11,12 +11,12 @@ import pytest
 from pydantic import SecretStr
 
 from semq.clock import SystemClock
-from semq.config.sections import Webhook
+from semq.config.sections import WebhookSection
 from semq.seal.webhook_signature import key_of, signed
 from semq.webhooks import destination as module
-from semq.webhooks.destination import OPEN_AFTER, Destination, _is_public, _seconds
-from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, TrustUnreadable
-from semq.webhooks.messages import Request
+from semq.webhooks.destination import OPEN_AFTER, Webhook, _is_public, _seconds
+from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
+from semq.webhooks.messages import WebhookRequest
 from tests.webhooks.hook import Hook, Taken, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -24,7 +24,7 @@ DISGUISED = (
     "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[ff02::1]",
     "100.64.0.1", "224.0.0.1", "0.0.0.0", "[::]", "2130706433", "0x7f.1",
 )  # fmt: skip
-REQUEST = Request("id 1", {"content-type": "text/plain"}, b"body")
+REQUEST = WebhookRequest("id 1", {"content-type": "text/plain"}, b"body")
 
 
 @pytest.fixture
@@ -33,19 +33,19 @@ def hook() -> Iterator[Hook]:
         yield hook
 
 
-def settings(url: str, **changes: object) -> Webhook:
+def settings(url: str, **changes: object) -> WebhookSection:
     given = {"name": "erp", "url": url, "secret": SecretStr(SECRET), "allow_private": True, "timeout_s": 20.0}
-    return Webhook.model_validate(given | changes)
+    return WebhookSection.model_validate(given | changes)
 
 
 @pytest.fixture
-async def destination(hook: Hook) -> AsyncIterator[Destination]:
-    made = Destination(settings(hook.url), SystemClock())
+async def destination(hook: Hook) -> AsyncIterator[Webhook]:
+    made = Webhook(settings(hook.url), SystemClock())
     yield made
     await made.close()
 
 
-async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destination: Destination) -> None:
+async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destination: Webhook) -> None:
     await destination.post(REQUEST)
     [taken] = hook.taken
     assert (taken.path, taken.body) == ("/hook", b"body")
@@ -55,7 +55,7 @@ async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destinati
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 422])
-async def test_a_refusal_is_final(hook: Hook, destination: Destination, status: int) -> None:
+async def test_a_refusal_is_final(hook: Hook, destination: Webhook, status: int) -> None:
     hook.answer = lambda taken: (status, {})
     with pytest.raises(RefusedByWebhook, match=f"answer {status}"):
         await destination.post(REQUEST)
@@ -63,7 +63,7 @@ async def test_a_refusal_is_final(hook: Hook, destination: Destination, status: 
 
 
 @pytest.mark.parametrize("status", [301, 307, 408, 425, 429, 500, 503])
-async def test_other_answers_are_no_answer(hook: Hook, destination: Destination, status: int) -> None:
+async def test_other_answers_are_no_answer(hook: Hook, destination: Webhook, status: int) -> None:
     elsewhere = {"location": hook.url, "retry-after": "0"}
     hook.answer = lambda taken: (status, elsewhere)
     with pytest.raises(NoAnswerFromWebhook, match=f"status {status}"):
@@ -81,7 +81,7 @@ async def test_an_application_that_hangs_is_given_up(hook: Hook) -> None:
         return 204, {}
 
     hook.answer = hang
-    hasty = Destination(settings(hook.url, timeout_s=0.2), SystemClock())
+    hasty = Webhook(settings(hook.url, timeout_s=0.2), SystemClock())
     with pytest.raises(NoAnswerFromWebhook, match="no answer within"):
         await hasty.post(REQUEST)
     released.set()
@@ -92,14 +92,14 @@ async def test_an_application_that_hangs_is_given_up(hook: Hook) -> None:
     "host", ["127.0.0.1", "localhost", "169.254.169.254", "10.1.2.3", "[::1]", "[fe80::1]", *DISGUISED]
 )
 async def test_addresses_of_this_machine_and_network_need_a_word(host: str) -> None:
-    strict = Destination(settings(f"http://{host}:9/", allow_private=False), SystemClock())
+    strict = Webhook(settings(f"http://{host}:9/", allow_private=False), SystemClock())
     with pytest.raises(AddressNotAllowed):
         await strict.post(REQUEST)
     await strict.close()
 
 
 async def test_after_several_failures_requests_go_one_at_a_time(
-    hook: Hook, destination: Destination, monkeypatch: pytest.MonkeyPatch
+    hook: Hook, destination: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_S_MIN", 0.01)
     hook.answer = lambda taken: (500, {})
@@ -124,7 +124,7 @@ async def test_after_several_failures_requests_go_one_at_a_time(
 async def test_nobody_listens(hook: Hook) -> None:
     with serving() as gone:
         url = gone.url
-    away = Destination(settings(url), SystemClock())
+    away = Webhook(settings(url), SystemClock())
     with pytest.raises(NoAnswerFromWebhook):
         await away.post(REQUEST)
     await away.close()
@@ -135,7 +135,7 @@ def test_public_addresses_need_no_word(address: str) -> None:
     assert _is_public(ip_address(address))
 
 
-async def test_cookies_are_not_kept(hook: Hook, destination: Destination) -> None:
+async def test_cookies_are_not_kept(hook: Hook, destination: Webhook) -> None:
     hook.answer = lambda taken: (204, {"set-cookie": "session=1; Path=/"})
     await destination.post(REQUEST)
     await destination.post(REQUEST)
@@ -147,7 +147,7 @@ async def test_the_next_address_of_a_host_is_tried(hook: Hook, monkeypatch: pyte
         return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
-    made = Destination(settings(f"http://localhost:{hook.port}/hook"), SystemClock())
+    made = Webhook(settings(f"http://localhost:{hook.port}/hook"), SystemClock())
     await made.post(REQUEST)
     await made.close()
     assert hook.taken[0].headers["host"] == f"localhost:{hook.port}"
@@ -165,7 +165,7 @@ async def test_the_status_counts_although_the_body_never_ends(status: int, accep
 
     ended = asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    made = Destination(settings(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"), SystemClock())
+    made = Webhook(settings(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"), SystemClock())
     with nullcontext() if accepted else pytest.raises(NoAnswerFromWebhook, match="status 500: x"):
         await made.post(REQUEST)
     await made.close()
@@ -182,7 +182,7 @@ async def test_an_address_is_left_alone_for_as_long_as_it_asks(hook: Hook) -> No
             return super().monotonic() + self.ahead
 
     clock = Clock()
-    made = Destination(settings(hook.url), clock)
+    made = Webhook(settings(hook.url), clock)
     hook.answer = lambda taken: (429, {"retry-after": "250"})
     with pytest.raises(NoAnswerFromWebhook):
         await made.post(REQUEST)
@@ -211,5 +211,5 @@ def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     bad = tmp_path / "ca.pem"
     for make in (lambda: None, lambda: bad.write_text("no certificate")):
         make()
-        with pytest.raises(TrustUnreadable, match=r"ca\.pem"):
-            Destination(settings("https://example.org/", trust=bad), SystemClock())
+        with pytest.raises(WebhookTrustUnreadable, match=r"ca\.pem"):
+            Webhook(settings("https://example.org/", trust=bad), SystemClock())

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.app import Document, Event
+from semq.app import Document, DocumentEvent
 from semq.umx_t.app_key import AppKey
 from semq.webhooks.messages import of_document, of_event
 
@@ -44,15 +44,15 @@ def test_foreign_text_cannot_add_a_header(key: str, kind: str) -> None:
 
 
 def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
-    one = of_event(Event("failed", "lk", "1.56001", AppKey(), AT, 1, "REJECTED", "SEMQ-1203 too large"))
+    one = of_event(DocumentEvent("failed", "lk", "1.56001", AppKey(), AT, 1, "REJECTED", "SEMQ-1203 too large"))
     told = json.loads(one.body)
     assert (told["specversion"], told["type"], told["id"]) == ("1.0", "semq.document.failed", one.id)
     assert told["data"]["reason"] == "SEMQ-1203 too large"
-    assert of_event(Event("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
+    assert of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
 
 
 def test_refused_documents_are_told_apart_although_they_have_no_locator() -> None:
-    one, other = (of_event(Event("refused", "", "", AppKey(), AT, token=token)) for token in ("S1\r\n", "S2"))
+    one, other = (of_event(DocumentEvent("refused", "", "", AppKey(), AT, token=token)) for token in ("S1\r\n", "S2"))
     assert one.id != other.id
     assert one.id.isascii()
     assert one.id.isprintable()

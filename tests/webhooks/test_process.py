@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests.app.network import Network, Node
+from tests.app.network import Network, NetworkNode
 from tests.webhooks.hook import Hook, Taken, serving
 
 WEBHOOK = """
@@ -35,7 +35,7 @@ def until(holds: Callable[[], bool]) -> None:
         sleep(0.05)
 
 
-def semq(node: Node, *words: str, body: bytes = b"") -> str:
+def semq(node: NetworkNode, *words: str, body: bytes = b"") -> str:
     command = [sys.executable, "-m", "semq.cli", *words, "--node", node.url]
     return subprocess.run(command, check=True, capture_output=True, input=body).stdout.decode()
 
@@ -118,7 +118,7 @@ def waiting(network: Network) -> int:
     return sum(row.get("app_status") in ("NEW", "GIVEN") for row in rows)
 
 
-def program_of(node: Node) -> int:
+def program_of(node: NetworkNode) -> int:
     """The process that serves the webhooks of a node."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

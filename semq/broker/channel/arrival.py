@@ -18,13 +18,13 @@ from semq.broker.queues.bodies import CHUNK, Body, StoredBody
 from semq.broker.services import ServiceExchange
 
 if TYPE_CHECKING:
-    from semq.broker.channel.channel import Channel
+    from semq.broker.channel.channel import BrokerChannel
 
 
-class Arrival:
+class ArrivingBody:
     """One body being received."""
 
-    def __init__(self, channel: "Channel", method: BasicPublish, header: ContentHeader) -> None:
+    def __init__(self, channel: "BrokerChannel", method: BasicPublish, header: ContentHeader) -> None:
         """Check the content header. Raises AmqpError if the message may not be published there."""
         self._channel = channel
         self._method = method

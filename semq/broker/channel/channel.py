@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import LocalMisuse, ResourceError
-from semq.amqp.events import Event
+from semq.amqp.events import ConnectionEvent
 from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicReturn, Method
 from semq.broker import refusals
 from semq.broker.channel.confirms import Confirms
@@ -19,17 +19,17 @@ from semq.broker.channel.consumer import Consumer, Source, counted
 from semq.broker.channel.feeder import Feeder
 from semq.broker.chores import SLICE
 from semq.broker.queues.bodies import Body, StoredBody
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceQueue
 
 if TYPE_CHECKING:
-    from semq.broker.channel.arrival import Arrival
+    from semq.broker.channel.arrival import ArrivingBody
     from semq.broker.channel.transaction import Transaction
-    from semq.broker.session import Session
+    from semq.broker.session import BrokerSession
 
 
-class Delivery:
+class UnsettledDelivery:
     """An unsettled delivery. ``consumer`` is None for basic.get."""
 
     __slots__ = ("consumer", "item", "size", "source")
@@ -41,7 +41,7 @@ class Delivery:
         self.size = size
 
 
-class Channel:
+class BrokerChannel:
     """One channel. ``held`` is a list of waiting events while the channel waits for the store, else None."""
 
     __slots__ = (
@@ -66,7 +66,7 @@ class Channel:
         "unacked",
     )
 
-    def __init__(self, session: "Session", number: int) -> None:
+    def __init__(self, session: "BrokerSession", number: int) -> None:
         self.session = session
         self.number = number
         self.is_open = True
@@ -75,16 +75,16 @@ class Channel:
         self.prefetch = 0
         self.prefetch_global = 0
         self.consumers: dict[str, Consumer] = {}
-        self.unacked: dict[int, Delivery] = {}
+        self.unacked: dict[int, UnsettledDelivery] = {}
         self.counted = 0  # unacknowledged deliveries to consumers; those of basic.get do not count for prefetch
         self.next_tag = 1
         self.lowest_tag = 1
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_consumer: Consumer | None = None
-        self.held: deque[Event] | None = None
+        self.held: deque[ConnectionEvent] | None = None
         self._holds = 0
-        self.arrival: Arrival | None = None
+        self.arrival: ArrivingBody | None = None
         self.feeder: Feeder | None = None
 
     # Output.
@@ -221,7 +221,7 @@ class Channel:
         session = self.session
         if not consumer.no_ack:
             size = len(body)
-            self.unacked[tag] = Delivery(consumer.source, consumer, item, size)
+            self.unacked[tag] = UnsettledDelivery(consumer.source, consumer, item, size)
             consumer.unacked += 1
             self.counted += 1
             session.allowance.deliver(size)
@@ -233,7 +233,7 @@ class Channel:
         tag = self.next_tag
         self.next_tag = tag + 1
         if not no_ack:
-            self.unacked[tag] = Delivery(source, None, item, size)
+            self.unacked[tag] = UnsettledDelivery(source, None, item, size)
             self.session.allowance.deliver(size)
         self.session.delivered += 1
         return tag
@@ -255,7 +255,7 @@ class Channel:
         else:
             self._settle(self._take_up_to(tag), disposition)
 
-    def _take_up_to(self, tag: int) -> list[tuple[int, Delivery]]:
+    def _take_up_to(self, tag: int) -> list[tuple[int, UnsettledDelivery]]:
         if tag and tag not in self.unacked:
             raise refusals.unknown_tag(tag)
         last = tag or self.next_tag - 1
@@ -268,19 +268,19 @@ class Channel:
         self.lowest_tag = max(self.lowest_tag, last + 1)
         return taken
 
-    def _settle(self, taken: list[tuple[int, Delivery]], disposition: Disposition) -> None:
+    def _settle(self, taken: list[tuple[int, UnsettledDelivery]], disposition: Disposition) -> None:
         if self.transaction is not None:
             self.transaction.settle(taken, disposition)
         else:
             self.apply_in_slices([delivery for _, delivery in taken], disposition)
 
-    def take_back(self, taken: Iterable[tuple[int, Delivery]]) -> None:
+    def take_back(self, taken: Iterable[tuple[int, UnsettledDelivery]]) -> None:
         """Make settled deliveries outstanding again (tx.rollback)."""
         for tag, delivery in taken:
             self.unacked[tag] = delivery
             self.lowest_tag = min(self.lowest_tag, tag)
 
-    def _apply_one(self, delivery: Delivery, disposition: Disposition) -> None:
+    def _apply_one(self, delivery: UnsettledDelivery, disposition: Disposition) -> None:
         """Settle one delivery: a faster ``apply`` for the usual case."""
         consumer, source, session = delivery.consumer, delivery.source, self.session
         session.allowance.settle(delivery.size)
@@ -293,7 +293,7 @@ class Channel:
             source.settle(consumer, (delivery.item,), disposition)
         self._make_room((consumer,) if consumer is not None else ())
 
-    def apply_in_slices(self, deliveries: list[Delivery], disposition: Disposition) -> None:
+    def apply_in_slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
         """Settle deliveries as ``apply`` does. If there are many, others are served in between, and the channel
         waits.
         """
@@ -303,13 +303,13 @@ class Channel:
         self.hold()
         self.session.vhost.env.chores.do(self._slices(deliveries, disposition))
 
-    def _slices(self, deliveries: list[Delivery], disposition: Disposition) -> Iterator[None]:
+    def _slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> Iterator[None]:
         for start in range(0, len(deliveries), SLICE):
             self.apply(deliveries[start : start + SLICE], disposition)
             yield
         self.release()
 
-    def apply(self, deliveries: list[Delivery], disposition: Disposition) -> None:
+    def apply(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
         """Settle deliveries with their queues and services, then resume the consumers."""
         session = self.session
         roomy: dict[Consumer, None] = {}
@@ -344,7 +344,7 @@ class Channel:
         """Process basic.recover: requeue, or deliver again to the same consumers under new tags."""
         outstanding = sorted(self.unacked.items())
         self.unacked.clear()
-        back: list[Delivery] = []
+        back: list[UnsettledDelivery] = []
         for _, delivery in outstanding:
             if requeue or not self._can_redeliver(delivery):
                 back.append(delivery)
@@ -352,13 +352,13 @@ class Channel:
                 self._redeliver(delivery)
         self.apply_in_slices(back, Disposition.REQUEUE)
 
-    def _can_redeliver(self, delivery: Delivery) -> bool:
+    def _can_redeliver(self, delivery: UnsettledDelivery) -> bool:
         consumer, item = delivery.consumer, delivery.item
-        if consumer is None or not consumer.is_attached or not isinstance(item, Entry):
+        if consumer is None or not consumer.is_attached or not isinstance(item, QueueEntry):
             return False
         return self.feeder is None or not isinstance(item.message.body, StoredBody)  # only one large body at a time
 
-    def _redeliver(self, delivery: Delivery) -> None:
+    def _redeliver(self, delivery: UnsettledDelivery) -> None:
         consumer, entry = delivery.consumer, delivery.item
         assert consumer is not None
         entry.deliveries += 1
@@ -435,7 +435,7 @@ class Channel:
         self.session.touch()
 
 
-def _runs(deliveries: list[Delivery]) -> Iterable[tuple[Source, Consumer | None, list[Any]]]:
+def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[Source, Consumer | None, list[Any]]]:
     """Yield neighbouring deliveries of one source and consumer together, in order."""
     start = 0
     for at in range(1, len(deliveries) + 1):

@@ -11,7 +11,7 @@ from typing import Any
 from semq.amqp import methods as m
 from semq.amqp.errors import AmqpError, NotFound
 from semq.broker import refusals
-from semq.broker.channel.channel import Channel
+from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.publication import REPLY_PREFIX, REPLY_TO
 from semq.broker.definitions import AnyQueue
 from semq.broker.naming import made_name
@@ -20,7 +20,7 @@ from semq.broker.services import ServiceQueue
 from semq.broker.users import Right
 
 
-def named_queue(channel: Channel, name: str) -> str:
+def named_queue(channel: BrokerChannel, name: str) -> str:
     """Return the queue name, or for an empty name the queue declared last on this channel (AMQP 0-9-1, class queue)."""
     if name:
         return name
@@ -29,12 +29,12 @@ def named_queue(channel: Channel, name: str) -> str:
     return channel.last_queue
 
 
-def queue_for(channel: Channel, name: str) -> AnyQueue:
+def queue_for(channel: BrokerChannel, name: str) -> AnyQueue:
     """Return a queue by name, if this connection may use it."""
     return channel.session.vhost.find_queue(named_queue(channel, name), channel.session)
 
 
-def exchange_declare(channel: Channel, ask: m.ExchangeDeclare) -> None:
+def exchange_declare(channel: BrokerChannel, ask: m.ExchangeDeclare) -> None:
     """exchange.declare: create an exchange, or check that it exists."""
     session, name = channel.session, ask.exchange
     if not name:
@@ -54,7 +54,7 @@ def exchange_declare(channel: Channel, ask: m.ExchangeDeclare) -> None:
     channel.reply_when_saved(m.ExchangeDeclareOk(), ask.no_wait, must_wait)
 
 
-def exchange_delete(channel: Channel, ask: m.ExchangeDelete) -> None:
+def exchange_delete(channel: BrokerChannel, ask: m.ExchangeDelete) -> None:
     """exchange.delete: delete an exchange; a missing one is not an error."""
     session = channel.session
     if not ask.exchange:
@@ -64,14 +64,14 @@ def exchange_delete(channel: Channel, ask: m.ExchangeDelete) -> None:
     channel.reply_when_saved(m.ExchangeDeleteOk(), ask.no_wait, must_wait)
 
 
-def exchange_bind(channel: Channel, ask: m.ExchangeBind) -> None:
+def exchange_bind(channel: BrokerChannel, ask: m.ExchangeBind) -> None:
     """exchange.bind (RabbitMQ): requires write on the destination and read on the source."""
     source, destination = _exchange_ends(channel, ask)
     must_wait = channel.session.vhost.bind(source, destination, ask.routing_key, ask.arguments)
     channel.reply_when_saved(m.ExchangeBindOk(), ask.no_wait, must_wait)
 
 
-def exchange_unbind(channel: Channel, ask: m.ExchangeUnbind) -> None:
+def exchange_unbind(channel: BrokerChannel, ask: m.ExchangeUnbind) -> None:
     """exchange.unbind: remove a binding; it is not an error if the binding or one of its ends is missing."""
     try:
         source, destination = _exchange_ends(channel, ask)
@@ -82,7 +82,7 @@ def exchange_unbind(channel: Channel, ask: m.ExchangeUnbind) -> None:
     channel.reply_when_saved(m.ExchangeUnbindOk(), ask.no_wait, must_wait)
 
 
-def _exchange_ends(channel: Channel, ask: "m.ExchangeBind | m.ExchangeUnbind") -> tuple[Any, Any]:
+def _exchange_ends(channel: BrokerChannel, ask: "m.ExchangeBind | m.ExchangeUnbind") -> tuple[Any, Any]:
     session = channel.session
     if not (ask.source and ask.destination):
         raise refusals.default_exchange()
@@ -91,7 +91,7 @@ def _exchange_ends(channel: Channel, ask: "m.ExchangeBind | m.ExchangeUnbind") -
     return session.vhost.find_exchange(ask.source), session.vhost.find_exchange(ask.destination)
 
 
-def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
+def queue_declare(channel: BrokerChannel, ask: m.QueueDeclare) -> None:
     """queue.declare: create a queue, with a name from the server if none is given, or check an existing one."""
     session, name = channel.session, ask.queue
     if name == REPLY_TO or name.startswith(REPLY_PREFIX):
@@ -121,14 +121,14 @@ def queue_declare(channel: Channel, ask: m.QueueDeclare) -> None:
         _count_service(channel, queue)
 
 
-def _require_dead_letter_rights(channel: Channel, name: str, ask: m.QueueDeclare) -> None:
+def _require_dead_letter_rights(channel: BrokerChannel, name: str, ask: m.QueueDeclare) -> None:
     target = ask.arguments.get("x-dead-letter-exchange")
     if isinstance(target, str):
         channel.session.require(Right.READ, "queue", name)
         channel.session.require(Right.WRITE, "exchange", target)
 
 
-def _declare_reply_queue(channel: Channel, ask: m.QueueDeclare) -> None:
+def _declare_reply_queue(channel: BrokerChannel, ask: m.QueueDeclare) -> None:
     """Check whether the client that waits for a direct reply still exists."""
     target = channel.session.find_reply_target(ask.queue)
     if ask.queue != REPLY_TO and target is None:
@@ -137,7 +137,7 @@ def _declare_reply_queue(channel: Channel, ask: m.QueueDeclare) -> None:
     channel.reply(m.QueueDeclareOk(ask.queue, 0, 1), ask.no_wait)
 
 
-def _count_service(channel: Channel, queue: ServiceQueue) -> None:
+def _count_service(channel: BrokerChannel, queue: ServiceQueue) -> None:
     """Reply when the service has counted its messages; until then the channel waits."""
 
     def counted(messages: int, consumers: int) -> None:
@@ -149,14 +149,14 @@ def _count_service(channel: Channel, queue: ServiceQueue) -> None:
     queue.counts(counted)
 
 
-def queue_bind(channel: Channel, ask: m.QueueBind) -> None:
+def queue_bind(channel: BrokerChannel, ask: m.QueueBind) -> None:
     """queue.bind: requires write on the queue and read on the exchange."""
     exchange, queue, key = _queue_ends(channel, ask)
     must_wait = channel.session.vhost.bind(exchange, queue, key, ask.arguments)
     channel.reply_when_saved(m.QueueBindOk(), ask.no_wait, must_wait)
 
 
-def queue_unbind(channel: Channel, ask: m.QueueUnbind) -> None:
+def queue_unbind(channel: BrokerChannel, ask: m.QueueUnbind) -> None:
     """queue.unbind: remove a binding; it is not an error if the binding or one of its ends is missing."""
     try:
         exchange, queue, key = _queue_ends(channel, ask)
@@ -169,7 +169,7 @@ def queue_unbind(channel: Channel, ask: m.QueueUnbind) -> None:
     channel.reply_when_saved(m.QueueUnbindOk(), False, must_wait)
 
 
-def _queue_ends(channel: Channel, ask: "m.QueueBind | m.QueueUnbind") -> tuple[Any, AnyQueue, str]:
+def _queue_ends(channel: BrokerChannel, ask: "m.QueueBind | m.QueueUnbind") -> tuple[Any, AnyQueue, str]:
     session = channel.session
     name = named_queue(channel, ask.queue)
     # If queue and key are both omitted, the key is the name of the queue declared last.
@@ -183,7 +183,7 @@ def _queue_ends(channel: Channel, ask: "m.QueueBind | m.QueueUnbind") -> tuple[A
     return exchange, session.vhost.find_queue(name, session), key
 
 
-def queue_purge(channel: Channel, ask: m.QueuePurge) -> None:
+def queue_purge(channel: BrokerChannel, ask: m.QueuePurge) -> None:
     """queue.purge: delete the waiting messages; unacknowledged ones stay outstanding."""
     session = channel.session
     session.require(Right.READ, "queue", named_queue(channel, ask.queue))
@@ -200,7 +200,7 @@ def queue_purge(channel: Channel, ask: m.QueuePurge) -> None:
     queue.purge(purged)
 
 
-def queue_delete(channel: Channel, ask: m.QueueDelete) -> None:
+def queue_delete(channel: BrokerChannel, ask: m.QueueDelete) -> None:
     """queue.delete: delete a queue, optionally only if unused or empty."""
     session = channel.session
     name = named_queue(channel, ask.queue)
@@ -218,7 +218,7 @@ def queue_delete(channel: Channel, ask: m.QueueDelete) -> None:
     channel.reply_when_saved(m.QueueDeleteOk(count), ask.no_wait, must_wait, session.tell_notices)
 
 
-DEFINITIONS: dict[type[m.Method], Callable[[Channel, Any], None]] = {
+DEFINITIONS: dict[type[m.Method], Callable[[BrokerChannel, Any], None]] = {
     m.ExchangeDeclare: exchange_declare,
     m.ExchangeDelete: exchange_delete,
     m.ExchangeBind: exchange_bind,

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from semq.amqp.content import ContentHeader
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceQueue, SessionInfo
 
 if TYPE_CHECKING:
-    from semq.broker.channel.channel import Channel
+    from semq.broker.channel.channel import BrokerChannel
 
 Source: TypeAlias = Queue | ServiceQueue
 
@@ -36,7 +36,7 @@ class Consumer:
 
     def __init__(
         self,
-        channel: "Channel",
+        channel: "BrokerChannel",
         source: Source,
         tag: str,
         no_ack: bool,
@@ -83,7 +83,7 @@ class Consumer:
             return False
         return channel.session.allowance.has_room()
 
-    def take(self, queue: Queue, entry: Entry) -> None:
+    def take(self, queue: Queue, entry: QueueEntry) -> None:
         message = entry.message
         header = message.header
         if entry.deliveries:
@@ -141,7 +141,7 @@ class Consumer:
 _PORTION = 256  # messages offered at once to an unbounded consumer
 
 
-def counted(entry: Entry, frame_max: int) -> ContentHeader:
+def counted(entry: QueueEntry, frame_max: int) -> ContentHeader:
     """Return the header of a redelivered message with the number of deliveries, or unchanged if that would not fit.
 
     ``frame_max`` is the largest payload in bytes; a header is never split.

@@ -11,7 +11,7 @@ from semq.amqp import methods as m
 from semq.amqp.wire import encode_table
 from semq.broker import refusals
 from semq.broker.arguments import QueueSettings
-from semq.broker.channel.channel import Channel
+from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import named_queue, queue_for
 from semq.broker.channel.confirms import Confirms
 from semq.broker.channel.consumer import Consumer, Source, counted
@@ -23,7 +23,7 @@ from semq.broker.services import ServiceDelivery, ServiceQueue
 from semq.broker.users import Right
 
 
-def basic_qos(channel: Channel, ask: m.BasicQos) -> None:
+def basic_qos(channel: BrokerChannel, ask: m.BasicQos) -> None:
     """basic.qos: limit the unacknowledged deliveries."""
     if ask.prefetch_size:
         raise refusals.not_implemented(f"prefetch_size!=0 ({ask.prefetch_size})")
@@ -35,7 +35,7 @@ def basic_qos(channel: Channel, ask: m.BasicQos) -> None:
         channel.prefetch = ask.prefetch_count  # for consumers started from now on, as in RabbitMQ
 
 
-def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
+def basic_consume(channel: BrokerChannel, ask: m.BasicConsume) -> None:
     """basic.consume: start a consumer; deliveries follow consume-ok."""
     session = channel.session
     if ask.consumer_tag in channel.consumers:
@@ -63,7 +63,7 @@ def basic_consume(channel: Channel, ask: m.BasicConsume) -> None:
         source.pump()
 
 
-def _check_free(channel: Channel, source: Source, exclusive: bool) -> None:
+def _check_free(channel: BrokerChannel, source: Source, exclusive: bool) -> None:
     if isinstance(source, ServiceQueue):
         refusal = source.may_attach(channel.session.info, exclusive)
         if refusal is not None:
@@ -79,7 +79,7 @@ def _priority(ask: m.BasicConsume) -> int:
     return priority
 
 
-def _consume_replies(channel: Channel, ask: m.BasicConsume, tag: str) -> None:
+def _consume_replies(channel: BrokerChannel, ask: m.BasicConsume, tag: str) -> None:
     """Start the consumer of RabbitMQ's direct reply-to: replies are sent to this channel without a queue."""
     if not ask.no_ack:
         raise refusals.bad_request("reply consumer cannot acknowledge")
@@ -93,7 +93,7 @@ def _consume_replies(channel: Channel, ask: m.BasicConsume, tag: str) -> None:
     channel.reply(m.BasicConsumeOk(tag), ask.no_wait)
 
 
-def basic_cancel(channel: Channel, ask: m.BasicCancel) -> None:
+def basic_cancel(channel: BrokerChannel, ask: m.BasicCancel) -> None:
     """basic.cancel: end a consumer; an unknown tag is not an error."""
     consumer = channel.consumers.get(ask.consumer_tag)
     if consumer is not None:
@@ -101,7 +101,7 @@ def basic_cancel(channel: Channel, ask: m.BasicCancel) -> None:
     channel.reply(m.BasicCancelOk(ask.consumer_tag), ask.no_wait)
 
 
-def basic_get(channel: Channel, ask: m.BasicGet) -> None:
+def basic_get(channel: BrokerChannel, ask: m.BasicGet) -> None:
     """basic.get: return one message, regardless of the prefetch."""
     session = channel.session
     session.require(Right.READ, "queue", named_queue(channel, ask.queue))
@@ -113,7 +113,7 @@ def basic_get(channel: Channel, ask: m.BasicGet) -> None:
     _get(channel, source, ask.no_ack)
 
 
-def _get(channel: Channel, source: Queue, no_ack: bool) -> None:
+def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
     session, entry = channel.session, source.get()
     if entry is None and len(source.ready):
         _get_later(channel, source, no_ack)
@@ -130,7 +130,7 @@ def _get(channel: Channel, source: Queue, no_ack: bool) -> None:
         source.settle(None, [entry], Disposition.ACK)
 
 
-def _get_later(channel: Channel, source: Queue, no_ack: bool) -> None:
+def _get_later(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
     """Wait until the next message, which is not in memory, has been read from the store."""
 
     def ask_again() -> None:
@@ -147,7 +147,7 @@ class Getter:
 
     __slots__ = ("_channel", "_no_ack", "_source")
 
-    def __init__(self, channel: Channel, source: ServiceQueue, no_ack: bool) -> None:
+    def __init__(self, channel: BrokerChannel, source: ServiceQueue, no_ack: bool) -> None:
         self._channel = channel
         self._source = source
         self._no_ack = no_ack
@@ -174,18 +174,18 @@ class Getter:
         channel.release()
 
 
-def basic_recover(channel: Channel, ask: m.BasicRecover) -> None:
+def basic_recover(channel: BrokerChannel, ask: m.BasicRecover) -> None:
     """basic.recover: redeliver all unacknowledged messages of this channel."""
     channel.send(m.BasicRecoverOk())
     channel.recover(ask.requeue)
 
 
-def basic_recover_async(channel: Channel, ask: m.BasicRecoverAsync) -> None:
+def basic_recover_async(channel: BrokerChannel, ask: m.BasicRecoverAsync) -> None:
     """basic.recover-async: the same without a reply."""
     channel.recover(ask.requeue)
 
 
-def confirm_select(channel: Channel, ask: m.ConfirmSelect) -> None:
+def confirm_select(channel: BrokerChannel, ask: m.ConfirmSelect) -> None:
     """confirm.select (RabbitMQ): number and confirm publishes from now on."""
     if channel.transaction is not None:
         raise refusals.bad_request("cannot switch from tx to confirm mode")
@@ -193,7 +193,7 @@ def confirm_select(channel: Channel, ask: m.ConfirmSelect) -> None:
     channel.reply(m.ConfirmSelectOk(), ask.no_wait)
 
 
-def tx_select(channel: Channel, ask: m.TxSelect) -> None:
+def tx_select(channel: BrokerChannel, ask: m.TxSelect) -> None:
     """tx.select: use transactions on this channel from now on."""
     if channel.confirms is not None:
         raise refusals.bad_request("cannot switch from confirm to tx mode")
@@ -201,7 +201,7 @@ def tx_select(channel: Channel, ask: m.TxSelect) -> None:
     channel.send(m.TxSelectOk())
 
 
-def tx_commit(channel: Channel, ask: m.TxCommit) -> None:
+def tx_commit(channel: BrokerChannel, ask: m.TxCommit) -> None:
     """tx.commit: the reply follows when everything has taken effect."""
     _transaction_of(channel)
 
@@ -215,19 +215,19 @@ def tx_commit(channel: Channel, ask: m.TxCommit) -> None:
     commit(channel, under_way)
 
 
-def tx_rollback(channel: Channel, ask: m.TxRollback) -> None:
+def tx_rollback(channel: BrokerChannel, ask: m.TxRollback) -> None:
     """tx.rollback: discard publishes, and make settled deliveries outstanding again."""
     channel.take_back(_transaction_of(channel).give_back())
     channel.send(m.TxRollbackOk())
 
 
-def _transaction_of(channel: Channel) -> Transaction:
+def _transaction_of(channel: BrokerChannel) -> Transaction:
     if channel.transaction is None:
         raise refusals.bad_request("channel is not transactional")
     return channel.transaction
 
 
-MESSAGES: dict[type[m.Method], Callable[[Channel, Any], None]] = {
+MESSAGES: dict[type[m.Method], Callable[[BrokerChannel, Any], None]] = {
     m.BasicQos: basic_qos,
     m.BasicConsume: basic_consume,
     m.BasicCancel: basic_cancel,

@@ -13,7 +13,7 @@ from semq.amqp.errors import InternalError, LocalMisuse
 from semq.broker.queues.bodies import StoredBody
 
 if TYPE_CHECKING:
-    from semq.broker.channel.channel import Channel
+    from semq.broker.channel.channel import BrokerChannel
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 class Feeder:
     """One body being sent; it is kept until the last byte has been sent or the channel is closed."""
 
-    def __init__(self, channel: "Channel", body: StoredBody) -> None:
+    def __init__(self, channel: "BrokerChannel", body: StoredBody) -> None:
         self._channel = channel
         self._body = body
         self._asked = 0  # number of chunks requested from the store

@@ -9,21 +9,21 @@ from semq.amqp.errors import AmqpError
 from semq.amqp.events import Published
 from semq.amqp.methods import BasicReturn
 from semq.broker import refusals
-from semq.broker.channel.channel import Channel
+from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.transaction import Commit, nacked
 from semq.broker.queues.bodies import release, weight
 from semq.broker.queues.message import Message, names_somebody
 from semq.broker.routing.exchanges import Exchange
-from semq.broker.services import Confirmed, Nacked, Outcome, Refused, ReturnedToSender, ServiceExchange
+from semq.broker.services import Confirmed, Outcome, Refused, ReturnedToSender, ServiceExchange, ServiceNacked
 from semq.broker.users import Right
-from semq.broker.vhost import Sent
+from semq.broker.vhost import PublishResult
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 REPLY_PREFIX = REPLY_TO + "."
 NO_ROUTE = 312
 
 
-def publish(channel: Channel, event: Published) -> None:
+def publish(channel: BrokerChannel, event: Published) -> None:
     """Process one published message. Raises AmqpError if it is not permitted."""
     session = channel.session
     session.published += 1
@@ -51,7 +51,7 @@ def publish(channel: Channel, event: Published) -> None:
             channel.write_confirms()  # as in RabbitMQ: no queue has the message, so the confirm need not wait
 
 
-def check(channel: Channel, event: Published) -> Exchange:
+def check(channel: BrokerChannel, event: Published) -> Exchange:
     """Check that this user may publish this message there; return the exchange."""
     session = channel.session
     if event.immediate:
@@ -67,7 +67,7 @@ def check(channel: Channel, event: Published) -> Exchange:
     return exchange
 
 
-def check_names(channel: Channel, event: Published) -> None:
+def check_names(channel: BrokerChannel, event: Published) -> None:
     """Check that a user-id is true; replace the pseudo-queue of direct replies with the address of this channel."""
     header, user = event.header, channel.session.user
     if header.user_id is not None and header.user_id != user:
@@ -84,7 +84,7 @@ def message_of(event: Published) -> Message:
     return Message(event.exchange, event.routing_key, event.header, event.body)
 
 
-def deliver(channel: Channel, exchange: Exchange, event: Published, message: Message) -> Sent:
+def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, message: Message) -> PublishResult:
     """Put a message into its queues; return it to the publisher if it is mandatory and there are none."""
     vhost = channel.session.vhost
     if not exchange.name and event.routing_key.startswith(REPLY_PREFIX):
@@ -95,7 +95,7 @@ def deliver(channel: Channel, exchange: Exchange, event: Published, message: Mes
     return sent
 
 
-def give_back(channel: Channel, event: Published, code: int, text: str) -> None:
+def give_back(channel: BrokerChannel, event: Published, code: int, text: str) -> None:
     """Send basic.return."""
     channel.send_content(BasicReturn(code, text, event.exchange, event.routing_key), event.header, event.body)
 
@@ -105,7 +105,7 @@ class Settlement:
 
     __slots__ = ("_channel", "_event", "_number", "_size")
 
-    def __init__(self, channel: Channel, event: Published, number: int) -> None:
+    def __init__(self, channel: BrokerChannel, event: Published, number: int) -> None:
         self._channel = channel
         self._number = number
         self._size = weight(event.header, event.body)
@@ -121,9 +121,9 @@ class Settlement:
         match outcome:
             case Confirmed():
                 channel.confirm(self._number, True)
-            case Nacked(error=error) if error is not None and not self._number:
+            case ServiceNacked(error=error) if error is not None and not self._number:
                 channel.session.fail_channel(channel, error.at(60, 40))
-            case Nacked():
+            case ServiceNacked():
                 channel.confirm(self._number, False)
             case ReturnedToSender(reply_code=code, reply_text=text):
                 if event.mandatory:
@@ -138,7 +138,7 @@ class CommitSettlement:
 
     __slots__ = ("_channel", "_commit", "_event")
 
-    def __init__(self, channel: Channel, event: Published, commit: Commit) -> None:
+    def __init__(self, channel: BrokerChannel, event: Published, commit: Commit) -> None:
         self._channel = channel
         self._event = event
         self._commit = commit
@@ -146,7 +146,7 @@ class CommitSettlement:
     def __call__(self, outcome: Outcome) -> None:
         failure: AmqpError | None = None
         match outcome:
-            case Nacked():
+            case ServiceNacked():
                 failure = nacked()
             case Refused(error=error):
                 failure = error
@@ -158,7 +158,7 @@ class CommitSettlement:
         self._commit.answered(failure)
 
 
-def commit(channel: Channel, done: Commit) -> None:
+def commit(channel: BrokerChannel, done: Commit) -> None:
     """Apply the transaction; ``done`` is called when everything has taken effect."""
     transaction, session = channel.transaction, channel.session
     assert transaction is not None
@@ -188,14 +188,14 @@ def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | Com
         settle(Refused(error))
 
 
-def _reply(channel: Channel, event: Published, message: Message) -> Sent:
+def _reply(channel: BrokerChannel, event: Published, message: Message) -> PublishResult:
     target = channel.session.find_reply_target(event.routing_key)
     consumer = target.reply_consumer if target is not None else None
     if target is None or consumer is None:
         if event.mandatory:
             give_back(channel, event, NO_ROUTE, "NO_ROUTE")
-        return Sent()
+        return PublishResult()
     # Replies have no queue: one that the client does not read in time is lost, as clients must expect.
     if target.session.is_writable and target.feeder is None:
         target.deliver(consumer, None, "", event.routing_key, message.header, message.body, False)
-    return Sent(queues=1)
+    return PublishResult(queues=1)

@@ -19,10 +19,10 @@ from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Disposition
 
 if TYPE_CHECKING:
-    from semq.broker.channel.channel import Channel, Delivery
+    from semq.broker.channel.channel import BrokerChannel, UnsettledDelivery
     from semq.broker.limits import BrokerLimits
 
-Taken = list[tuple[int, "Delivery"]]
+Taken = list[tuple[int, "UnsettledDelivery"]]
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Settled:
     disposition: Disposition
 
 
-class Kept(NamedTuple):
+class HeldPublish(NamedTuple):
     """A publish that waits for the commit; ``message`` is None for a service, which gets the event."""
 
     event: Published
@@ -44,7 +44,7 @@ class Transaction:
     __slots__ = ("_everywhere", "_settled", "bytes", "published")
 
     def __init__(self, everywhere: MemoryGauge) -> None:
-        self.published: list[Kept] = []
+        self.published: list[HeldPublish] = []
         self._settled: list[_Settled] = []
         self._everywhere = everywhere
         self.bytes = 0
@@ -57,7 +57,7 @@ class Transaction:
         size = weight(event.header, event.body)
         self.bytes += size
         self._everywhere.add(size)
-        self.published.append(Kept(event, message))
+        self.published.append(HeldPublish(event, message))
         if self.bytes > limits.transaction_bytes or len(self.published) > limits.transaction_count:
             raise refusals.bad_request("the transaction exceeds the limit of this server")
         if self._everywhere.bytes > limits.transactions_bytes:
@@ -71,7 +71,7 @@ class Transaction:
         settled, self._settled = self._settled, []
         return settled
 
-    def take_published(self) -> list[Kept]:
+    def take_published(self) -> list[HeldPublish]:
         self._everywhere.add(-self.bytes)
         published, self.published, self.bytes = self.published, [], 0
         return published
@@ -88,7 +88,7 @@ class Commit:
 
     __slots__ = ("_channel", "_failure", "_waiting", "on_done")
 
-    def __init__(self, channel: "Channel") -> None:
+    def __init__(self, channel: "BrokerChannel") -> None:
         self._channel = channel
         self._waiting = 1
         self._failure: AmqpError | None = None

@@ -1,7 +1,7 @@
 """Stores without a disk: one that keeps what it is given, and one that does not.
 
-``MemoryStore`` is the second implementation of ``MessageStore``: tests restart a broker on it. ``NoStore`` is for a
-node whose durable queues are kept in memory only. Both answer in the next turn, as a store with a disk does.
+``MemoryBrokerStore`` is the second implementation of ``MessageStore``: tests restart a broker on it. ``NoStore`` is for
+a node whose durable queues are kept in memory only. Both answer in the next turn, as a store with a disk does.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class NoStore(_Bodies):
         return StoredState()
 
 
-class MemoryStore(_Bodies):
+class MemoryBrokerStore(_Bodies):
     """A store that keeps everything in dictionaries. ``later`` calls a function soon, by default in the next turn."""
 
     def __init__(self, later: Later = _soon) -> None:
@@ -170,18 +170,18 @@ class MemoryStore(_Bodies):
         self.handed_out[op.queue_id] = max(op.position, self.handed_out.get(op.queue_id, 0))
 
 
-_APPLY: dict[type, Callable[[MemoryStore, Any], None]] = {
-    DeclareExchange: MemoryStore.declare_exchange,
-    DeleteExchange: MemoryStore.delete_exchange,
-    DeclareQueue: MemoryStore.declare_queue,
-    DeleteQueue: MemoryStore.delete_queue,
-    Bind: MemoryStore.bind,
-    Unbind: MemoryStore.unbind,
-    AddMessage: MemoryStore.add_message,
-    DropMessages: MemoryStore.drop_messages,
-    MarkDelivered: MemoryStore.mark_delivered,
-    MarkHandedOut: MemoryStore.mark_handed_out,
-    AddBodyChunk: MemoryStore.add_chunk,
-    DropBody: MemoryStore.drop_body,
-    EndLife: MemoryStore.end_life,
+_APPLY: dict[type, Callable[[MemoryBrokerStore, Any], None]] = {
+    DeclareExchange: MemoryBrokerStore.declare_exchange,
+    DeleteExchange: MemoryBrokerStore.delete_exchange,
+    DeclareQueue: MemoryBrokerStore.declare_queue,
+    DeleteQueue: MemoryBrokerStore.delete_queue,
+    Bind: MemoryBrokerStore.bind,
+    Unbind: MemoryBrokerStore.unbind,
+    AddMessage: MemoryBrokerStore.add_message,
+    DropMessages: MemoryBrokerStore.drop_messages,
+    MarkDelivered: MemoryBrokerStore.mark_delivered,
+    MarkHandedOut: MemoryBrokerStore.mark_handed_out,
+    AddBodyChunk: MemoryBrokerStore.add_chunk,
+    DropBody: MemoryBrokerStore.drop_body,
+    EndLife: MemoryBrokerStore.end_life,
 }

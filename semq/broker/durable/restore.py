@@ -8,9 +8,9 @@ from semq.amqp.content import ContentHeader
 from semq.amqp.wire import decode_table
 from semq.broker.arguments import BadArgumentError, QueueSettings, read_queue_arguments
 from semq.broker.queues.bodies import Bodies, Body, StoredBody
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Queue
-from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, Destination
+from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, BindingDestination
 from semq.broker.vhost import VirtualHost
 from semq.store.broker.operations import AddMessage, Bind, DeclareQueue, StoredState
 
@@ -99,14 +99,14 @@ def _settings(row: DeclareQueue, arguments: Mapping[str, Any]) -> QueueSettings:
 
 def _bind(row: Bind, vhost: VirtualHost) -> None:
     source = vhost.exchanges.get(row.source)
-    found: Destination | None = (vhost.exchanges if row.to_exchange else vhost.queues).get(row.destination)
+    found: BindingDestination | None = (vhost.exchanges if row.to_exchange else vhost.queues).get(row.destination)
     if source is None or found is None:
         log.warning("the store has a binding with a missing end: %s -> %s", row.source, row.destination)
         return
     vhost.put_binding(Binding(source, found, row.routing_key, row.arguments), decode_table(row.arguments)[0])
 
 
-def _entry(row: AddMessage, queue: Queue, shared: dict[int, StoredBody], bodies: Bodies) -> Entry:
+def _entry(row: AddMessage, queue: Queue, shared: dict[int, StoredBody], bodies: Bodies) -> QueueEntry:
     body: Body | None = None
     if row.body_id:
         size = ContentHeader.parse(row.header).body_size

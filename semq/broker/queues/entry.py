@@ -3,7 +3,7 @@
 from semq.broker.queues.message import Message
 
 
-class Entry:
+class QueueEntry:
     """A message and its position. ``expires_at`` is on the monotonic clock; ``is_stored``: whether the store has a row
     for it.
     """

@@ -1,11 +1,11 @@
 """Pages of a long queue that are not in memory: messages between those in memory at its head and the newest ones.
 
-A ``Page`` consists of neighbours in one lane (``ready``). For a message that the store has as a row, only the position
-is kept, and the row is read again when its turn is near. Transient messages have no rows: those of one page are written
-to the store as one body (``AddBodyChunk``), which is deleted when they have been read, and is ignored after a restart.
-Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has confirmed
-all of it; if that fails, or if the journal has failed operations to write, it stays. ``Pager`` writes and reads pages;
-used by ``queue``.
+A ``QueuePage`` consists of neighbours in one lane (``ready``). For a message that the store has as a row, only the
+position is kept, and the row is read again when its turn is near. Transient messages have no rows: those of one page
+are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, and is ignored after
+a restart. Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has
+confirmed all of it; if that fails, or if the journal has failed operations to write, it stays. ``Pager`` writes and
+reads pages; used by ``queue``.
 """
 
 import logging
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from semq.amqp.content import ContentHeader
 from semq.broker.queues.bodies import Bodies, StoredBody
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.message import Message
 from semq.store.broker.operations import AddMessage, StoredBacklog
 
@@ -34,7 +34,7 @@ RETRY_S = 1.0
 _ROW = Struct(">qdIBBII")  # position, expiry (NaN for none), deliveries, length of exchange, key, header and body
 
 
-class Page:
+class QueuePage:
     """Messages of one lane, in order. ``entries`` is None when they are not in memory."""
 
     __slots__ = ("body_id", "bytes", "count", "entries", "first", "is_gone", "is_reading", "kept", "last", "rows")
@@ -44,31 +44,31 @@ class Page:
         self.last = last
         self.count = count
         self.bytes = size  # of bodies
-        self.entries: list[Entry] | None = None
+        self.entries: list[QueueEntry] | None = None
         self.rows: array[int] = array("q")  # positions of the messages that are rows of the store
-        self.kept: list[Entry] = []  # messages that stay in memory
+        self.kept: list[QueueEntry] = []  # messages that stay in memory
         self.body_id = 0  # body that holds the transient messages
         self.is_reading = False
         self.is_gone = False  # its messages are back in memory, or dropped
 
     @classmethod
-    def of(cls, entries: list[Entry]) -> "Page":
+    def of(cls, entries: list[QueueEntry]) -> "QueuePage":
         """Return a page that is still in memory."""
         page = cls(entries[0].position, entries[-1].position, len(entries), sum(e.message.size for e in entries))
         page.entries = entries
         return page
 
 
-def pages_of(backlog: StoredBacklog, max_priority: int) -> Iterator[tuple[int, Page]]:
+def pages_of(backlog: StoredBacklog, max_priority: int) -> Iterator[tuple[int, QueuePage]]:
     """Yield the pages of a backlog in the store, with the priority of their lanes."""
-    open_pages: dict[int, Page] = {}
+    open_pages: dict[int, QueuePage] = {}
     for position, priority, size in zip(backlog.positions, backlog.priorities, backlog.sizes, strict=True):
         lane = min(priority, max_priority)
         page = open_pages.get(lane)
         if page is None or page.count >= PAGE or page.bytes >= PAGE_BYTES:
             if page is not None:
                 yield lane, page
-            page = open_pages[lane] = Page(position, position, 0, 0)
+            page = open_pages[lane] = QueuePage(position, position, 0, 0)
         page.rows.append(position)
         page.last, page.count, page.bytes = position, page.count + 1, page.bytes + size
     yield from open_pages.items()
@@ -84,7 +84,7 @@ class Pager:
         self.window_bytes = window_bytes
         self._bodies = bodies
 
-    def send_out(self, queue: "Queue", page: Page) -> None:
+    def send_out(self, queue: "Queue", page: QueuePage) -> None:
         """Let a page leave memory as soon as the store has all of it."""
         journal, body_id = self._bodies.journal, 0
         assert page.entries is not None
@@ -101,7 +101,7 @@ class Pager:
 
         journal.when_saved(saved)
 
-    def _let_go(self, queue: "Queue", page: Page, body_id: int) -> None:
+    def _let_go(self, queue: "Queue", page: QueuePage, body_id: int) -> None:
         assert page.entries is not None
         gone, refused = 0, self._bodies.journal.refused
         for entry in page.entries:
@@ -117,7 +117,7 @@ class Pager:
         page.body_id, page.entries = body_id, None
         queue.env.memory.add(-gone)
 
-    def bring_in(self, queue: "Queue", page: Page, then: Callable[[list[Entry]], None]) -> None:
+    def bring_in(self, queue: "Queue", page: QueuePage, then: Callable[[list[QueueEntry]], None]) -> None:
         """Read a page; ``then`` gets its messages in order, unless it was dropped meanwhile."""
         if page.is_reading:
             return
@@ -128,12 +128,14 @@ class Pager:
 class _Reading:
     """A page being read: rows, then transient messages."""
 
-    def __init__(self, bodies: Bodies, queue: "Queue", page: Page, then: Callable[[list[Entry]], None]) -> None:
+    def __init__(
+        self, bodies: Bodies, queue: "Queue", page: QueuePage, then: Callable[[list[QueueEntry]], None]
+    ) -> None:
         self._bodies = bodies
         self._queue = queue
         self._page = page
         self._then = then
-        self._found: list[Entry] = []
+        self._found: list[QueueEntry] = []
 
     def begin(self) -> None:
         self._found = list(self._page.kept)
@@ -186,7 +188,7 @@ class _Reading:
         self._then(self._found)
 
 
-def _encoded(entry: Entry) -> bytes:
+def _encoded(entry: QueueEntry) -> bytes:
     message, expires_at = entry.message, entry.expires_at
     exchange, key = message.exchange.encode(), message.routing_key.encode()
     header, body = message.header_octets, message.body
@@ -196,7 +198,7 @@ def _encoded(entry: Entry) -> bytes:
     return b"".join((_ROW.pack(entry.position, expiry, entry.deliveries, *sizes), exchange, key, header, body))
 
 
-def _decoded(data: bytes) -> Iterator[Entry]:
+def _decoded(data: bytes) -> Iterator[QueueEntry]:
     at = 0
     while at < len(data):
         position, expiry, deliveries, *sizes = _ROW.unpack_from(data, at)
@@ -207,6 +209,6 @@ def _decoded(data: bytes) -> Iterator[Entry]:
             at += size
         exchange, key, header, body = parts
         message = Message(exchange.decode(), key.decode(), ContentHeader.parse(header), body)
-        entry = Entry(message, position, None if expiry != expiry else expiry)
+        entry = QueueEntry(message, position, None if expiry != expiry else expiry)
         entry.deliveries = deliveries
         yield entry

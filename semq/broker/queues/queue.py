@@ -17,10 +17,10 @@ from semq.broker.chores import SLICE
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.queues.bodies import Body, StoredBody, release, retain
 from semq.broker.queues.consumers import ConsumerRing, Taker
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.message import Message
-from semq.broker.queues.pages import Page, pages_of
-from semq.broker.queues.ready import Lane, ReadyMessages
+from semq.broker.queues.pages import QueuePage, pages_of
+from semq.broker.queues.ready import PriorityLane, ReadyMessages
 from semq.broker.routing.exchanges import Binding
 from semq.broker.timers import Timer
 from semq.store.broker.operations import AddMessage, DropBody, MarkDelivered, StoredBacklog
@@ -136,15 +136,15 @@ class Queue:
         self._hand_out(consumer, entry)
         return entry.is_stored
 
-    def entry_for(self, message: Message) -> Entry:
+    def entry_for(self, message: Message) -> QueueEntry:
         """Assign a position in the queue to a message, without adding it yet."""
         position = self.next_position
         self.next_position = position + 1
         retain(message.body)
         lives = message.expiration is not None or self.settings.message_ttl is not None
-        return Entry(message, position, self._expiry_of(message) if lives else None)
+        return QueueEntry(message, position, self._expiry_of(message) if lives else None)
 
-    def admit(self, entry: Entry) -> None:
+    def admit(self, entry: QueueEntry) -> None:
         """Add an entry to the waiting ones."""
         self.ready.push(entry)
         self.env.memory.add(entry.message.weight)
@@ -161,7 +161,7 @@ class Queue:
         self.flagged_to = handed_out if ended else _EVERYTHING
         self.next_position = handed_out + 1  # positions are never used twice
 
-    def restore(self, entry: Entry, backlog: int | None) -> None:
+    def restore(self, entry: QueueEntry, backlog: int | None) -> None:
         """Restore a message, in order of position. ``backlog``: the first position of those that stay in the store."""
         self.next_position = max(self.next_position, entry.position + 1)
         retain(entry.message.body)
@@ -182,7 +182,7 @@ class Queue:
         if self.is_limited:
             self._drop_surplus()
 
-    def entry_of_row(self, row: AddMessage, body: Body | None = None) -> Entry:
+    def entry_of_row(self, row: AddMessage, body: Body | None = None) -> QueueEntry:
         """Return the entry for a row of the store."""
         header = ContentHeader.parse(row.header)
         message = Message(row.exchange, row.routing_key, header, row.body if body is None else body)
@@ -190,22 +190,22 @@ class Queue:
         if expires_at is not None:
             clock = self.env.clock
             expires_at += clock.monotonic() - clock.wall().timestamp()
-        entry = Entry(message, row.position, expires_at)
+        entry = QueueEntry(message, row.position, expires_at)
         entry.deliveries = row.delivery_count or int(row.position <= self.flagged_to)
         entry.is_stored = True
         return entry
 
     # Messages that are not in memory.
 
-    def _send_out(self, page: Page) -> None:
+    def _send_out(self, page: QueuePage) -> None:
         assert self.env.pager is not None
         self.env.pager.send_out(self, page)
 
-    def _bring_in(self, lane: Lane, page: Page) -> None:
+    def _bring_in(self, lane: PriorityLane, page: QueuePage) -> None:
         assert self.env.pager is not None
         self.env.pager.bring_in(self, page, lambda entries: self._is_in(lane, page, entries))
 
-    def _is_in(self, lane: Lane, page: Page, entries: list[Entry]) -> None:
+    def _is_in(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
         self.ready.take_page(lane, page, entries)
         self.has_expiring = self.has_expiring or any(entry.expires_at is not None for entry in entries)
         self._go_on()
@@ -226,7 +226,7 @@ class Queue:
         """Return whether this message in this queue must be stored."""
         return self.durable and message.is_persistent and self.owner is None
 
-    def row_for(self, entry: Entry) -> AddMessage:
+    def row_for(self, entry: QueueEntry) -> AddMessage:
         """Return the store's row for an entry."""
         message, body, expires_at = entry.message, entry.message.body, entry.expires_at
         if expires_at is not None:
@@ -244,7 +244,7 @@ class Queue:
             *((b"", body.body_id) if isinstance(body, StoredBody) else (body, 0)),
         )
 
-    def _store(self, entry: Entry) -> None:
+    def _store(self, entry: QueueEntry) -> None:
         if self.stores(entry.message):
             entry.is_stored = True
             self.env.journal.add(self.row_for(entry))
@@ -263,7 +263,7 @@ class Queue:
                 return
             self._hand_out(consumer, entry)
 
-    def get(self) -> Entry | None:
+    def get(self) -> QueueEntry | None:
         """Return one message for basic.get, which is then unacknowledged. Returns None also while messages are being
         read; ``waiting`` callbacks are called afterwards.
         """
@@ -273,7 +273,7 @@ class Queue:
             self._go_out(entry)
         return entry
 
-    def pop(self) -> Entry | None:
+    def pop(self) -> QueueEntry | None:
         """Return the next message that has not expired; expired ones before it are buried."""
         ready = self.ready
         if not self.has_expiring:
@@ -287,21 +287,21 @@ class Queue:
         self._bury_expired(now)  # expired messages after it
         return entry
 
-    def _hand_out(self, consumer: Taker, entry: Entry) -> None:
+    def _hand_out(self, consumer: Taker, entry: QueueEntry) -> None:
         if not consumer.no_ack:
             self._go_out(entry)
         consumer.take(self, entry)
         if consumer.no_ack:
             self._forget(entry)
 
-    def _go_out(self, entry: Entry) -> None:
+    def _go_out(self, entry: QueueEntry) -> None:
         self.unacked += 1
         if entry.is_stored:
             self.env.journal.handed_out(self.queue_id, entry.position)
 
     # Settlement.
 
-    def settle(self, consumer: object, entries: Iterable[Entry], disposition: Disposition) -> None:
+    def settle(self, consumer: object, entries: Iterable[QueueEntry], disposition: Disposition) -> None:
         """Settle deliveries: acknowledged, returned to their positions, or dead."""
         if self.is_deleted:
             for entry in entries:
@@ -322,7 +322,7 @@ class Queue:
             if self.is_limited:
                 self._drop_surplus()
 
-    def _return(self, entry: Entry) -> None:
+    def _return(self, entry: QueueEntry) -> None:
         entry.deliveries += 1
         limit = self.settings.delivery_limit
         if limit is not None and entry.deliveries > limit:
@@ -333,16 +333,16 @@ class Queue:
         self.ready.put_back(entry)
         self._watch(entry)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: QueueEntry) -> None:
         if entry.is_stored:
             self.env.journal.drop(self.queue_id, entry.position)
         self._let_go(entry)
 
-    def _let_go(self, entry: Entry) -> None:
+    def _let_go(self, entry: QueueEntry) -> None:
         self.env.memory.add(-entry.message.weight)
         release(entry.message.body)
 
-    def _bury(self, entry: Entry, reason: DeathReason) -> None:
+    def _bury(self, entry: QueueEntry, reason: DeathReason) -> None:
         if self.settings.dead_letter_exchange is not None:
             self.env.on_dead(self, entry.message, reason)
         self._forget(entry)
@@ -370,7 +370,7 @@ class Queue:
             ttl = message.expiration
         return None if ttl is None else self.env.clock.monotonic() + ttl / 1000
 
-    def _watch(self, entry: Entry) -> None:
+    def _watch(self, entry: QueueEntry) -> None:
         if entry.expires_at is not None:
             self.has_expiring = True
             self._arm(entry.expires_at)
@@ -448,7 +448,7 @@ class Queue:
         self.env.chores.do(chain(self._forgotten(*self.ready.clear()), _calling(then)))
         return waited
 
-    def _forgotten(self, entries: list[Entry], pages: list[Page]) -> Iterator[None]:
+    def _forgotten(self, entries: list[QueueEntry], pages: list[QueuePage]) -> Iterator[None]:
         """Delete waiting messages in slices. ``pages`` are those not in memory, ``entries`` all others."""
         for start in range(0, len(entries), SLICE):
             for entry in entries[start : start + SLICE]:
@@ -458,7 +458,7 @@ class Queue:
             self._forget_page(page)
             yield
 
-    def _forget_page(self, page: Page) -> None:
+    def _forget_page(self, page: QueuePage) -> None:
         for position in page.rows:
             self.env.journal.drop(self.queue_id, position)
         if page.body_id:

@@ -12,39 +12,39 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from semq.broker.queues.entry import Entry
-from semq.broker.queues.pages import PAGE, PAGE_BYTES, Page
+from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.pages import PAGE, PAGE_BYTES, QueuePage
 
 
 class _Returned(NamedTuple):
     """A row of the heap; positions are unique, so entries are never compared."""
 
     position: int
-    entry: Entry
+    entry: QueueEntry
 
 
-class Lane:
+class PriorityLane:
     """The messages of one priority."""
 
     __slots__ = ("fresh", "newest", "newest_bytes", "pages", "returned")
 
     def __init__(self) -> None:
-        self.fresh: deque[Entry] = deque()
-        self.pages: deque[Page] = deque()
-        self.newest: list[Entry] = []  # messages after the pages
+        self.fresh: deque[QueueEntry] = deque()
+        self.pages: deque[QueuePage] = deque()
+        self.newest: list[QueueEntry] = []  # messages after the pages
         self.newest_bytes = 0
         self.returned: list[_Returned] = []
 
     def __bool__(self) -> bool:
         return bool(self.fresh or self.returned or self.pages or self.newest)
 
-    def push(self, entry: Entry) -> None:
+    def push(self, entry: QueueEntry) -> None:
         if self.fresh and entry.position < self.fresh[-1].position:
             self.put_back(entry)
         else:
             self.fresh.append(entry)
 
-    def push_behind(self, entry: Entry) -> Page | None:
+    def push_behind(self, entry: QueueEntry) -> QueuePage | None:
         """Add an entry after the messages in memory; return the page that it completes, if any."""
         last = self.newest[-1].position if self.newest else self._last()
         if entry.position < last:
@@ -56,9 +56,9 @@ class Lane:
             return None
         return self.close_page()
 
-    def close_page(self) -> Page:
+    def close_page(self) -> QueuePage:
         """Make a page, still in memory, of the newest messages."""
-        page = Page.of(self.newest)
+        page = QueuePage.of(self.newest)
         self.pages.append(page)
         self.newest, self.newest_bytes = [], 0
         return page
@@ -68,16 +68,16 @@ class Lane:
             return self.pages[-1].last
         return self.fresh[-1].position if self.fresh else 0
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: QueueEntry) -> None:
         heapq.heappush(self.returned, _Returned(entry.position, entry))
 
-    def head(self) -> Entry | None:
+    def head(self) -> QueueEntry | None:
         """Return the entry that leaves next, or None if it is not in memory."""
         if self._returned_first():
             return self.returned[0].entry
         return self.fresh[0] if self.fresh else None
 
-    def pop(self) -> Entry:
+    def pop(self) -> QueueEntry:
         return heapq.heappop(self.returned).entry if self._returned_first() else self.fresh.popleft()
 
     def _returned_first(self) -> bool:
@@ -101,7 +101,7 @@ class Lane:
         self.fresh.extend(page.entries)
         return page.bytes
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[QueueEntry]:
         in_pages = (entry for page in self.pages for entry in page.entries or page.kept)
         returned = (row.entry for row in sorted(self.returned))
         in_order = (entry for part in (self.fresh, in_pages, self.newest) for entry in part)
@@ -128,24 +128,24 @@ class ReadyMessages:
 
     def __init__(self, max_priority: int = 0) -> None:
         self._max_priority = max_priority
-        self._lanes: dict[int, Lane] = {0: Lane()}
+        self._lanes: dict[int, PriorityLane] = {0: PriorityLane()}
         self._order = [0]  # priorities in use, highest first
         self._count = 0
         self.bytes = 0
         self.out_bytes = 0
         self.window = self.window_bytes = 1 << 62
-        self.on_full: Callable[[Page], None] = lambda _: None
-        self.on_low: Callable[[Lane, Page], None] = lambda *_: None
+        self.on_full: Callable[[QueuePage], None] = lambda _: None
+        self.on_low: Callable[[PriorityLane, QueuePage], None] = lambda *_: None
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[QueueEntry]:
         """Yield the entries in memory, in the order in which they would leave."""
         for priority in self._order:
             yield from self._lanes[priority]
 
-    def push(self, entry: Entry) -> None:
+    def push(self, entry: QueueEntry) -> None:
         """Add a new message at its position, usually the end."""
         lane, size = self._lane(entry.message.priority), entry.message.size
         self._count += 1
@@ -160,7 +160,7 @@ class ReadyMessages:
             self.on_full(page)
         self._prefetch(lane)
 
-    def put_page(self, priority: int, page: Page) -> None:
+    def put_page(self, priority: int, page: QueuePage) -> None:
         """Add a page of messages that are not in memory after all others (restart)."""
         lane = self._lane(priority)
         if lane.newest:
@@ -170,7 +170,7 @@ class ReadyMessages:
         self.bytes += page.bytes
         self.out_bytes += page.bytes
 
-    def take_page(self, lane: Lane, page: Page, entries: list[Entry]) -> None:
+    def take_page(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
         """Add the messages of a lane's next page, which has been read."""
         assert lane.pages[0] is page
         lane.pages.popleft()
@@ -181,32 +181,32 @@ class ReadyMessages:
         lane.fresh.extend(entries)
         self._prefetch(lane)
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: QueueEntry) -> None:
         """Put a message that had left back to its position."""
         self._lane(entry.message.priority).put_back(entry)
         self._count += 1
         self.bytes += entry.message.size
 
-    def head(self) -> Entry | None:
+    def head(self) -> QueueEntry | None:
         """Return the message that leaves next; None if there is none, or if it is not in memory."""
         if not self._count:
             return None
         lane = self._first(self._order)
         return self._head(lane)
 
-    def pop(self) -> Entry | None:
+    def pop(self) -> QueueEntry | None:
         """Remove and return the message that leaves next; None if it is being read. Raises IndexError if there
         is none.
         """
         return self._pop(self._first(self._order))
 
-    def pop_least(self) -> Entry | None:
+    def pop_least(self) -> QueueEntry | None:
         """Remove and return the oldest of the lowest priority, which is dropped first (AMQP 0-9-1, 3.1.1)."""
         return self._pop(self._first(reversed(self._order)))
 
-    def pop_expired(self, now: float, at_most: int) -> list[Entry]:
+    def pop_expired(self, now: float, at_most: int) -> list[QueueEntry]:
         """Remove and return expired messages at the head of each priority; those after an unexpired message wait."""
-        gone: list[Entry] = []
+        gone: list[QueueEntry] = []
         for lane in self._lanes.values():
             while len(gone) < at_most and (head := self._head(lane)) is not None:
                 if head.expires_at is None or head.expires_at > now:
@@ -219,42 +219,42 @@ class ReadyMessages:
         heads = (head.expires_at for lane in self._lanes.values() if lane and (head := self._head(lane)) is not None)
         return min((at for at in heads if at is not None), default=None)
 
-    def clear(self) -> tuple[list[Entry], list[Page]]:
+    def clear(self) -> tuple[list[QueueEntry], list[QueuePage]]:
         """Remove everything; return the messages in memory, and the pages of the others."""
         everything = list(self)
         pages = [page for lane in self._lanes.values() for page in lane.pages]
         for page in pages:
             page.is_gone = True
-        self._lanes, self._order = {0: Lane()}, [0]
+        self._lanes, self._order = {0: PriorityLane()}, [0]
         self._count = self.bytes = self.out_bytes = 0
         return everything, [page for page in pages if page.entries is None]
 
-    def _lane(self, priority: int) -> Lane:
+    def _lane(self, priority: int) -> PriorityLane:
         if not self._max_priority:
             return self._lanes[0]
         priority = min(priority, self._max_priority)
         lane = self._lanes.get(priority)
         if lane is None:
-            lane = self._lanes[priority] = Lane()
+            lane = self._lanes[priority] = PriorityLane()
             self._order = sorted(self._lanes, reverse=True)
         return lane
 
-    def _first(self, priorities: "Iterator[int] | list[int]") -> Lane:
+    def _first(self, priorities: "Iterator[int] | list[int]") -> PriorityLane:
         for priority in priorities:
             lane = self._lanes[priority]
             if lane:
                 return lane
         raise IndexError("no message is waiting")
 
-    def _head(self, lane: Lane) -> Entry | None:
+    def _head(self, lane: PriorityLane) -> QueueEntry | None:
         if not lane.fresh:
             self._prefetch(lane)
         return lane.head()
 
-    def _pop(self, lane: Lane) -> Entry | None:
+    def _pop(self, lane: PriorityLane) -> QueueEntry | None:
         return self._take(lane) if lane.fresh or self._head(lane) is not None else None
 
-    def _take(self, lane: Lane) -> Entry:
+    def _take(self, lane: PriorityLane) -> QueueEntry:
         entry = lane.pop()
         self._count -= 1
         self.bytes -= entry.message.size
@@ -262,7 +262,7 @@ class ReadyMessages:
             self._prefetch(lane)
         return entry
 
-    def _prefetch(self, lane: Lane) -> None:
+    def _prefetch(self, lane: PriorityLane) -> None:
         """Bring the following messages into memory before their turn."""
         while lane.pages or lane.newest:
             is_much = len(lane.fresh) >= PAGE or self.bytes - self.out_bytes > self.window_bytes // 2

@@ -19,7 +19,7 @@ Headers: TypeAlias = Callable[[], Mapping[str, Any]]
 _CACHE_MAX = 8192  # size of a topic exchange's cache, in keys and destinations
 
 
-class Destination(Protocol):
+class BindingDestination(Protocol):
     """The destination of a binding: a queue, a service queue or an exchange."""
 
     name: str
@@ -30,7 +30,7 @@ class Binding(NamedTuple):
     """One binding; two are equal if source, destination, routing key and arguments are equal."""
 
     source: "Exchange"
-    destination: Destination
+    destination: BindingDestination
     routing_key: str
     arguments: bytes
 
@@ -101,7 +101,7 @@ class Exchange:
         self._unindex(binding)
         return True
 
-    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
         """Return the destinations of one message, possibly with repetitions. ``headers`` is called only if needed."""
         raise NotImplementedError
 
@@ -119,7 +119,7 @@ class _KeyedExchange(Exchange):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self._pairs: Counter[tuple[str, Destination]] = Counter()
+        self._pairs: Counter[tuple[str, BindingDestination]] = Counter()
 
     def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
         pair = self._pair(binding)
@@ -134,13 +134,13 @@ class _KeyedExchange(Exchange):
             del self._pairs[pair]
             self._remove(*pair)
 
-    def _pair(self, binding: Binding) -> tuple[str, Destination]:
+    def _pair(self, binding: Binding) -> tuple[str, BindingDestination]:
         return binding.routing_key, binding.destination
 
-    def _add(self, key: str, destination: Destination) -> None:
+    def _add(self, key: str, destination: BindingDestination) -> None:
         raise NotImplementedError
 
-    def _remove(self, key: str, destination: Destination) -> None:
+    def _remove(self, key: str, destination: BindingDestination) -> None:
         raise NotImplementedError
 
 
@@ -152,15 +152,15 @@ class DirectExchange(_KeyedExchange):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self._keys: dict[str, dict[Destination, None]] = {}
+        self._keys: dict[str, dict[BindingDestination, None]] = {}
 
-    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
         return self._keys.get(routing_key, ())
 
-    def _add(self, key: str, destination: Destination) -> None:
+    def _add(self, key: str, destination: BindingDestination) -> None:
         self._keys.setdefault(key, {})[destination] = None
 
-    def _remove(self, key: str, destination: Destination) -> None:
+    def _remove(self, key: str, destination: BindingDestination) -> None:
         bound = self._keys[key]
         del bound[destination]
         if not bound:
@@ -175,18 +175,18 @@ class FanoutExchange(_KeyedExchange):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self._all: dict[Destination, None] = {}
+        self._all: dict[BindingDestination, None] = {}
 
-    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
         return self._all
 
-    def _pair(self, binding: Binding) -> tuple[str, Destination]:
+    def _pair(self, binding: Binding) -> tuple[str, BindingDestination]:
         return "", binding.destination
 
-    def _add(self, key: str, destination: Destination) -> None:
+    def _add(self, key: str, destination: BindingDestination) -> None:
         self._all[destination] = None
 
-    def _remove(self, key: str, destination: Destination) -> None:
+    def _remove(self, key: str, destination: BindingDestination) -> None:
         del self._all[destination]
 
 
@@ -198,18 +198,18 @@ class TopicExchange(_KeyedExchange):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self._topics: TopicIndex[Destination] = TopicIndex()
-        self._cache: dict[str, tuple[Destination, ...]] = {}
+        self._topics: TopicIndex[BindingDestination] = TopicIndex()
+        self._cache: dict[str, tuple[BindingDestination, ...]] = {}
         self._cached = 0  # a key that matches ten thousand queues counts as ten thousand
 
-    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
         found = self._cache.get(routing_key)
         if found is None:
             found = tuple(dict.fromkeys(self._topics.match(routing_key)))
             self._remember(routing_key, found)
         return found
 
-    def _remember(self, key: str, found: tuple[Destination, ...]) -> None:
+    def _remember(self, key: str, found: tuple[BindingDestination, ...]) -> None:
         if self._cached >= _CACHE_MAX:
             self._forget()
         self._cache[key] = found
@@ -219,11 +219,11 @@ class TopicExchange(_KeyedExchange):
         self._cache.clear()
         self._cached = 0
 
-    def _add(self, key: str, destination: Destination) -> None:
+    def _add(self, key: str, destination: BindingDestination) -> None:
         self._forget()
         self._topics.add(key, destination)
 
-    def _remove(self, key: str, destination: Destination) -> None:
+    def _remove(self, key: str, destination: BindingDestination) -> None:
         self._forget()
         self._topics.remove(key, destination)
 
@@ -238,7 +238,7 @@ class HeadersExchange(Exchange):
         super().__init__(name, **settings)
         self._patterns: dict[Binding, HeadersPattern] = {}
 
-    def match(self, routing_key: str, headers: Headers) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
         given = headers()
         return [binding.destination for binding, pattern in self._patterns.items() if pattern.fits(given)]
 

@@ -7,21 +7,21 @@ several ways gets the message once.
 from collections.abc import Callable
 from typing import TypeVar
 
-from semq.broker.routing.exchanges import Destination, Exchange, Headers
+from semq.broker.routing.exchanges import BindingDestination, Exchange, Headers
 
 Q = TypeVar("Q")
 
 
 def route(
     start: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
-) -> list[Destination]:
+) -> list[BindingDestination]:
     """Return the queues and service queues for a message published to ``start``, each once.
 
     ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ.
     """
     if not start.exchange_destinations and start.alternate is None:
         return list(dict.fromkeys(start.match(routing_key, headers)))
-    queues: dict[Destination, None] = {}
+    queues: dict[BindingDestination, None] = {}
     todo, seen = [start], {start.name}
     while todo:
         for found in _step(todo.pop(), routing_key, headers, lookup):
@@ -35,7 +35,7 @@ def route(
 
 def _step(
     exchange: Exchange, routing_key: str, headers: Headers, lookup: Callable[[str], Exchange | None]
-) -> list[Destination]:
+) -> list[BindingDestination]:
     found = list(exchange.match(routing_key, headers))
     if found or exchange.alternate is None:
         return found

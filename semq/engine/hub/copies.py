@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from semq.engine.core import Step
 from semq.engine.errors import NotYours
-from semq.engine.hub.deeds import Ack, After, Question, apply, hear
+from semq.engine.hub.deeds import Ack, AfterCopies, SenderQuestion, apply, hear
 from semq.store.rows import Outbound, Side
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
@@ -31,7 +31,7 @@ class OnCopies(Step):
         self.needs.outbound.update(rows)
 
     def decide(self, unit: Unit) -> None:
-        self._after = After()
+        self._after = AfterCopies()
         self._look(unit)
 
     def _look(self, unit: Unit) -> None:
@@ -97,7 +97,7 @@ class _OnNamedCopies(_FromPeer):
         self._records = records
 
 
-class HearAnswers(_OnNamedCopies):
+class HearCopyAnswers(_OnNamedCopies):
     """H11 and H12: the receiver answers."""
 
     def _look(self, unit: Unit) -> None:
@@ -118,7 +118,7 @@ class AnswerCustody(_OnNamedCopies):
         for lk1, record in self._records:
             row = unit.outbound.get(lk1.object_id)
             is_meant = row is not None and str(row.lk0) == record.ident
-            self._hear(unit, row if is_meant else None, HubHeard.asked, Question(self._source, record, lk1))
+            self._hear(unit, row if is_meant else None, HubHeard.asked, SenderQuestion(self._source, record, lk1))
 
 
 class AnswerOrPassOn(OnCopies):
@@ -133,7 +133,7 @@ class AnswerOrPassOn(OnCopies):
 
     def _look(self, unit: Unit) -> None:
         for record in self._records:
-            self._hear(unit, unit.relayed.get(record.ident), HubHeard.inquired, Question(self._source, record))
+            self._hear(unit, unit.relayed.get(record.ident), HubHeard.inquired, SenderQuestion(self._source, record))
 
     def committed(self) -> None:
         super().committed()

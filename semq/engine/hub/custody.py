@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from semq.engine.core import Core
-from semq.engine.hub.copies import AnswerCustody, AnswerOrPassOn, HearAcks, HearAnswers, HearNoted, OnCopies
-from semq.engine.hub.deeds import Ack, After, answered, apply, hear, standing_of
+from semq.engine.hub.copies import AnswerCustody, AnswerOrPassOn, HearAcks, HearCopyAnswers, HearNoted, OnCopies
+from semq.engine.hub.deeds import Ack, AfterCopies, answered, apply, hear, standing_of
 from semq.engine.hub.stores import Stores
 from semq.engine.sender.lanes import Lane, Pump
 from semq.engine.time.inquiry import Sweep
@@ -25,7 +25,7 @@ from semq.umx_t.locator import LK1
 from semq.umx_t.records import Answer, Inquiry, Receipt
 
 if TYPE_CHECKING:
-    from semq.engine.hub.forwarding import Session
+    from semq.engine.hub.forwarding import PresentNode
     from semq.engine.hub_engine import Directory
 
 K = TypeVar("K")
@@ -36,7 +36,7 @@ class Holding:
     """The copies in this platform store."""
 
     def __init__(
-        self, core: Core, recovered: Recovered, sessions: Mapping[str, "Session"], directory: "Directory"
+        self, core: Core, recovered: Recovered, sessions: Mapping[str, "PresentNode"], directory: "Directory"
     ) -> None:
         self.core = core
         self.directory = directory
@@ -49,7 +49,7 @@ class Holding:
         self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._look, lambda: bool(self.sessions), self._settle)
-        self._after = After()
+        self._after = AfterCopies()
         self.pump.recover(recovered.tracks)
         if self.held:
             self.schedule.make_due(0, recovered.first_id - 1, core.now())
@@ -138,7 +138,7 @@ class Holding:
             unit.ledger.append(self.core.line(Side.HUB, Event.PARKED, row, f"sent {sends} times, never recorded"))
             return None
         self.sends[row.object_id] = sends + 1
-        after = After()
+        after = AfterCopies()
         hear(self, unit, row, HubHeard.claim, after, stored)
         return after.frames[0]
 
@@ -157,7 +157,7 @@ class Holding:
     # --- silence
     def _look(self, unit: Unit, query: Query) -> Iterator[tuple[int, bool]]:
         """H10: rows sent to a present target that has not acknowledged; H16: refusals that a sender has not noted."""
-        self._after = After()
+        self._after = AfterCopies()
         for row in unit.outbound_found(query):
             hear(self, unit, row, HubHeard.ask, self._after)
             yield row.object_id, False
@@ -192,7 +192,7 @@ class Holding:
         named = [(LK1(*r.lk1), r) for r in records if r.lk1 is not None]
         here = [pair for pair in named if self.stores.is_here(pair[0])]
         if here:
-            self.core.post(HearAnswers(self, source, here))
+            self.core.post(HearCopyAnswers(self, source, here))
 
     def hear_custody(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H9: a sender asks the custodian."""

@@ -1,8 +1,8 @@
 """How a copy in the hub's store changes: one door for all news of it (PROTOCOL.md section 5.2).
 
 ``hear`` asks the grid; the row and the ledger change in the open transaction, and the deed of the cell is done by its
-effect (``EFFECTS``). What has to wait for the commit is gathered in ``After`` and done by ``apply``. Called by the work
-in ``custody``, ``copies`` and ``refusals``.
+effect (``EFFECTS``). What has to wait for the commit is gathered in ``AfterCopies`` and done by ``apply``. Called by
+the work in ``custody``, ``copies`` and ``refusals``.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core, of_marker
-from semq.engine.errors import Mismatch, Returned
+from semq.engine.errors import Mismatch, RefusedByOperator
 from semq.engine.sender.refused_copies import says_returned
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -24,7 +24,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Direction, SendStatus
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Ack(NamedTuple):
     bref: int
 
 
-class Question(NamedTuple):
+class SenderQuestion(NamedTuple):
     """An inquiry of a sender, about a copy or about its message."""
 
     source: Address
@@ -64,7 +64,7 @@ class Question(NamedTuple):
     lk1: LK1 | None = None
 
 
-class Verdict(NamedTuple):
+class RefusalVerdict(NamedTuple):
     """Why an operator refuses copies: for the ledger, and for the sender of one that was sent, or was not."""
 
     line: str
@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(slots=True)
-class After:
+class AfterCopies:
     """What follows the commit of one piece of work on copies, by value (``semq.store.ended``)."""
 
     new: list[Outbound] = field(default_factory=list)
@@ -98,7 +98,7 @@ def hear(
     unit: Unit,
     row: Outbound | None,
     news: HubHeard,
-    after: After,
+    after: AfterCopies,
     cause: Any = None,
     detail: str = "",
 ) -> Held:
@@ -122,7 +122,7 @@ def hear(
     return standing
 
 
-def apply(holding: "Holding", after: After) -> None:
+def apply(holding: "Holding", after: AfterCopies) -> None:
     """After the commit: counts, lanes and mail follow what is now true."""
     for row in after.released:
         holding.released(row)
@@ -166,7 +166,7 @@ def ack_save(core: Core, row: Outbound) -> Letter:
     """Ack-Save: a copy is in this store."""
     lk0 = row.lk0
     return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
-        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.STORED,
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=HubFlag.STORED,
         ident=str(lk0), att=row.att, lk1=core.lk1(row.object_id), void=row.void,
     )  # fmt: skip
 
@@ -178,7 +178,7 @@ def refusal(core: Core, row: Outbound) -> Letter:
     """
     lk0 = row.lk0
     return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
-        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=Note.REFUSED,
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=HubFlag.REFUSED,
         ident=str(lk0), lk1=core.lk1(row.object_id), void=row.void, reason=row.reason,
     )  # fmt: skip
 
@@ -186,7 +186,7 @@ def refusal(core: Core, row: Outbound) -> Letter:
 # --------------------------------------------------------------------------------------------------------------- deeds
 
 
-def _insert(holding: "Holding", unit: Unit, row: None, after: After, message: Data) -> None:
+def _insert(holding: "Holding", unit: Unit, row: None, after: AfterCopies, message: Data) -> None:
     envelope, a, core = message.envelope, message.envelope.attributes, holding.core
     new = Outbound(
         object_id=core.new_id(), direction=Direction.RELAYED, lk0=envelope.lk0, target=envelope.target,
@@ -200,7 +200,7 @@ def _insert(holding: "Holding", unit: Unit, row: None, after: After, message: Da
     after.mail.append(ack_save(core, new))
 
 
-def _again(holding: "Holding", unit: Unit, row: Outbound, after: After, message: Data) -> None:
+def _again(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     """One identity is stored once, whatever comes under it."""
     core, envelope = holding.core, message.envelope
     after.mail.append(ack_save(core, row))
@@ -217,7 +217,7 @@ def _again(holding: "Holding", unit: Unit, row: Outbound, after: After, message:
         _line(core, unit, Event.DUPLICATE, row, digest=envelope.digest)
 
 
-def _replace(holding: "Holding", unit: Unit, row: Outbound, after: After, message: Data) -> None:
+def _replace(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     row.held, row.reason, row.void, row.has_payload, row.size = False, None, True, False, 0
     row.att += 1
     unit.change_outbound(row, row.ss_status)
@@ -227,7 +227,7 @@ def _replace(holding: "Holding", unit: Unit, row: Outbound, after: After, messag
     after.wake.append(row)
 
 
-def _send(holding: "Holding", unit: Unit, row: Outbound, after: After, stored: Stored) -> None:
+def _send(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
     """H5: the attempt is committed, LK1 is set, the transport source is the platform (seed 2.1)."""
     core = holding.core
     row.att += 1
@@ -238,28 +238,28 @@ def _send(holding: "Holding", unit: Unit, row: Outbound, after: After, stored: S
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 
 
-def _wake(holding: "Holding", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+def _wake(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
     after.wake.append(row)
 
 
-def _reack(holding: "Holding", unit: Unit, row: Outbound | None, after: After, ack: Ack) -> None:
+def _reack(holding: "Holding", unit: Unit, row: Outbound | None, after: AfterCopies, ack: Ack) -> None:
     after.mail.append(reack(ack))
 
 
-def _custody(holding: "Holding", unit: Unit, row: Outbound, after: After, asked: Question) -> None:
+def _custody(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, asked: SenderQuestion) -> None:
     lk1 = holding.core.lk1(row.object_id)
     after.mail.append(answered(asked.source, asked.record, Answer.CUSTODY, lk1, void=row.void))
 
 
-def _gone(holding: "Holding", unit: Unit, row: None, after: After, asked: Question) -> None:
+def _gone(holding: "Holding", unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
     after.mail.append(answered(asked.source, asked.record, Answer.GONE, asked.lk1))
 
 
-def _pass_on(holding: "Holding", unit: Unit, row: None, after: After, asked: Question) -> None:
+def _pass_on(holding: "Holding", unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
     after.rest.append(asked.record)
 
 
-def _ask_target(holding: "Holding", unit: Unit, row: Outbound, after: After, cause: None) -> None:
+def _ask_target(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, cause: None) -> None:
     if row.dest not in holding.sessions:
         return
     core = holding.core
@@ -271,10 +271,10 @@ def _ask_target(holding: "Holding", unit: Unit, row: Outbound, after: After, cau
     after.inquired += 1
 
 
-def _refuse(holding: "Holding", unit: Unit, row: Outbound, after: After, verdict: Verdict) -> None:
+def _refuse(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, verdict: RefusalVerdict) -> None:
     """The payload goes, the row stays."""
     row.held, row.parked = True, False
-    row.reason = reason = (Returned.code, verdict.sent if row.att else verdict.unsent)
+    row.reason = reason = (RefusedByOperator.code, verdict.sent if row.att else verdict.unsent)
     row.has_payload, row.size = False, 0
     unit.replace_body(row.object_id, Stored(b"", b""))
     _line(holding.core, unit, Event.OPERATOR, row, verdict.line)
@@ -283,12 +283,12 @@ def _refuse(holding: "Holding", unit: Unit, row: Outbound, after: After, verdict
     _tell_refusal(holding, unit, row, after, None)
 
 
-def _tell_refusal(holding: "Holding", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+def _tell_refusal(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
     if str(row.lk0.node) in holding.sessions:
         after.mail.append(refusal(holding.core, row))
 
 
-EFFECTS: dict[HubDeed, Callable[["Holding", Unit, Any, After, Any], None]] = {
+EFFECTS: dict[HubDeed, Callable[["Holding", Unit, Any, AfterCopies, Any], None]] = {
     HubDeed.insert: _insert,
     HubDeed.ack_save: _again,
     HubDeed.replace: _replace,

@@ -10,10 +10,10 @@ from semq.engine.core import Core
 from semq.store.rows import Reason
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Function, Primitive
-from semq.umx_t.records import Note, Receipt
+from semq.umx_t.records import HubFlag, Receipt
 
 
-class Notes:
+class ForwardNotes:
     """What was passed on to present nodes, and when its senders are told so."""
 
     def __init__(self, core: Core) -> None:
@@ -44,14 +44,16 @@ class Notes:
         now = self._core.now()
         while (due := self.next_due) is not None and due <= now:
             envelope, _ = self._held.pop(self._dues.popleft()[1])
-            self._core.mail.add(*told(envelope, Note.FORWARDED))
+            self._core.mail.add(*told(envelope, HubFlag.FORWARDED))
 
     def _is_held(self, ident: str, att: int) -> bool:
         held = self._held.get(ident)
         return held is not None and held[0].att == att  # else a later attempt has a moment of its own
 
 
-def told(envelope: Envelope, note: Note, reason: Reason | None = None) -> tuple[Address, Function, Primitive, Receipt]:
+def told(
+    envelope: Envelope, note: HubFlag, reason: Reason | None = None
+) -> tuple[Address, Function, Primitive, Receipt]:
     """What the platform says to the sender of a message that it has not stored, as arguments of ``Mail.add``."""
     lk0 = envelope.lk0
     receipt = Receipt(

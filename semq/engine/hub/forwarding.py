@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from semq.engine.bodies import document_size
-from semq.engine.core import Core, Lines, of_marker
+from semq.engine.core import Core, RecordLines, of_marker
 from semq.engine.errors import DocumentTooLarge, Expired, NotYours, QuotaReached
 from semq.engine.hub.custody import Holding
-from semq.engine.hub.forward_notes import Notes, told
+from semq.engine.hub.forward_notes import ForwardNotes, told
 from semq.engine.ports import Link
 from semq.engine.time.expiry import is_expired
 from semq.errors import SemqError
@@ -24,7 +24,7 @@ from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Reason, Side
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
-from semq.umx_t.records import Note, Receipt
+from semq.umx_t.records import HubFlag, Receipt
 from semq.umx_t.status import SaveFwd
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ INTRODUCTIONS_MAX = 10  # a minute, of one session
 
 
 @dataclass(slots=True)
-class Session:
+class PresentNode:
     """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
 
     link: Link
@@ -70,12 +70,12 @@ class Session:
 class Relay:
     """The path from session to session."""
 
-    def __init__(self, core: Core, sessions: dict[str, Session], holding: Holding, directory: "Directory") -> None:
+    def __init__(self, core: Core, sessions: dict[str, PresentNode], holding: Holding, directory: "Directory") -> None:
         self.core = core
         self.sessions = sessions
         self.holding = holding
         self.directory = directory
-        self.notes = Notes(core)
+        self.notes = ForwardNotes(core)
         self._lines: list[LedgerLine] = []
         self._at = 0  # when the messages that are looked at were heard, in milliseconds since 1970 UTC
 
@@ -134,7 +134,7 @@ class Relay:
         return is_stored and not self.holding.is_clear(str(envelope.target.node), class3=True)
 
     def _refuse(self, envelope: Envelope, reason: Reason) -> None:
-        self.core.mail.add(*told(envelope, Note.REFUSED, reason))
+        self.core.mail.add(*told(envelope, HubFlag.REFUSED, reason))
         self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
 
     def _forward(self, envelope: Envelope, message: Data) -> bool:
@@ -153,7 +153,7 @@ class Relay:
         self._line(envelope, Event.FORWARDED, of_marker("", envelope.void))
         return True
 
-    def _has_credit(self, session: Session) -> bool:
+    def _has_credit(self, session: PresentNode) -> bool:
         if len(session.forwarded) < self.core.settings.credit_messages:
             return True
         session.forget_before(self.core.now() - self.core.settings.inquiry_s)
@@ -162,20 +162,20 @@ class Relay:
     def _discard(self, envelope: Envelope) -> None:
         """H2: class 1 is never stored."""
         if envelope.attributes.ack2:
-            self.core.mail.add(*told(envelope, Note.DISCARDED))
+            self.core.mail.add(*told(envelope, HubFlag.DISCARDED))
         self._line(envelope, Event.DROPPED)
 
-    def acknowledged(self, session: Session, idents: Sequence[str]) -> None:
+    def acknowledged(self, session: PresentNode, idents: Sequence[str]) -> None:
         """H14: the target's Ack2 has passed; nothing need be said of what was forwarded to it."""
         session.forget(idents)
         for ident in idents:
             self.notes.drop(ident, session.link.peer)
 
-    def report(self, session: Session) -> None:
+    def report(self, session: PresentNode) -> None:
         """H15: the session has ended; its senders must not wait for the target's return (rule N27b)."""
         for ident, (source, att, _) in session.forwarded.items():
             self.notes.drop(ident, session.link.peer)
-            receipt = Receipt(flag=Note.FORWARD_FAILED, ident=ident, att=att)
+            receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
             self.core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)
         session.forwarded.clear()
 
@@ -211,5 +211,5 @@ class Relay:
     def flush(self) -> None:
         """Post the gathered lines: the ledger of forwards is written behind the traffic, in batches."""
         if self._lines:
-            self.core.post(Lines(self._lines), later=True)
+            self.core.post(RecordLines(self._lines), later=True)
             self._lines = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from semq.engine.hub.copies import OnCopies
-from semq.engine.hub.deeds import Verdict, standing_of
+from semq.engine.hub.deeds import RefusalVerdict, standing_of
 from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound, Side
 from semq.store.unit import Unit
@@ -28,7 +28,7 @@ NOBODY = "its sender is no longer served: there is nobody to tell"
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ActOnCopies:
     """What somebody does, and why. ``done`` hears how many rows met which fate, once that is committed."""
 
     by: str  #: a user of the node
@@ -41,13 +41,13 @@ class Act:
         return shortened(f"{what} by {self.by}: {self.why}", REASON_MAX - len(more)) + more
 
 
-class Refusing:
+class Refusals:
     """The acts."""
 
     def __init__(self, holding: "Holding") -> None:
         self.holding = holding
 
-    def refuse(self, rows: Sequence[int], act: Act, *, only_copies: bool = False) -> None:
+    def refuse(self, rows: Sequence[int], act: ActOnCopies, *, only_copies: bool = False) -> None:
         """H16: give copies up; their senders are told, with the reason.
 
         ``only_copies``: also those whose sender has given its own payload away for custody (``@Ack2=0``). A void
@@ -56,13 +56,13 @@ class Refusing:
         """
         self.holding.core.post(_Refuse(self.holding, rows, act, only_copies))
 
-    def resend(self, rows: Sequence[int], act: Act) -> None:
+    def resend(self, rows: Sequence[int], act: ActOnCopies) -> None:
         """H18: send copies once more, also parked ones. Counts ``resent``, ``refused`` (left alone), ``gone``."""
-        self.holding.core.post(_Resend(self.holding, rows, act))
+        self.holding.core.post(_ResendCopies(self.holding, rows, act))
 
 
 class _OnMany(OnCopies):
-    def __init__(self, holding: "Holding", rows: Sequence[int], act: Act) -> None:
+    def __init__(self, holding: "Holding", rows: Sequence[int], act: ActOnCopies) -> None:
         super().__init__(holding, rows)
         self._act = act
         self._ids = rows
@@ -85,11 +85,11 @@ class _OnMany(OnCopies):
 
 
 class _Refuse(_OnMany):
-    def __init__(self, holding: "Holding", rows: Sequence[int], act: Act, only_copies: bool) -> None:
+    def __init__(self, holding: "Holding", rows: Sequence[int], act: ActOnCopies, only_copies: bool) -> None:
         super().__init__(holding, rows, act)
         self._only_copies = only_copies
         what = "refused at the platform"
-        self._verdict = Verdict(act.says("refused"), act.says(what), act.says(what, NOT_SENT))
+        self._verdict = RefusalVerdict(act.says("refused"), act.says(what), act.says(what, NOT_SENT))
 
     def _one(self, unit: Unit, row: Outbound | None) -> str:
         directory, is_repeated = self._holding.directory, standing_of(row) is Held.REFUSED
@@ -110,7 +110,7 @@ class _Refuse(_OnMany):
         self._core.count("refused_by_operator", self._counts["refused"])
 
 
-class _Resend(_OnMany):
+class _ResendCopies(_OnMany):
     def _one(self, unit: Unit, row: Outbound | None) -> str:
         standing = self._hear(unit, row, HubHeard.resend)
         if row is None:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 
 from semq.engine.core import Core, Step, with_why
 from semq.engine.errors import AlreadySent, Cancelled, Expired, NotEnded, NotThere, PayloadGone, TooLate
-from semq.engine.sender.deeds import After
+from semq.engine.sender.deeds import AfterOutbound
 from semq.engine.sender.outbound import OutboundRows
 from semq.store.rows import Event, Outbound, Side
-from semq.store.unit import Expired as ExpiredRows
-from semq.store.unit import Unit
+from semq.store.unit import ExpiredRows, Unit
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SendStatus
@@ -48,7 +47,7 @@ class Operating:
 
     def resend(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
         """Send another copy of a message that has not ended: same id, same bytes, harmless if it has arrived."""
-        self.core.post(_Resend(self, lk0, why, done, failed))
+        self.core.post(_ResendOwn(self, lk0, why, done, failed))
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
         """A person has dealt with a refused document: its row and body go, the ledger keeps its story."""
@@ -129,7 +128,7 @@ class _Cancel(Step):
         self.needs.bodies.update(lk0.object_id for lk0 in lk0s)
 
     def decide(self, unit: Unit) -> None:
-        self._after = After(self._operating.core.now_ms())
+        self._after = AfterOutbound(self._operating.core.now_ms())
         core = self._operating.core
         for lk0 in self._lk0s:
             row = unit.outbound.get(lk0.object_id)
@@ -183,9 +182,9 @@ class _OnOne(Step):
         self._failed(error)
 
 
-class _Resend(_OnOne):
+class _ResendOwn(_OnOne):
     def decide(self, unit: Unit) -> None:
-        self._after = After(self._operating.core.now_ms())
+        self._after = AfterOutbound(self._operating.core.now_ms())
         row = self._row(unit)
         if not (row.has_payload or row.void):
             raise PayloadGone(lk0=str(self._lk0)).with_remedy(

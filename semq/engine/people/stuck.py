@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from semq.engine.errors import BodyUnreadable, Returned
+from semq.engine.errors import BodyUnreadable, RefusedByOperator
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 
-class Cause(Enum):
+class StuckCause(Enum):
     """Why a message does not move: what it means, and what a person can do; at the platform too, where that differs.
 
     Commands are those of the node that says so; ``{id}`` is the short name of the message, ``{node}`` the other end.
@@ -136,11 +136,11 @@ class Surroundings:
 
 SILENT_AFTER = 3  # so many inquiries without an answer are no chance
 CANNOT_OPEN_CODES = "SEMQ-5"  # codes 5000–5999: identity and secrecy
-HELD_FOR = {BodyUnreadable.code: Cause.UNREADABLE, Returned.code: Cause.RETURNED}
+HELD_FOR = {BodyUnreadable.code: StuckCause.UNREADABLE, RefusedByOperator.code: StuckCause.RETURNED}
 Facts = Mapping[str, Any]  # a row as ``semq.store.views.messages`` shows it
 
 
-def why(row: Facts, around: Surroundings) -> Cause | None:
+def why(row: Facts, around: Surroundings) -> StuckCause | None:
     """Why a row of tb_0031 or tb_0030 does not move, or None if it is not stuck."""
     return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
 
@@ -153,35 +153,35 @@ def is_overdue(row: Facts, around: Surroundings) -> bool:
     return row["outcome"] is None and around.now_ms - row["accepted_at"] >= around.overdue_ms
 
 
-def _why_outbound(row: Facts, around: Surroundings) -> Cause | None:
+def _why_outbound(row: Facts, around: Surroundings) -> StuckCause | None:
     if "submission" in row:
-        return Cause.SUBMISSION_REFUSED if row["outcome"] else _why_submitted(row, around)
-    if row["outcome"] == Outcome.UNKNOWN.name and _code(row) == Returned.code:
-        return Cause.REFUSED  # kept for a person, as any other refusal
+        return StuckCause.SUBMISSION_REFUSED if row["outcome"] else _why_submitted(row, around)
+    if row["outcome"] == Outcome.UNKNOWN.name and _code(row) == RefusedByOperator.code:
+        return StuckCause.REFUSED  # kept for a person, as any other refusal
     if row["outcome"] == Outcome.REJECTED.name:
         cannot_open = _code(row).startswith(CANNOT_OPEN_CODES)
-        return Cause.CANNOT_OPEN if cannot_open else Cause.REFUSED
+        return StuckCause.CANNOT_OPEN if cannot_open else StuckCause.REFUSED
     if row["outcome"] is not None:
         return None
     if row["held"] and _code(row) in HELD_FOR:
         return HELD_FOR[_code(row)]
     if row["held"]:
-        return Cause.HELD
+        return StuckCause.HELD
     if row["parked"]:
-        return Cause.NEVER_RECORDED
-    if row.get("void") and row["direction"] == Direction.OWN.name and _code(row) == Returned.code:
-        return Cause.GIVEN_UP
+        return StuckCause.NEVER_RECORDED
+    if row.get("void") and row["direction"] == Direction.OWN.name and _code(row) == RefusedByOperator.code:
+        return StuckCause.GIVEN_UP
     if not is_overdue(row, around):
         return None
     if row["direction"] == Direction.RELAYED.name:
         if around.nodes is not None and _node(row) not in around.nodes:
-            return Cause.TARGET_UNKNOWN
-        return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
+            return StuckCause.TARGET_UNKNOWN
+        return StuckCause.NO_ACK2 if _is_online(row, around) else StuckCause.TARGET_OFFLINE
     return _why_own(row, around)
 
 
-def _why_submitted(row: Facts, around: Surroundings) -> Cause | None:
-    return Cause.SUBMISSION_WAITS if row["reason"] or is_overdue(row, around) else None
+def _why_submitted(row: Facts, around: Surroundings) -> StuckCause | None:
+    return StuckCause.SUBMISSION_WAITS if row["reason"] or is_overdue(row, around) else None
 
 
 def _code(row: Facts) -> str:
@@ -189,20 +189,20 @@ def _code(row: Facts) -> str:
     return str(row["reason"][0]) if row["reason"] else ""
 
 
-def _why_own(row: Facts, around: Surroundings) -> Cause:
+def _why_own(row: Facts, around: Surroundings) -> StuckCause:
     if not around.link_up:
-        return Cause.LINK_DOWN
+        return StuckCause.LINK_DOWN
     if around.nodes is not None and _node(row) not in around.nodes:
-        return Cause.TARGET_UNKNOWN
+        return StuckCause.TARGET_UNKNOWN
     if row["id"] in around.away:
-        return Cause.CUSTODIAN_AWAY
+        return StuckCause.CUSTODIAN_AWAY
     if (around.asked or {}).get(row["id"], 0) >= SILENT_AFTER:
-        return Cause.INQUIRY_SILENT
+        return StuckCause.INQUIRY_SILENT
     if row["ss_status"] == SendStatus.SS_INIT.name:
-        return Cause.NOT_SENT
+        return StuckCause.NOT_SENT
     if row["ss_status"] == SendStatus.SS_SENT.name:
-        return Cause.NO_TRANSPORT_ACK
-    return Cause.NO_ACK2 if _is_online(row, around) else Cause.TARGET_OFFLINE
+        return StuckCause.NO_TRANSPORT_ACK
+    return StuckCause.NO_ACK2 if _is_online(row, around) else StuckCause.TARGET_OFFLINE
 
 
 def _is_online(row: Facts, around: Surroundings) -> bool:
@@ -213,14 +213,14 @@ def _node(row: Facts) -> str:
     return str(row["target"]).partition("/")[0]
 
 
-def _why_inbound(row: Facts, around: Surroundings) -> Cause | None:
+def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
     if row["app_status"] == AppStatus.PARKED.name:
-        return Cause.PARKED
+        return StuckCause.PARKED
     if not is_overdue(row, around):
         return None
     if row["app_status"] == AppStatus.NEW.name:
-        return Cause.BLOCKED_BY_ORDER if row["id"] in around.blocked else Cause.NOT_CONSUMED
-    return Cause.REACK_MISSING if _owes_sender(row) else Cause.COPY_NOT_NOTED
+        return StuckCause.BLOCKED_BY_ORDER if row["id"] in around.blocked else StuckCause.NOT_CONSUMED
+    return StuckCause.REACK_MISSING if _owes_sender(row) else StuckCause.COPY_NOT_NOTED
 
 
 def _is_owed(row: Facts) -> bool:

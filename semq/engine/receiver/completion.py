@@ -27,7 +27,7 @@ class Taking:
         """Look for numbers, unless a look is under way."""
         if not self._is_busy:
             self._is_busy = True
-            self.handing.core.post(_Look(self))
+            self.handing.core.post(_CompletionLook(self))
 
     def ended(self, found: int) -> None:
         """A look has come to its end; a full batch means that there may be more."""
@@ -36,7 +36,7 @@ class Taking:
             self.look()
 
 
-class _Look(Step):
+class _CompletionLook(Step):
     def __init__(self, taking: Taking) -> None:
         super().__init__()
         self._taking = taking

@@ -26,7 +26,7 @@ Content = tuple[Envelope, bytes]
 
 
 @dataclass(slots=True)
-class After:
+class AfterDelivery:
     """What follows the commit: documents to be handed over, and documents for the next consumer."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
@@ -34,7 +34,9 @@ class After:
     offered: list[Pending] = field(default_factory=list)
 
 
-def hear(unit: Unit, row: Pending, news: HandlingHeard, after: After, detail: str = "", cause: Any = None) -> None:
+def hear(
+    unit: Unit, row: Pending, news: HandlingHeard, after: AfterDelivery, detail: str = "", cause: Any = None
+) -> None:
     """Change a row by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news."""
     rule = HANDLING.step(row.app_status, news)
     if rule.after is not row.app_status:
@@ -53,7 +55,7 @@ def end_ungiven(row: Pending) -> AppStatus:
 
 def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     """Count a delivery; None: what is stored cannot be read, and the row is parked so that it holds up no other."""
-    stored, after = unit.pending_bodies.get(row.bref), After(core.now_ms())
+    stored, after = unit.pending_bodies.get(row.bref), AfterDelivery(core.now_ms())
     try:
         envelope = decode_envelope(stored)
     except BodyUnreadable as error:
@@ -66,12 +68,12 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     return after.given[0]
 
 
-def _line(unit: Unit, row: Pending, event: Event, after: After, detail: str = "") -> None:
+def _line(unit: Unit, row: Pending, event: Event, after: AfterDelivery, detail: str = "") -> None:
     line = LedgerLine(after.at, Side.RECEIVER, event, str(row.lk0), str(row.target), row.deliveries, detail=detail)
     unit.ledger.append(line)
 
 
-def _give(unit: Unit, row: Pending, after: After, content: Content) -> None:
+def _give(unit: Unit, row: Pending, after: AfterDelivery, content: Content) -> None:
     row.deliveries += 1
     if row.bref not in unit.new_pending:
         unit.given.add(row.bref)
@@ -80,11 +82,11 @@ def _give(unit: Unit, row: Pending, after: After, content: Content) -> None:
     after.given.append(Delivery(row.bref, envelope, payload, row.deliveries > 1, row.deliveries))
 
 
-def _offer(unit: Unit, row: Pending, after: After, cause: None) -> None:
+def _offer(unit: Unit, row: Pending, after: AfterDelivery, cause: None) -> None:
     after.offered.append(row)
 
 
-EFFECTS: dict[HandlingDeed, Callable[[Unit, Pending, After, Any], None]] = {
+EFFECTS: dict[HandlingDeed, Callable[[Unit, Pending, AfterDelivery, Any], None]] = {
     HandlingDeed.give: _give,
     HandlingDeed.offer: _offer,
 }

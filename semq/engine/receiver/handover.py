@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from semq.engine.core import Core, Step, with_why
 from semq.engine.ports import Delivery, Inbox
-from semq.engine.receiver.delivery import DETAIL_MAX, After, hear
-from semq.engine.receiver.order import Blocked, FindNext, Order, OrderId
+from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, hear
+from semq.engine.receiver.order import BlockedOrders, FindNext, Order, OrderId
 from semq.engine.receiver.user_queue import Feed, ReadTracks, Shelf
 from semq.engine.time.cleanup import leave
 from semq.errors import Unavailable
@@ -24,7 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ActReport:
     """Who hears, after the commit, how many rows an act has met, or why it has failed."""
 
     done: Callable[[int], None]
@@ -41,7 +41,7 @@ class Handing:
     in_order: dict[int, OrderId] = field(default_factory=dict)  #: of those the ones with an order key
     shelves: dict[str, Shelf] = field(default_factory=dict)
     orders: dict[OrderId, Order] = field(default_factory=dict)
-    blocked: Blocked = field(default_factory=Blocked)
+    blocked: BlockedOrders = field(default_factory=BlockedOrders)
     looks: int = 0  #: at orders, under way
     to_clean: list[int] = field(default_factory=list)
 
@@ -120,7 +120,7 @@ class Handing:
         """Whether the next document of some order is being looked for."""
         return self.looks > 0
 
-    def behind(self, told: Told) -> None:
+    def behind(self, told: ActReport) -> None:
         """Tell when all that has been posted so far is committed, or why that will not be."""
         self.core.post(_Behind(told))
 
@@ -168,17 +168,17 @@ class Handing:
         """The application will never succeed with these: park them for a person."""
         self.core.post(Handled(self, list(brefs), HandlingHeard.fail, detail))
 
-    def park(self, brefs: Sequence[int], why: str, told: Told | None = None) -> None:
+    def park(self, brefs: Sequence[int], why: str, told: ActReport | None = None) -> None:
         """A person or a worker sets documents aside that wait for the application, or are with it."""
         self.core.post(Handled(self, list(brefs), HandlingHeard.fail, why, AppStatus.NEW, told))
 
-    def requeue(self, brefs: Sequence[int], why: str = "", told: Told | None = None) -> None:
+    def requeue(self, brefs: Sequence[int], why: str = "", told: ActReport | None = None) -> None:
         """A person gives parked documents another chance; it moves them, nothing is copied."""
         self.core.post(
             Handled(self, list(brefs), HandlingHeard.requeue, with_why("requeued", why), AppStatus.PARKED, told)
         )
 
-    def remove(self, brefs: Sequence[int], why: str, told: Told | None = None) -> None:
+    def remove(self, brefs: Sequence[int], why: str, told: ActReport | None = None) -> None:
         """A person has dealt with parked documents, and with no others: they go; the ledger keeps their story."""
         self.core.post(Handled(self, list(brefs), HandlingHeard.done, with_why("removed", why), AppStatus.PARKED, told))
 
@@ -210,7 +210,7 @@ class Handing:
 class _Behind(Step):
     """Reads and writes nothing; its turn comes when everything before it has had its own."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ActReport) -> None:
         super().__init__()
         self._told = told
 
@@ -234,7 +234,7 @@ class Handled(Step):
         news: HandlingHeard,
         detail: str = "",
         only: AppStatus | None = None,
-        told: Told | None = None,
+        told: ActReport | None = None,
     ) -> None:
         """``only``: rows that stand elsewhere are left alone; ``told`` hears how many it met, after the commit."""
         super().__init__()
@@ -248,7 +248,7 @@ class Handled(Step):
 
     def decide(self, unit: Unit) -> None:
         core = self._handing.core
-        self._after = After(core.now_ms())
+        self._after = AfterDelivery(core.now_ms())
         self._rows: list[Pending] = []
         for bref in self._brefs:
             row = unit.pending.get(bref)

@@ -36,7 +36,7 @@ class Order:
     user: str = ""  #: of the row that was looked at last
 
 
-class Blocked:
+class BlockedOrders:
     """Which orders wait for which positions, found by what a floor passes."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from semq.engine.bodies import document_size, encode_envelope
 from semq.engine.core import Core, Step
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
-from semq.engine.ports import Opened, Secrecy
-from semq.engine.receiver.delivery import After, end_ungiven, hear
+from semq.engine.ports import OpenedPayload, Secrecy
+from semq.engine.receiver.delivery import AfterDelivery, end_ungiven, hear
 from semq.engine.receiver.reacks import AnswerInquiries, HearReAcks
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -50,7 +50,7 @@ class Copy(NamedTuple):
     envelope: Envelope
     slot: Slot | None
     entry: Recorded
-    opened: Opened
+    opened: OpenedPayload
     reason: Reason | None = None
     is_forged: bool = False  #: something without a proof stood in its place
 
@@ -121,7 +121,7 @@ class Receiver:
 
 FORGED = "What nothing proves stood in the place of this document, with other bytes: it gives way to this one."
 
-NOTHING = Opened(b"", b"")
+NOTHING = OpenedPayload(b"", b"")
 NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
 
 
@@ -180,7 +180,7 @@ class _Record(Step):
         self._disbelieved: list[tuple[Envelope, Reason]] = []
         self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
         self._at = self._core.now_ms()
-        self._handled = After(self._at)
+        self._handled = AfterDelivery(self._at)
         for message, slot in self._arrivals:
             try:
                 self._record(unit, message, slot)
@@ -216,7 +216,7 @@ class _Record(Step):
         if entry.status is Arrival.NOT and envelope.is_class3:
             self._disbelieved.append((envelope, reason))
         elif entry.status is Arrival.NOT:
-            copy = Copy(envelope, None, entry, Opened(bytes(message.body), b""), reason)
+            copy = Copy(envelope, None, entry, OpenedPayload(bytes(message.body), b""), reason)
             self._receiver.hear(self, unit, entry, Arrived.unreadable, copy)
         elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
             self._acks.append((envelope, entry, 0))
@@ -295,7 +295,7 @@ class _Record(Step):
             unit.raise_floor(stream, envelope.floor)
             self._raised[key] = stream.floor, stream.closed
 
-    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, Opened, Reason | None]:
+    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, OpenedPayload, Reason | None]:
         """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document.
 
         Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
@@ -331,12 +331,12 @@ class _Record(Step):
             return self._refused(message, (Expired.code, "It arrived after its time."))
         return Arrived.payload, opened, None
 
-    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, Opened, Reason]:
+    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, OpenedPayload, Reason]:
         """A refusal takes a place in the ledger for good: only of what its sender is proved to have sent."""
         is_proved = self._receiver.secrecy.check_origin(message)
-        return Arrived.unreadable, Opened(bytes(kept), b"", is_proved), reason
+        return Arrived.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
 
-    def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: Opened) -> int:
+    def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: OpenedPayload) -> int:
         a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
         row = Pending(
             bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
@@ -389,7 +389,7 @@ EFFECTS: dict[ReceiverDeed, Callable[[Any, Unit, Arrival, Any], None]] = {
 }
 
 
-def _as_opened(envelope: Envelope, opened: Opened) -> Envelope:
+def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
     """The envelope as the application sees it: with the digest of what it gets, not the salted one that travelled."""
     if not envelope.is_sealed:
         return envelope

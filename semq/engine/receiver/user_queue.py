@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Turns:
+class SourceTurns:
     """What one source has for its next turns, beside its tracks."""
 
     keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
@@ -38,7 +38,9 @@ class Shelf:
     user: str
     known: bool = False  #: the tracks that the store holds have been read
     tracks: Tracks = field(default_factory=Tracks)
-    sources: dict[str, Turns] = field(default_factory=dict)  #: with something to give, in the order of their next turns
+    sources: dict[str, SourceTurns] = field(
+        default_factory=dict
+    )  #: with something to give, in the order of their next turns
     feeding: bool = False
 
     @property
@@ -49,7 +51,7 @@ class Shelf:
     def wake(self, source: str, priority: int, bref: int | None = None) -> None:
         """Rows wait: from ``bref`` on, or from where their track has come to."""
         self.tracks.wake(source, priority, bref)
-        self.sources.setdefault(source, Turns())
+        self.sources.setdefault(source, SourceTurns())
 
     def wake_all(self, bref: int) -> None:
         """Rows from ``bref`` on may wait on any track: all are read anew."""
@@ -58,7 +60,7 @@ class Shelf:
 
     def ready(self, key: OrderId) -> None:
         """The next document of an order may be given when its source has its turn."""
-        self.sources.setdefault(str(key[0].node), Turns()).keys.append(key)
+        self.sources.setdefault(str(key[0].node), SourceTurns()).keys.append(key)
 
     def pick(self, limit: int) -> tuple[list[OrderId], list[list[Pick]]]:
         """What fills ``limit`` places: orders to look at, and rows to look for."""
@@ -75,7 +77,7 @@ class Shelf:
                 picks.append(self.tracks.pick_of(source, share))
         return keys, picks
 
-    def _keys_of(self, source: str, turns: Turns, share: int) -> int:
+    def _keys_of(self, source: str, turns: SourceTurns, share: int) -> int:
         """How many places of a share orders get: half of them, as long as rows wait too."""
         if self.tracks.has(source):
             if turns.keys and share == 1:

@@ -18,7 +18,7 @@ from typing import NoReturn, Protocol
 from msgspec.structs import replace
 
 from semq.clock import Clock
-from semq.engine.ports import Believed, CertificateNews, Opened, Seal
+from semq.engine.ports import Believed, CertificateNews, OpenedPayload, Seal
 from semq.engine.secrecy.binding import attested, bound, marked, sealed_as
 from semq.errors import SemqError
 from semq.seal.canonical import tagged
@@ -37,7 +37,7 @@ from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, verify
 from semq.seal.opened import OpenedKeys, unwrapped
 from semq.seal.origin import read_origin, write_origins
 from semq.seal.receipts import Statement, leaf, packet_message, read_signature, root, tree_message, write_signature
-from semq.seal.session import CHANCE_LENGTH, OVERHEAD, SECRET_LENGTH, Limits, SessionKey, wrapped_for
+from semq.seal.session import CHANCE_LENGTH, OVERHEAD, SECRET_LENGTH, KeyLimits, SessionKey, wrapped_for
 from semq.seal.token import read_token
 from semq.store.rows import KeptKey
 from semq.umx_t.address import Address
@@ -93,7 +93,7 @@ class Policy:
     unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
     mixed: bool = False  #: so do those of every institution of which no certificate was ever known
-    limits: Limits = field(default_factory=Limits)
+    limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: for the certificate of a signer to come, before a document is refused for want of it
 
     def requires(self, node: Address) -> bool:
@@ -105,7 +105,7 @@ class Policy:
         return node.id in self.unsigned_floors_from
 
 
-class Session(Seal):
+class PartnerSession(Seal):
     """A session key, ready for documents to one partner."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Sealing:
         self.policy = policy
         self._clock = clock
         self._draw = draw
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, PartnerSession] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
         self._waiting: OrderedDict[str, float] = OrderedDict()  #: documents of unknown signers: since when
         self._verified: OrderedDict[tuple[str, bytes, bytes], None] = (
@@ -153,7 +153,7 @@ class Sealing:
         )  #: keys, what was signed, signatures
 
     # --- documents that leave
-    def seal_for(self, target: Address, attributes: Attributes) -> Session | None:
+    def seal_for(self, target: Address, attributes: Attributes) -> PartnerSession | None:
         """The session for a document, or None if it travels in clear. Raises CannotSeal, HeaderUnfit."""
         node = target.node
         if attributes.user_headers and self.keys.signing is not None:
@@ -168,13 +168,13 @@ class Sealing:
             session = self._begin(name, own, receiver)
         return session
 
-    def _begin(self, name: str, own: PrivateKey, receiver: PublicKey) -> Session:
+    def _begin(self, name: str, own: PrivateKey, receiver: PublicKey) -> PartnerSession:
         if len(self._sessions) >= SESSIONS_MAX:
             self._sessions.clear()
         now = self._clock.monotonic()
         key = SessionKey(self._draw(SECRET_LENGTH), own, str(self.node), receiver, name, now, self.policy.limits)
         kept = KeptKey(key.id, name, key_id(own.public_key()), alg_of(own), key.keep(own, str(self.node)))
-        session = self._sessions[name] = Session(key, kept, own, receiver, self._draw)
+        session = self._sessions[name] = PartnerSession(key, kept, own, receiver, self._draw)
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
@@ -208,7 +208,7 @@ class Sealing:
         return unwrapped(kept.text, kept.alg, kept.key_id, me, me, "", self.keys.own, self.keys.signer)
 
     # --- documents that arrive
-    def open(self, envelope: Envelope, body: Body) -> Opened:
+    def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         """The payload in clear, its digest, and whether the sender is proved by that.
 
         Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: it cannot be taken. Raises SealBroken,
@@ -218,7 +218,7 @@ class Sealing:
         if not envelope.is_sealed:
             if envelope.attributes.encrypt or (source != self.node and self.policy.requires(source)):
                 raise NotSealed(source=str(source))
-            return Opened.in_clear(body)
+            return OpenedPayload.in_clear(body)
         if not envelope.attributes.encrypt:
             raise SealBroken("The document is sealed and says that it is not.", lk0=envelope.ident)
         made = sealed_as(envelope)
@@ -233,7 +233,7 @@ class Sealing:
         digest = sha256(payload).digest()
         if opening.digest(made.ident, digest) != envelope.digest:
             raise SealBroken("The digest is not that of the document.", lk0=envelope.ident)
-        return Opened(payload, digest, is_proved=True)
+        return OpenedPayload(payload, digest, is_proved=True)
 
     def _wait(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
         """Raise SignerAwaited until a signer's certificate has not come for so long that it will not; then SignerGone

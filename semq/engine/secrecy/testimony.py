@@ -34,7 +34,7 @@ class About(Enum):
     ANY = "anybody's: looked at where the row is known"
 
 
-class Kind(NamedTuple):
+class RecordKind(NamedTuple):
     """A kind of record."""
 
     name: str
@@ -42,45 +42,45 @@ class Kind(NamedTuple):
     about: About
 
 
-ACK2 = Kind("an Ack2", Speaker.NODE, About.OURS)
-NOTE = Kind("a note of forwarding, custody or refusal", Speaker.HUB, About.OURS)
-REACK2 = Kind("a ReAck2", Speaker.NODE, About.THEIRS)
-REACK = Kind("a ReAck", Speaker.HUB, About.ANY)
-ASKED_BY_SENDER = Kind("an inquiry of a sender", Speaker.NODE, About.THEIRS)
-ASKED_BY_HUB = Kind("an inquiry of the platform", Speaker.HUB, About.ANY)
-ASKED_BY_RECEIVER = Kind("an inquiry of a receiver", Speaker.NODE, About.OURS)
-TOLD_BY_RECEIVER = Kind("the answer of a receiver", Speaker.NODE, About.OURS)
-TOLD_BY_HUB = Kind("the answer of the platform", Speaker.HUB, About.OURS)
-PRESENCE = Kind("a presence", Speaker.HUB, About.ANY)
+ACK2 = RecordKind("an Ack2", Speaker.NODE, About.OURS)
+NOTE = RecordKind("a note of forwarding, custody or refusal", Speaker.HUB, About.OURS)
+REACK2 = RecordKind("a ReAck2", Speaker.NODE, About.THEIRS)
+REACK = RecordKind("a ReAck", Speaker.HUB, About.ANY)
+ASKED_BY_SENDER = RecordKind("an inquiry of a sender", Speaker.NODE, About.THEIRS)
+ASKED_BY_HUB = RecordKind("an inquiry of the platform", Speaker.HUB, About.ANY)
+ASKED_BY_RECEIVER = RecordKind("an inquiry of a receiver", Speaker.NODE, About.OURS)
+TOLD_BY_RECEIVER = RecordKind("the answer of a receiver", Speaker.NODE, About.OURS)
+TOLD_BY_HUB = RecordKind("the answer of the platform", Speaker.HUB, About.OURS)
+PRESENCE = RecordKind("a presence", Speaker.HUB, About.ANY)
 HUB_ANSWERS = frozenset({Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL})
 
 
-def _receipt(record: Receipt) -> Kind | None:
+def _receipt(record: Receipt) -> RecordKind | None:
     if record.flag is not None:
         return NOTE if record.ack_flag is None else None
     return ACK2 if record.ack_flag is AckFlag.END_TO_END else None
 
 
-def _receipt_noted(record: Receipt) -> Kind | None:
+def _receipt_noted(record: Receipt) -> RecordKind | None:
     if record.flag is not None:
         return None
     return {AckFlag.END_TO_END: REACK2, AckFlag.TRANSPORT: REACK}.get(record.ack_flag) if record.ack_flag else None
 
 
-def _inquiry(record: Inquiry) -> Kind | None:
+def _inquiry(record: Inquiry) -> RecordKind | None:
     return {Role.S: ASKED_BY_SENDER, Role.R: ASKED_BY_RECEIVER}.get(record.role or Role.P, ASKED_BY_HUB)
 
 
-def _answer(record: Inquiry) -> Kind | None:
+def _answer(record: Inquiry) -> RecordKind | None:
     return TOLD_BY_HUB if record.graded in HUB_ANSWERS else TOLD_BY_RECEIVER
 
 
-def _presence(record: Presence) -> Kind | None:
+def _presence(record: Presence) -> RecordKind | None:
     return PRESENCE
 
 
 # Which kind a record of a packet is; None: no such thing is said to a local node.
-KINDS: dict[tuple[Function, Primitive], Callable[[Any], Kind | None]] = {
+KINDS: dict[tuple[Function, Primitive], Callable[[Any], RecordKind | None]] = {
     (Function.RECEIPTS, Primitive.INDICATION): _receipt,
     (Function.RECEIPTS, Primitive.RESPONSE): _receipt_noted,
     (Function.INQUIRIES, Primitive.REQUEST): _inquiry,
@@ -118,7 +118,7 @@ def heard(packet: Packet, peer: Address, here: Address) -> tuple[Placed, list[tu
     return placed, faults
 
 
-def _fault(kind: Kind | None, speaker: Speaker, names: dict[About, str], record: Any) -> str:
+def _fault(kind: RecordKind | None, speaker: Speaker, names: dict[About, str], record: Any) -> str:
     if kind is None:
         return "No such thing is said to a local node."
     if kind.speaker is not speaker:

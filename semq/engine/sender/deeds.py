@@ -1,7 +1,7 @@
 """The deeds of the sender's grids: what is done beside the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
 Called by ``OutboundRows.hear`` in the open transaction, from the cell. What has to wait for the commit is gathered in
-``After``; ``OutboundRows.apply`` does it.
+``AfterOutbound``; ``OutboundRows.apply`` does it.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class End(NamedTuple):
     is_kept: bool  #: it waits for a person
 
 
-class Evidence(NamedTuple):
+class ReceiverEvidence(NamedTuple):
     """What the receiver says of a message, to be answered with ReAck2."""
 
     lk0: LK0
@@ -46,7 +46,7 @@ class Evidence(NamedTuple):
 
 
 @dataclass(slots=True)
-class After:
+class AfterOutbound:
     """What follows the commit of one piece of work on our own rows, by value (``semq.store.ended``)."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
@@ -60,10 +60,10 @@ class After:
     events: list[Any] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes that were told before
     frames: list[Data] = field(default_factory=list)  #: to be sent
-    evidence: list[Evidence] = field(default_factory=list)  #: to be answered
+    evidence: list[ReceiverEvidence] = field(default_factory=list)  #: to be answered
 
 
-def _send(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, stored: Stored) -> None:
+def _send(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, stored: Stored) -> None:
     """S2: a row of class 2 without a receipt goes with its message."""
     if row.save_fwd is SaveFwd.STORE and not row.ack2:
         unit.delete_outbound(row)
@@ -73,11 +73,11 @@ def _send(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, stored:
     after.frames.append(frame)
 
 
-def _wake(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+def _wake(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     after.wake.append(row)
 
 
-def _custody(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, custodian: LK1) -> None:
+def _custody(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, custodian: LK1) -> None:
     """S4: without a receipt asked for, the payload was given away."""
     if row.custodian != custodian:
         row.custodian = custodian
@@ -87,20 +87,22 @@ def _custody(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cust
         unit.change_outbound(row, row.ss_status)
 
 
-def _reack2(rows: "OutboundRows", unit: Unit, row: Outbound | None, after: After, said: Evidence | None) -> None:
+def _reack2(
+    rows: "OutboundRows", unit: Unit, row: Outbound | None, after: AfterOutbound, said: ReceiverEvidence | None
+) -> None:
     if said is not None:
         after.evidence.append(said)
 
 
-def _ask_target(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+def _ask_target(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     after.asks.append((row, None))
 
 
-def _ask_custodian(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+def _ask_custodian(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     after.asks.append((row, row.custodian))
 
 
-def _make_void(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+def _make_void(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     """Let a marker race for the place in the receiver's ledger instead of the payload (rule N11, section 12).
 
     What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
@@ -111,19 +113,19 @@ def _make_void(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, ca
     _mark_void(rows.core.address, unit, row, after, kept)
 
 
-def _give_up(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, cause: Any) -> None:
+def _give_up(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     row.lost = True
     _make_void(rows, unit, row, after, cause)
 
 
-def _refuse(rows: "OutboundRows", unit: Unit, row: Outbound, after: After, reason: Reason) -> None:
+def _refuse(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, reason: Reason) -> None:
     row.reason = reason
     stored = unit.bodies.get(row.object_id)
     row.has_payload = row.has_payload and stored is not None
     _mark_void(rows.core.address, unit, row, after, stored.payload if stored is not None else b"")
 
 
-def _mark_void(own: Address, unit: Unit, row: Outbound, after: After, payload: bytes) -> None:
+def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, payload: bytes) -> None:
     row.void = True
     try:
         envelope = decode_envelope(unit.bodies.get(row.object_id))
@@ -145,7 +147,7 @@ def _envelope_of(own: Address, row: Outbound) -> Envelope:
     )  # fmt: skip
 
 
-EFFECTS: dict[SenderDeed, Callable[["OutboundRows", Unit, Any, After, Any], None]] = {
+EFFECTS: dict[SenderDeed, Callable[["OutboundRows", Unit, Any, AfterOutbound, Any], None]] = {
     SenderDeed.send: _send,
     SenderDeed.wake: _wake,
     SenderDeed.custody: _custody,

@@ -2,14 +2,14 @@
 
 ``hear`` is called with what a receipt, an answer, a timer or a person says; the grid decides; the row, the ledger and
 the application's event change in one transaction, and the deed of the cell is done by its effect (``deeds``); what
-follows the commit is gathered in ``After`` and done by ``apply``.
+follows the commit is gathered in ``AfterOutbound`` and done by ``apply``.
 """
 
 from typing import Any, Protocol
 
 from semq.engine.core import Core, of_marker
 from semq.engine.ports import Secrecy
-from semq.engine.sender.deeds import EFFECTS, MAKE_MARKER, After, End
+from semq.engine.sender.deeds import EFFECTS, MAKE_MARKER, AfterOutbound, End
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.refused_copies import is_kept, says_returned
 from semq.engine.time.expiry import says_expired
@@ -17,7 +17,7 @@ from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.floor import Floor
-from semq.umx_t.grid import Rule
+from semq.umx_t.grid import GridRule
 from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
 from semq.umx_t.locator import LK1
 from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
@@ -45,7 +45,7 @@ STANDING = {
     SendStatus.SS_ACK: Standing.SS_ACK,
     SendStatus.SS_ACK2: Standing.FINAL,
 }
-SenderRule = Rule[Standing, SenderDeed]
+SenderRule = GridRule[Standing, SenderDeed]
 UNKEPT_MAX = 10_000  # of classes 1 and 2, in memory
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
 # A marker comes from a cancellation, a refusal, an expiry or a loss; a row that was put back does not know from which.
@@ -109,7 +109,7 @@ class OutboundRows:
         unit: Unit,
         row: Outbound | None,
         news: Heard,
-        after: After,
+        after: AfterOutbound,
         detail: str = "",
         reason: Reason | None = None,
         cause: Any = None,
@@ -131,7 +131,14 @@ class OutboundRows:
             EFFECTS[rule.deed](self, unit, row, after, cause)
 
     def _change(
-        self, unit: Unit, row: Outbound, rule: SenderRule, news: Heard, after: After, detail: str, reason: Reason | None
+        self,
+        unit: Unit,
+        row: Outbound,
+        rule: SenderRule,
+        news: Heard,
+        after: AfterOutbound,
+        detail: str,
+        reason: Reason | None,
     ) -> None:
         before, goal = row.ss_status, rule.after
         detail = detail or news.name
@@ -153,7 +160,7 @@ class OutboundRows:
             unit.delete_outbound(row)  # S13: nothing that can still be heard changes it
 
     def _move(
-        self, unit: Unit, row: Outbound, goal: Standing, after: After, detail: str, reason: Reason | None
+        self, unit: Unit, row: Outbound, goal: Standing, after: AfterOutbound, detail: str, reason: Reason | None
     ) -> None:
         if goal in ENDS and row.outcome is not None:
             self._correct(unit, row, after)
@@ -176,7 +183,7 @@ class OutboundRows:
         if kind and (goal in ENDS or not row.void):
             self.core.tell(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
-    def _correct(self, unit: Unit, row: Outbound, after: After) -> None:
+    def _correct(self, unit: Unit, row: Outbound, after: AfterOutbound) -> None:
         """S5c: the receiver has a document that had ended by the platform's word alone. Told as a correction."""
         assert row.outcome is not None
         ended = " ".join((row.outcome.name, *(row.reason or ())))
@@ -186,7 +193,7 @@ class OutboundRows:
         row.outcome, row.ss_status, row.reason = Outcome.DELIVERED, SendStatus.SS_ACK2, None
         after.corrected.append(row.object_id)
 
-    def apply(self, after: After) -> None:
+    def apply(self, after: AfterOutbound) -> None:
         """After the commit: floors, lanes, doubts, inquiries and events follow what is now true."""
         for object_id, doubt in after.doubts:
             if doubt is None:

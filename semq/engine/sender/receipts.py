@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from semq.engine.core import Step
-from semq.engine.errors import Cancelled, Mismatch, NotYours, Returned, UnknownTarget
+from semq.engine.errors import Cancelled, Mismatch, NotYours, RefusedByOperator, UnknownTarget
 from semq.engine.ports import Believed
-from semq.engine.sender.deeds import After, Evidence
+from semq.engine.sender.deeds import AfterOutbound, ReceiverEvidence
 from semq.engine.sender.disbelief import is_put_off, is_unbelieved, unbelieved
 from semq.engine.sender.outbound import NEWS, is_open
 from semq.engine.sender.refused_copies import news_of, says_returned
@@ -22,7 +22,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0, LK1, Pos, parse_lk0, parse_pos
-from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, Inquiry, Note, Receipt, Role
+from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ NOBODY_KNOWS = "The platform knows no such target any more: nobody can tell whet
 NO_TARGET = f"Cancelled. {NOBODY_KNOWS}"
 # Notes of the platform, as news; each must name the attempt that it speaks of.
 NOTES = {
-    Note.FORWARDED: Heard.fwd,
-    Note.FORWARD_FAILED: Heard.fwd_failed,
-    Note.DISCARDED: Heard.discarded,
+    HubFlag.FORWARDED: Heard.fwd,
+    HubFlag.FORWARD_FAILED: Heard.fwd_failed,
+    HubFlag.DISCARDED: Heard.discarded,
 }
 # The same of what was sent without a row (@Ack2=0), as events.
-UNKEPT_TOLD = {Note.FORWARDED: "forwarded", Note.STORED: "stored"}
+UNKEPT_TOLD = {HubFlag.FORWARDED: "forwarded", HubFlag.STORED: "stored"}
 
 
 class _OwnRows(Step):
@@ -66,7 +66,7 @@ class _OwnRows(Step):
         return lk0
 
     def _begin(self, unit: Unit) -> None:
-        self._after = After(self._core.now_ms())
+        self._after = AfterOutbound(self._core.now_ms())
         for ident, error in self._bad:
             self._core.violation(unit, Side.SENDER, error, ident, str(self._source))
 
@@ -185,7 +185,7 @@ class HearReceipts(_ReAck2):
         super().__init__(sender, source, believed)
         self._records = [(place, lk0, record) for place, record in placed if (lk0 := self._find(record.ident))]
         self.needs.bodies |= {
-            lk0.object_id for _, lk0, record in self._records if record.flag is Note.REFUSED or is_unbelieved(record)
+            lk0.object_id for _, lk0, record in self._records if record.flag is HubFlag.REFUSED or is_unbelieved(record)
         }
 
     def decide(self, unit: Unit) -> None:
@@ -197,7 +197,7 @@ class HearReceipts(_ReAck2):
             row = self._row(unit, lk0)
             if record.ack_flag is AckFlag.END_TO_END:
                 self._ack2(unit, row, lk0, record, place)
-            elif record.flag is Note.REFUSED and record.lk1 is not None:
+            elif record.flag is HubFlag.REFUSED and record.lk1 is not None:
                 self._returned(unit, row, lk0, record, LK1(*record.lk1))
             elif row is not None and record.flag is not None:
                 self._note(unit, row, record)
@@ -215,7 +215,7 @@ class HearReceipts(_ReAck2):
         is_news = row is not None and is_open(row)
         detail = self._keep(unit, record, place) if is_news and ending is Arrival.RECV else ""
         reason = record.reason if ending is Arrival.REJ else None
-        self._hear(unit, row, NEWS[ending], detail, reason, Evidence(lk0, record.dest_ref_id))
+        self._hear(unit, row, NEWS[ending], detail, reason, ReceiverEvidence(lk0, record.dest_ref_id))
 
     def _keep(self, unit: Unit, record: Receipt, place: int) -> str:
         """Keep the signature of the packet once; the ledger line says where in it this receipt stands."""
@@ -231,15 +231,15 @@ class HearReceipts(_ReAck2):
     def _note(self, unit: Unit, row: Outbound, record: Receipt) -> None:
         if not self._is_platform(unit, row):
             return
-        if record.flag is Note.STORED:
+        if record.flag is HubFlag.STORED:
             if record.lk1 is not None:
                 custody(self, unit, row, LK1(*record.lk1), record.void)
-        elif record.flag is Note.REFUSED:
+        elif record.flag is HubFlag.REFUSED:
             self._refused(unit, row, record, record.reason or (UnknownTarget.code, "refused by the platform"))
         elif record.flag is not None and record.att == row.att:
             self._hear(unit, row, NOTES[record.flag], reason=record.reason)
 
-    def _tell_unkept(self, unit: Unit, lk0: LK0, flag: Note) -> None:
+    def _tell_unkept(self, unit: Unit, lk0: LK0, flag: HubFlag) -> None:
         """Tell what the platform did with a document that left no row; once, and only in this life of the process."""
         kind, rows = UNKEPT_TOLD.get(flag), self._sender.rows
         row = rows.unkept.get(lk0.object_id)
@@ -254,7 +254,7 @@ class HearReceipts(_ReAck2):
                 return
             news = news_of(row, record)
             if news is not None:
-                reason = record.reason or (Returned.code, "refused at the platform")
+                reason = record.reason or (RefusedByOperator.code, "refused at the platform")
                 self._hear(unit, row, news, " ".join(reason), reason, reason)
         self._noted.append((lk0, lk1))
 
@@ -309,7 +309,7 @@ def no_target(row: Outbound) -> Reason:
 
 def is_given_up(row: Outbound) -> bool:
     """Whether a person here or at the platform has given a message up, and its marker is on the way."""
-    cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, Returned.code)
+    cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, RefusedByOperator.code)
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
@@ -416,7 +416,7 @@ class HearRoleR(_ReAck2):
                 continue
             if not self._is_same(unit, row, ending, record.digest):
                 continue
-            evidence = Evidence(lk0, record.dest_ref_id, prev)
+            evidence = ReceiverEvidence(lk0, record.dest_ref_id, prev)
             self._hear(unit, row, NEWS[ending], reason=record.reason, cause=evidence)
 
     def committed(self) -> None:

@@ -6,7 +6,7 @@ left it before. Where there is no receiver that could answer, a marker that is r
 record can contradict; so do classes 1 and 2, which leave no markers.
 """
 
-from semq.engine.errors import Returned
+from semq.engine.errors import RefusedByOperator
 from semq.store.rows import Outbound, Reason
 from semq.umx_t.grids import Heard
 from semq.umx_t.records import Receipt
@@ -22,7 +22,7 @@ def news_of(row: Outbound, record: Receipt) -> Heard | None:
 
 def says_returned(reason: Reason | None) -> bool:
     """Whether an operator of the platform has refused a message."""
-    return reason is not None and reason[0] == Returned.code
+    return reason is not None and reason[0] == RefusedByOperator.code
 
 
 def is_kept(row: Outbound) -> bool:

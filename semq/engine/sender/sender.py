@@ -8,7 +8,7 @@ from typing import Any
 
 from semq.engine.core import Core
 from semq.engine.ports import Believed, Link, Secrecy
-from semq.engine.sender.deeds import After
+from semq.engine.sender.deeds import AfterOutbound
 from semq.engine.sender.disbelief import Disbelief
 from semq.engine.sender.lanes import Lane, Pump
 from semq.engine.sender.outbound import OutboundRows
@@ -21,7 +21,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import Inquiry, Note, Receipt, Role
+from semq.umx_t.records import HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import SaveFwd
 
 
@@ -56,7 +56,7 @@ class Sender:
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """S2: SS_SENT and the attempt are committed, then the message leaves."""
-        after = After(self.core.now_ms())
+        after = AfterOutbound(self.core.now_ms())
         self.rows.hear(unit, row, Heard.claim, after, cause=stored)
         events.extend(after.events)
         return after.frames[0] if after.frames else None
@@ -103,7 +103,7 @@ class Sender:
     ) -> None:
         """Ack2 from receivers, with their places in a signed packet; notes and refusals from the platform."""
         # A hint that a message was forwarded is mostly followed by its Ack2, and may share that commit.
-        is_hint = all(record.flag is Note.FORWARDED for _, record in placed)
+        is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed)
         self.core.post(HearReceipts(self, source, placed, believed), later=is_hint)
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:

@@ -26,7 +26,7 @@ from semq.engine.sender.positions import take_position
 from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
-from semq.store.rows import Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored, Token
+from semq.store.rows import ClientToken, Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
@@ -221,7 +221,7 @@ class _Accept(Step):
         elif goes_now:
             self._unkept.append(copy(row))  # read after the unit
         if submission.token:
-            unit.tokens[submission.token] = unit.new_tokens[submission.token] = Token(row.lk0, submission.digest)
+            unit.tokens[submission.token] = unit.new_tokens[submission.token] = ClientToken(row.lk0, submission.digest)
 
     def _sealed(self, unit: Unit, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
         """Envelope and body as they are stored and travel: sealed before the insert, where that is asked for."""

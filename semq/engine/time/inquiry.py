@@ -8,7 +8,7 @@ for own rows.
 from collections.abc import Callable, Iterator
 
 from semq.engine.core import Core, Step
-from semq.engine.sender.deeds import After
+from semq.engine.sender.deeds import AfterOutbound
 from semq.engine.sender.sender import Sender
 from semq.engine.time.schedule import Schedule, Slice
 from semq.store.rows import Outbound, Pending
@@ -49,7 +49,7 @@ class Sweep:
         if slice_ is not None:
             self._busy = True
             self._not_before = now + self.core.settings.ask_pause_s
-            self.core.post(_Look(self, slice_))
+            self.core.post(_InquiryLook(self, slice_))
 
     @property
     def next_due(self) -> float | None:
@@ -63,7 +63,7 @@ class Sweep:
         self._patient_from = self.core.now() + rows / self.core.settings.ask_custody_per_s
 
 
-class _Look(Step):
+class _InquiryLook(Step):
     def __init__(self, sweep: Sweep, slice_: Slice) -> None:
         super().__init__()
         self._sweep = sweep
@@ -121,14 +121,14 @@ class OutboundAsker:
         self.sweep = Sweep(
             core, self.schedule, Unsettled, self._look, lambda: sender.link is not None, self._settle, self._longest
         )
-        self._after = After(core.now_ms())
+        self._after = AfterOutbound(core.now_ms())
 
     def _longest(self, all_in_custody: bool) -> float:
         s = self.core.settings
         return s.inquiry_custody_s_max if all_in_custody else s.inquiry_s_max
 
     def _look(self, unit: Unit, query: Query) -> Iterator[tuple[int, bool]]:
-        self._after = After(self.core.now_ms())
+        self._after = AfterOutbound(self.core.now_ms())
         for row in unit.outbound_found(query):
             if row.outcome is None:
                 self.rows.hear(unit, row, Heard.ask, self._after)

@@ -9,13 +9,15 @@ from semq.service.message_names import ended, find_accepted, past
 from semq.store.postgres.store import PostgresStore
 
 
-class Asking(Protocol):
+class InquiringNode(Protocol):
     """What the operation needs of a node."""
 
     store: PostgresStore
 
 
-def inquire_handler(node: Asking, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]) -> Handler:
+def inquire_handler(
+    node: InquiringNode, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]
+) -> Handler:
     """Return the handler. ``schedule_of`` returns the engine's schedule of ``outbound`` or ``inbound`` rows."""
 
     async def inquire(arguments: Mapping[str, Any]) -> dict[str, Any]:

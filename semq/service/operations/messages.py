@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from semq.engine.errors import PayloadGone
-from semq.engine.people.stuck import Cause, Surroundings, is_overdue, why
+from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, why
 from semq.service.admin import BadArguments, Handler
 from semq.service.message_names import find_one, newest, past
 from semq.store.postgres.store import PostgresStore
@@ -31,7 +31,7 @@ class Looking(Protocol):
 
 def reading_handlers(node: Looking) -> dict[str, Handler]:
     """Operation | handler."""
-    operations = Reading(node)
+    operations = MessageReading(node)
     return {
         "msg.list": operations.messages,
         "msg.show": operations.show,
@@ -54,7 +54,7 @@ def read_filter(operation: str, arguments: Mapping[str, Any], limit: int = 50) -
     return replace(wanted, limit=max(1, min(wanted.limit, LIMIT_MAX)))
 
 
-class Reading:
+class MessageReading:
     """The handlers."""
 
     def __init__(self, node: Looking) -> None:
@@ -169,5 +169,5 @@ def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
     return max((int(row["id"]) for row in rows if row["side"] == side), default=before)
 
 
-def _told(cause: Cause, row: Mapping[str, Any]) -> dict[str, str]:
+def _told(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}

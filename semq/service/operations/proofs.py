@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from semq.engine.secrecy.sealing import Sealing
 from semq.errors import BadInput
 from semq.moments import milliseconds
-from semq.seal.chain import Link
+from semq.seal.chain import ChainLink
 from semq.seal.proof import Proof, check_proof, write_proof
 from semq.seal.receipts import HASH_LENGTH, path, read_signature
 from semq.seal.token import octets_of
@@ -78,7 +78,7 @@ async def verified(store: PostgresStore, arguments: Mapping[str, Any]) -> dict[s
     return await store.read(check)
 
 
-def _head(link: Link | None) -> str:
+def _head(link: ChainLink | None) -> str:
     return "" if link is None else f"{link.last}:{link.hash.hex()}"
 
 

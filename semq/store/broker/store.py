@@ -51,7 +51,7 @@ EAGER_BYTES = 16 << 20
 FETCHED = 10_000  # rows of a cursor in memory
 
 
-class Store(Protocol):
+class WriterPort(Protocol):
     """The part of ``postgres.PostgresStore`` that is used here."""
 
     def post(self, work: Work) -> None:
@@ -94,7 +94,7 @@ class BrokerWork:
 class PostgresMessageStore:
     """The message store on Postgres. Implements ``operations.MessageStore``."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: WriterPort) -> None:
         self._store = store
         self._reading: set[asyncio.Task[None]] = set()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from semq.store.embedded.errors import ServerFailed
-from semq.store.embedded.identity import Identity
+from semq.store.embedded.identity import SystemUser
 from semq.store.embedded.programs import Programs
 from semq.store.files import sync_folder, write_safely
 
@@ -47,7 +47,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 
 
-def make_cluster(data: Path, password_file: Path, programs: Programs, identity: Identity) -> None:
+def make_cluster(data: Path, password_file: Path, programs: Programs, identity: SystemUser) -> None:
     """Run initdb in a new folder and move the result to ``data``, so that a kill leaves nothing incomplete there.
 
     Raises ServerFailed(log) with the output of initdb.

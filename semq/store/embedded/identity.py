@@ -17,7 +17,7 @@ NOBODY = 65534  # must be a uid with an entry in /etc/passwd, because Postgres l
 
 
 @dataclass(frozen=True)
-class Identity:
+class SystemUser:
     """A user: ``prefix`` precedes the command line of a server program; its files belong to uid ``owner`` on
     the disk.
     """
@@ -46,21 +46,21 @@ class Identity:
 # does not change. Where namespaces are forbidden (most containers), uid nobody keeps one capability of root: to enter
 # folders such as /root.
 AS_ROOT = (
-    Identity("namespace", ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--"), 0),
-    Identity(
+    SystemUser("namespace", ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--"), 0),
+    SystemUser(
         "nobody",
         ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=+dac_override",
          "--ambient-caps=+dac_override", "--"),
         NOBODY,
     ),
-    Identity("plain nobody", ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"), NOBODY),
+    SystemUser("plain nobody", ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"), NOBODY),
 )  # fmt: skip
 
 
-def find_identity(program: str, choices: Sequence[Identity] = AS_ROOT) -> Identity:
+def find_identity(program: str, choices: Sequence[SystemUser] = AS_ROOT) -> SystemUser:
     """Return the first identity under which ``program --version`` runs. Raises RootRefused(tried)."""
     if os.geteuid() != 0:
-        return Identity("self", (), os.geteuid())
+        return SystemUser("self", (), os.geteuid())
     for identity in choices:
         if _runs(identity.command(program, "--version")):
             return identity

@@ -32,7 +32,7 @@ from psycopg import sql
 
 from semq.store.embedded.cluster import DATABASE, ENVIRONMENT, ROLE, SETTINGS, last_lines, make_cluster
 from semq.store.embedded.errors import DataDirBusy, ServerFailed
-from semq.store.embedded.identity import Identity, find_identity, refuse_foreign
+from semq.store.embedded.identity import SystemUser, find_identity, refuse_foreign
 from semq.store.embedded.process import (
     POLL_S,
     clear_remains,
@@ -140,11 +140,11 @@ class EmbeddedPostgres:
 
     # ------------------------------------------------------------ creating and starting
 
-    def _make_cluster(self, programs: Programs, identity: Identity) -> None:
+    def _make_cluster(self, programs: Programs, identity: SystemUser) -> None:
         self._port_file.unlink(missing_ok=True)
         make_cluster(self.data, self._password_file, programs, identity)
 
-    def _bring_up(self, programs: Programs, identity: Identity) -> None:
+    def _bring_up(self, programs: Programs, identity: SystemUser) -> None:
         deadline = time.monotonic() + self._start_timeout_s
         spawns = 0
         while spawns < SPAWNS_MAX:
@@ -162,7 +162,7 @@ class EmbeddedPostgres:
             time.sleep(POLL_S)
         raise ServerFailed(log=self._log_tail())
 
-    def _spawn(self, programs: Programs, identity: Identity) -> None:
+    def _spawn(self, programs: Programs, identity: SystemUser) -> None:
         run = self.home / "run"
         if self._child is not None:
             self._child.wait()  # killed from outside: Postgres would take a zombie's number for a running process

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 from psycopg.adapt import Buffer
 
-from semq.seal.chain import LINES_MAX, START, Link, add, begin
+from semq.seal.chain import LINES_MAX, START, ChainLink, add, begin
 from semq.seal.errors import LedgerChanged
 from semq.store.postgres import ledger_partitions
 from semq.store.postgres.binary import COPY_END, COPY_HEAD, Param, int4, int8
@@ -45,11 +45,11 @@ class Chain:
     durable.
     """
 
-    def __init__(self, store_uuid: str, head: Link | None) -> None:
+    def __init__(self, store_uuid: str, head: ChainLink | None) -> None:
         self.store_uuid = store_uuid
         self.head = head
 
-    def extended(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[Link]:
+    def extended(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[ChainLink]:
         """Return the links that these lines change or add, in order; the last one is the next ``head``.
 
         ``packed``: the same rows in the form of COPY.
@@ -58,9 +58,9 @@ class Chain:
         return extended(self.store_uuid, self.head, lines)
 
 
-def extended(store_uuid: str, head: Link | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[Link]:
+def extended(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[ChainLink]:
     """Return the links that these lines (number, time, bytes) change or add after ``head``."""
-    links: list[Link] = []
+    links: list[ChainLink] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
         name = day_name(day)
         left = [(number, octets) for number, _, octets in run]
@@ -75,7 +75,7 @@ def extended(store_uuid: str, head: Link | None, lines: Iterable[tuple[int, int,
     return links
 
 
-def params(link: Link) -> list[Param]:
+def params(link: ChainLink) -> list[Param]:
     """Return a link as parameters of the statement ``chain``."""
     day = (date.fromisoformat(link.day) - EPOCH).days
     return [
@@ -83,16 +83,16 @@ def params(link: Link) -> list[Param]:
     ]  # fmt: skip
 
 
-async def newest(connection: psycopg.AsyncConnection[Any]) -> Link | None:
+async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
     """Return the end of the chain from the database."""
     row = await (await connection.execute(NEWEST)).fetchone()
     return None if row is None else _link(row)
 
 
-async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Link | None:
+async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
     """Chain a ledger from before there was a chain: once, at the first start of this version."""
-    head: Link | None = None
-    links: dict[tuple[str, int], Link] = {}
+    head: ChainLink | None = None
+    links: dict[tuple[str, int], ChainLink] = {}
     async with connection.transaction():
         async with connection.cursor() as cursor, cursor.copy(ALL_LINES) as copy:
             async for block in copy:
@@ -105,9 +105,9 @@ async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Li
     return head
 
 
-def _link(row: Sequence[Any]) -> Link:
+def _link(row: Sequence[Any]) -> ChainLink:
     day, place, first, last, count, before, hash_ = row
-    return Link(day.isoformat(), place, first, last, count, bytes(before), bytes(hash_))
+    return ChainLink(day.isoformat(), place, first, last, count, bytes(before), bytes(hash_))
 
 
 # ------------------------------------------------------------------------------------------------------------ checking
@@ -119,7 +119,7 @@ class Verified:
 
     lines: int
     links: int
-    head: Link | None
+    head: ChainLink | None
     first_day: str = ""  #: of the links, in UTC; empty if there are none
     last_day: str = ""
 
@@ -134,7 +134,7 @@ def verify(
     connection: psycopg.Connection[Any],
     first: date,
     last: date,
-    head: Link | None = None,
+    head: ChainLink | None = None,
     known: tuple[int, bytes] | None = None,
 ) -> Verified:
     """Read the lines of these days and their links in one snapshot, and compare them.
@@ -160,7 +160,10 @@ def verify(
 
 
 def _compare(
-    store_uuid: str, links: Sequence[Link], lines: Iterator[tuple[int, str, bytes]], known: tuple[int, bytes] | None
+    store_uuid: str,
+    links: Sequence[ChainLink],
+    lines: Iterator[tuple[int, str, bytes]],
+    known: tuple[int, bytes] | None,
 ) -> int:
     total, is_met = 0, known is None
     line = next(lines, None)
@@ -184,9 +187,9 @@ def _compare(
     return total
 
 
-def _check_order(connection: psycopg.Connection[Any], links: Iterable[Link]) -> None:
+def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
     """Check that each link names the one before it; neighbours of other days are looked up."""
-    previous: Link | None = None
+    previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:
             row = connection.execute(BEFORE, (link.first,)).fetchone()

@@ -11,9 +11,10 @@ from typing import Any
 from psycopg.pq.abc import PGresult
 
 from semq.store.postgres.binary import Param, int2, int8, int8s, moment, texts
-from semq.store.postgres.pipeline import Rows, Wire
+from semq.store.postgres.pipeline import PipelineWire, Rows
 from semq.store.postgres.rows import outbound_of, pending_of, read_lk0, recorded_of, seen_of
 from semq.store.rows import (
+    ClientToken,
     InStream,
     InStreamKey,
     KeptKey,
@@ -24,11 +25,10 @@ from semq.store.rows import (
     Slot,
     Stored,
     Submitted,
-    Token,
 )
 from semq.store.unit import (
     DoneRows,
-    Expired,
+    ExpiredRows,
     FirstInOrder,
     KeptKeys,
     Needs,
@@ -73,7 +73,7 @@ class Load:
         self.batch.append(ask)
         self._puts.append(put)
 
-    def unit(self, wire: Wire, results: Sequence[PGresult]) -> Unit:
+    def unit(self, wire: PipelineWire, results: Sequence[PGresult]) -> Unit:
         """Return the unit that the results describe."""
         unit = Unit()
         for put, result in zip(self._puts, results, strict=True):
@@ -103,7 +103,7 @@ def _relayed(keys: list[str]) -> tuple[Ask, Put]:
 
 def _tokens(keys: list[str]) -> tuple[Ask, Put]:
     def put(unit: Unit, rows: Rows) -> None:
-        unit.tokens.update((token, Token(read_lk0(lk0), digest)) for token, lk0, digest in rows)
+        unit.tokens.update((token, ClientToken(read_lk0(lk0), digest)) for token, lk0, digest in rows)
 
     return ("tokens", [texts(keys)]), put
 
@@ -228,7 +228,7 @@ _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], 
     Unfinished: (lambda q: [int8(q.first), int8(q.last), int8(q.limit)], _read_pending),
     FirstInOrder: (lambda q: [q.store.encode(), q.order_key.encode()], _read_pending),
     StreamsTo: (lambda q: [q.dest.encode()], lambda unit, rows: [_out_stream(*row) for row in rows]),
-    Expired: (lambda q: [moment(q.now), int8(q.limit)], _read_outbound),
+    ExpiredRows: (lambda q: [moment(q.now), int8(q.limit)], _read_outbound),
     SubmittedRows: (lambda q: [int8(q.limit), texts(q.without), int8(q.bytes_max)], _read_submitted),
     RefusedSubmissions: (lambda q: [texts(q.lk0s)], _read_submitted),
     OpenSubmission: (lambda q: [int8(q.number)], _read_submitted),

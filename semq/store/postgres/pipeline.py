@@ -35,7 +35,7 @@ OPTIONS = (
 )
 
 
-class Refusal(Exception):
+class StatementRefused(Exception):
     """Postgres refused a statement: the transaction is rolled back, the connection is usable. ``writer`` makes typed
     errors of it.
     """
@@ -48,14 +48,14 @@ class Refusal(Exception):
         super().__init__(f"{sqlstate} {text}")
 
 
-def _refusal(result: PGresult) -> Refusal:
+def _refusal(result: PGresult) -> StatementRefused:
     fields = (
         DiagnosticField.SQLSTATE,
         DiagnosticField.MESSAGE_PRIMARY,
         DiagnosticField.TABLE_NAME,
         DiagnosticField.CONSTRAINT_NAME,
     )
-    return Refusal(*((result.error_field(field) or b"").decode(errors="replace") for field in fields))
+    return StatementRefused(*((result.error_field(field) or b"").decode(errors="replace") for field in fields))
 
 
 class _Exchange:
@@ -71,7 +71,7 @@ class _Exchange:
         self.error: PGresult | None = None
 
 
-class Wire:
+class PipelineWire:
     """One connection in pipeline mode. ``lost`` is called once, with StoreUnavailable, when it breaks."""
 
     def __init__(

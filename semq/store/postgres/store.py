@@ -35,10 +35,10 @@ from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, agree
 from semq.store.postgres.migration import check
 from semq.store.postgres.owner import Owner
-from semq.store.postgres.pipeline import OPTIONS, Wire
+from semq.store.postgres.pipeline import OPTIONS, PipelineWire
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.statements import STATEMENTS
-from semq.store.postgres.writer import Counters, Writer
+from semq.store.postgres.writer import Writer, WriterCounters
 from semq.store.unit import Recovered, Work
 
 CONNECT_S = 10
@@ -81,14 +81,14 @@ class PostgresStore:
         vault: Vault | None = None,
     ) -> None:
         self.url = url
-        self.counters = Counters()
+        self.counters = WriterCounters()
         self.locking = Locking(vault)
         self.owner = owner
         self._clock = clock
         self._on_lost = lost
         self._notified = notified
         self.after_unit: Callable[[], None] = lambda: None  #: called after each unit, when its work has been notified
-        self._wire: Wire | None = None
+        self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
         self._readings: set[asyncio.Future[Any]] = set()
@@ -194,7 +194,7 @@ class PostgresStore:
         assert self._lease is not None
         head = await newest(connection) or await adopt(connection, recovered.store_uuid)
         self.chain = Chain(recovered.store_uuid, head)
-        wire = Wire(connection, self._lose, self._notified)
+        wire = PipelineWire(connection, self._lose, self._notified)
         await wire.prepare(STATEMENTS)
         self._wire = wire
         numbers = count(recovered.first_id)

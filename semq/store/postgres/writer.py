@@ -35,7 +35,7 @@ from semq.store.postgres.errors import DecisionFailed, RowRefused, StaleRow, Sto
 from semq.store.postgres.lease import RENEW_S, VALID_S, Lease
 from semq.store.postgres.load import Load
 from semq.store.postgres.locked_bodies import Locking
-from semq.store.postgres.pipeline import Refusal, Wire
+from semq.store.postgres.pipeline import PipelineWire, StatementRefused
 from semq.store.postgres.statements import FENCED, STALE
 from semq.store.unit import Unit, Work, need
 
@@ -64,7 +64,7 @@ ONE_TO_BLAME = ("22", "23", "40", "55", "SQ")
 
 
 @dataclass(slots=True)
-class Counters:
+class WriterCounters:
     """Counters of the writer since it was created; seconds include both waiting and working."""
 
     units: int = 0
@@ -85,10 +85,10 @@ class Writer:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: PipelineWire,
         lease: Lease,
         line_numbers: "count[int]",
-        counters: Counters,
+        counters: WriterCounters,
         chain: Chain,
         locking: Locking,
         lost: Callable[[SemqError], None],
@@ -215,7 +215,7 @@ class Writer:
             unit, works = await self._decided(works)
             if works:
                 await self._finish(unit, works)
-        except Refusal as refusal:
+        except StatementRefused as refusal:
             self._refused(works, refusal)
         except StoreUnavailable as error:
             self.lose(error)
@@ -326,7 +326,7 @@ class Writer:
     async def _renew(self) -> None:
         try:
             await self._commit([], {})
-        except Refusal as refusal:
+        except StatementRefused as refusal:
             self._refused([], refusal)
         except StoreUnavailable as error:
             self.lose(error)
@@ -351,7 +351,7 @@ class Writer:
 
     # -------------------------------------------------------------------------------------------------- what fails
 
-    def _refused(self, works: Sequence[Work], refusal: Refusal) -> None:
+    def _refused(self, works: Sequence[Work], refusal: StatementRefused) -> None:
         """Handle a refused unit, of which nothing was written: a single piece fails; of several, each gets its own
         unit.
         """
@@ -426,7 +426,7 @@ def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     try:
         return pack(*args, **kwargs)
     except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:
-        raise Refusal("22000", f"Postgres cannot store this value: {error!r}") from error
+        raise StatementRefused("22000", f"Postgres cannot store this value: {error!r}") from error
 
 
 def _is_bulky(rows: NewRows) -> bool:
@@ -434,7 +434,7 @@ def _is_bulky(rows: NewRows) -> bool:
     return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 
-def _typed(refusal: Refusal) -> SemqError:
+def _typed(refusal: StatementRefused) -> SemqError:
     if refusal.sqlstate == STALE:
         return StaleRow(fault=refusal.text)
     return RowRefused(sqlstate=refusal.sqlstate, fault=refusal.text, table=refusal.table, constraint=refusal.constraint)

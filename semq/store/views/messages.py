@@ -33,7 +33,7 @@ NAMES: dict[str, Any] = {
     "app_status": AppStatus,
     "status": Arrival,
 }
-RETURNED = "SEMQ-1214"  # ``semq.engine.errors.Returned``: rows that end with it wait for an operator
+RETURNED = "SEMQ-1214"  # ``semq.engine.errors.RefusedByOperator``: rows that end with it wait for an operator
 TRACE_MAX = 10_000  # number of lines in one trace
 
 

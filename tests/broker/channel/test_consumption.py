@@ -9,8 +9,8 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from semq.amqp import methods as m
 from semq.amqp.events import ChannelClosed, Delivered, MethodReceived
-from semq.broker.channel.channel import Channel
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.channel.channel import BrokerChannel
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from tests.broker.served import Served, served
 
 
@@ -24,7 +24,7 @@ def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
         channel.basic_publish("", queue, body)
 
 
-class Taker:
+class RecordingTaker:
     """Consumes and records (body, redelivered, earlier deliveries)."""
 
     def __init__(self, channel: BlockingChannel, queue: str, **settings: object) -> None:
@@ -38,13 +38,13 @@ class Taker:
         self.got.append((body, method.redelivered, before))  # type: ignore[attr-defined]
         self.tags.append(method.delivery_tag)  # type: ignore[attr-defined]
 
-    def until(self, count: int) -> "Taker":
+    def until(self, count: int) -> "RecordingTaker":
         """Wait until a number of messages has arrived."""
         while len(self.got) < count:
             self.channel.connection.process_data_events(time_limit=5)
         return self
 
-    def settled(self) -> "Taker":
+    def settled(self) -> "RecordingTaker":
         """Wait until everything in transit has arrived."""
         self.channel.queue_declare("amq.rabbitmq.reply-to")  # an answer stands behind all deliveries before it
         self.channel.connection.process_data_events(time_limit=0)
@@ -58,7 +58,7 @@ class Taker:
 def test_prefetch_per_consumer_holds_and_acks_let_more_come(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3", b"4")
     channel.basic_qos(prefetch_count=2)
-    taker = Taker(channel, queue).until(2).settled()
+    taker = RecordingTaker(channel, queue).until(2).settled()
     assert taker.bodies == [b"1", b"2"]
     channel.basic_ack(taker.tags[1], multiple=True)
     assert taker.until(4).bodies == [b"1", b"2", b"3", b"4"]
@@ -68,7 +68,7 @@ def test_prefetch_per_channel_is_shared_and_does_not_count_get(channel: Blocking
     publish(channel, queue, b"1", b"2", b"3", b"4", b"5")
     assert channel.basic_get(queue)[2] == b"1"
     channel.basic_qos(prefetch_count=3, global_qos=True)
-    first, second = Taker(channel, queue), Taker(channel, queue)
+    first, second = RecordingTaker(channel, queue), RecordingTaker(channel, queue)
     first.settled()
     assert len(first.got) + len(second.got) == 3
     channel.basic_qos(prefetch_count=4, global_qos=True)
@@ -79,7 +79,7 @@ def test_prefetch_per_channel_is_shared_and_does_not_count_get(channel: Blocking
 def test_nack_returns_messages_to_their_places_flagged_and_counted(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3", b"4")
     channel.basic_qos(prefetch_count=3)
-    taker = Taker(channel, queue).until(3)
+    taker = RecordingTaker(channel, queue).until(3)
     channel.basic_nack(taker.tags[1], multiple=True, requeue=True)
     taker.until(5)
     channel.basic_nack(taker.tags[3], requeue=True)
@@ -123,14 +123,14 @@ def test_what_is_out_comes_back_when_the_consumer_is_lost(broker: Served, channe
             other.send(m.QueueDeclare("none", passive=True))
         if how != "abrupt":
             other.flush()
-        taker = Taker(channel, "lost").until(2)
+        taker = RecordingTaker(channel, "lost").until(2)
         assert taker.got == [(b"1", True, 1), (b"2", True, 1)]
     channel.queue_delete("lost")
 
 
 def test_recover_returns_everything(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2")
-    taker = Taker(channel, queue).until(2)
+    taker = RecordingTaker(channel, queue).until(2)
     channel.basic_recover(requeue=True)
     assert taker.until(4).got[2:] == [(b"1", True, 1), (b"2", True, 1)]
     channel.basic_recover(requeue=False)
@@ -206,9 +206,9 @@ def test_a_tag_twice_is_a_hard_error(broker: Served) -> None:
 
 
 def test_consumers_with_priority(channel: BlockingChannel, queue: str) -> None:
-    low = Taker(channel, queue, arguments={"x-priority": -1})
+    low = RecordingTaker(channel, queue, arguments={"x-priority": -1})
     channel.basic_qos(prefetch_count=1)
-    high = Taker(channel, queue, arguments={"x-priority": 5})
+    high = RecordingTaker(channel, queue, arguments={"x-priority": 5})
     publish(channel, queue, b"1", b"2")
     low.until(1)
     assert (high.bodies, low.bodies) == ([b"1"], [b"2"])
@@ -218,7 +218,7 @@ def test_consumers_with_priority(channel: BlockingChannel, queue: str) -> None:
 
 def test_the_client_hears_that_its_queue_is_gone(broker: Served, channel: BlockingChannel) -> None:
     channel.queue_declare("going")
-    taker = Taker(channel, "going")
+    taker = RecordingTaker(channel, "going")
     cancelled: list[object] = []
     channel.add_on_cancel_callback(cancelled.append)
     other = broker.connect()
@@ -231,7 +231,7 @@ def test_the_client_hears_that_its_queue_is_gone(broker: Served, channel: Blocki
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_whoever_deletes_hears_that_first_and_then_of_its_consumers(durable: bool) -> None:
-    with served(MemoryStore()) as running, running.raw().opened(2) as client:
+    with served(MemoryBrokerStore()) as running, running.raw().opened(2) as client:
         client.ask(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.ask(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
@@ -243,7 +243,7 @@ def test_whoever_deletes_hears_that_first_and_then_of_its_consumers(durable: boo
 
 def test_no_ack_consumers_get_everything_and_leave_nothing(channel: BlockingChannel, queue: str) -> None:
     channel.basic_qos(prefetch_count=1)
-    taker = Taker(channel, queue, auto_ack=True)
+    taker = RecordingTaker(channel, queue, auto_ack=True)
     publish(channel, queue, b"1", b"2", b"3")
     taker.until(3)
     assert channel.queue_delete(queue).method.message_count == 0
@@ -281,7 +281,7 @@ def test_expiry_priority_and_dead_letters_through_a_client(channel: BlockingChan
     assert body == b"high"
     channel.basic_reject(method.delivery_tag, requeue=False)
     channel.basic_publish("", source, b"brief", BasicProperties(expiration="0", priority=9))
-    taker = Taker(channel, queue).until(2)
+    taker = RecordingTaker(channel, queue).until(2)
     assert taker.bodies == [b"high", b"brief"]
 
 
@@ -293,7 +293,7 @@ def test_an_expiration_that_is_no_number_is_refused(channel: BlockingChannel, qu
 
 
 def test_flow_stops_and_starts_deliveries(channel: BlockingChannel, queue: str) -> None:
-    taker = Taker(channel, queue)
+    taker = RecordingTaker(channel, queue)
     channel.flow(False)
     publish(channel, queue, b"1")
     taker.settled()
@@ -307,7 +307,7 @@ def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_wha
 ) -> None:
     channel.basic_qos(prefetch_count=3)
     publish(channel, queue, b"1", b"2", b"3", b"4")
-    taker = Taker(channel, queue).until(1)
+    taker = RecordingTaker(channel, queue).until(1)
     channel.basic_ack(taker.tags[0])
     taker.until(4)
 
@@ -325,7 +325,7 @@ def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_wha
     assert channel.queue_declare(queue, passive=True).method.message_count == 0
 
 
-class Asked(dict[int, Any]):
+class CountingDict(dict[int, Any]):
     """Counts how often it is asked for a key."""
 
     asked = 0
@@ -338,12 +338,12 @@ class Asked(dict[int, Any]):
 def test_multiples_one_after_the_other_look_at_each_delivery_once(broker: Served, channel: BlockingChannel) -> None:
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
     publish(channel, queue, *(b"%d" % number for number in range(50)))
-    taker = Taker(channel, queue).until(50)
-    box: list[Channel] = []
+    taker = RecordingTaker(channel, queue).until(50)
+    box: list[BrokerChannel] = []
 
     def watch() -> None:
         (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
-        one.unacked = Asked(one.unacked)
+        one.unacked = CountingDict(one.unacked)
         box.append(one)
 
     broker.call(watch)
@@ -351,7 +351,7 @@ def test_multiples_one_after_the_other_look_at_each_delivery_once(broker: Served
         channel.basic_ack(tag, multiple=True)
     taker.settled()
     asked = box[0].unacked
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, CountingDict)
     assert (len(asked), asked.asked) == (0, 100)  # whether it is known, and whether it is still out
 
 
@@ -360,7 +360,7 @@ def test_a_header_that_just_fits_a_frame_comes_again_without_the_count(broker: S
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
     channel.basic_publish("", queue, b"1", BasicProperties(headers={"x": "y" * (4096 - 8 - 14 - 4 - 7)}))
     channel.basic_nack(channel.basic_get(queue)[0].delivery_tag)
-    taker = Taker(channel, queue).until(1)
+    taker = RecordingTaker(channel, queue).until(1)
     assert taker.got == [(b"1", True, 0)]
     channel.basic_recover(requeue=False)
     assert taker.until(2).got[1:] == [(b"1", True, 0)]

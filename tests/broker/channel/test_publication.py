@@ -15,7 +15,7 @@ from pika.exceptions import (
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Acked, Nacked, Returned
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from tests.broker.served import Served, served
 
 
@@ -58,7 +58,7 @@ def test_a_full_queue_that_refuses_nacks(channel: BlockingChannel) -> None:
 
 
 def test_persistent_messages_are_confirmed_only_when_they_are_stored() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     seen: list[int] = []
     with served(store) as running:
         connection = running.connect()
@@ -75,7 +75,7 @@ def test_persistent_messages_are_confirmed_only_when_they_are_stored() -> None:
 
 
 def test_when_the_store_fails_the_publisher_hears_it() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     with served(store) as running:
         connection = running.connect()
         channel = connection.channel()

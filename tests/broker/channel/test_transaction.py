@@ -9,8 +9,8 @@ from pika.exceptions import ChannelClosedByBroker
 
 from semq.amqp import methods as m
 from semq.amqp.events import Blocked
-from semq.amqp.limits import Limits
-from semq.broker.durable.memory_store import MemoryStore
+from semq.amqp.limits import ConnectionLimits
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.limits import BrokerLimits
 from tests.broker.served import served
 from tests.waiting import until_sync
@@ -90,7 +90,7 @@ def test_a_settlement_twice_in_a_transaction_is_refused(channel: BlockingChannel
 
 
 def test_a_commit_is_one_list_for_the_store_and_waits_for_it() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     with served(store) as running:
         connection = running.connect()
         channel = connection.channel()
@@ -168,7 +168,7 @@ def test_all_open_transactions_together_have_a_size() -> None:
 def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
     limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
     # Nothing is read from a publisher that is held back: that it is gone is noticed by its heartbeats.
-    with served(limits=limits, connection=Limits(heartbeat=1)) as running:
+    with served(limits=limits, connection=ConnectionLimits(heartbeat=1)) as running:
         with running.raw() as client:
             client.opened()
             client.ask(m.TxSelect(), m.TxSelectOk)

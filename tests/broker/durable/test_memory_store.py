@@ -1,6 +1,6 @@
 """The two stores without a disk."""
 
-from semq.broker.durable.memory_store import MemoryStore, NoStore
+from semq.broker.durable.memory_store import MemoryBrokerStore, NoStore
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -34,7 +34,7 @@ def queue(number: int) -> DeclareQueue:
 
 async def test_it_remembers_what_is_true() -> None:
     later = Later()
-    store = MemoryStore(later)
+    store = MemoryBrokerStore(later)
     ops: list[StoreOp] = [EXCHANGE, queue(1), queue(2), Bind(*BINDING), message(1), message(2), message(3)]
     ops += [MarkDelivered(1, 2, 4), MarkDelivered(1, 9, 4), MarkHandedOut(1, 2), DropMessages(1, [1, 9])]
     heard: list[BaseException | None] = []
@@ -57,7 +57,7 @@ async def test_it_remembers_what_is_true() -> None:
 
 async def test_it_fails_when_told() -> None:
     later = Later()
-    store = MemoryStore(later)
+    store = MemoryBrokerStore(later)
     store.failure = OSError("disk full")
     heard: list[BaseException | None] = []
     store.save([queue(1)], heard.append)
@@ -67,7 +67,7 @@ async def test_it_fails_when_told() -> None:
 
 
 async def test_bodies_that_no_message_refers_to_are_dropped_at_the_load() -> None:
-    store = MemoryStore(Later())
+    store = MemoryBrokerStore(Later())
     chunks: list[StoreOp] = [AddBodyChunk(number, 0, b"%d" % number) for number in (1, 2, 3)]
     store.save([*chunks, queue(1), message(1, body_id=2), DropBody(3)], lambda _: None)
     assert (await store.load()).next_body_id == 3

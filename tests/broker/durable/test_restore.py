@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from semq.amqp.wire import encode_table
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.durable.restore import restore
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.queue import Disposition, Queue
 from semq.store.broker.operations import AddMessage, Bind, DeclareExchange, DeclareQueue, DeleteQueue, EndLife
-from tests.broker.pure import Later, Model, Notes, bodies
+from tests.broker.pure import Later, Model, RecordingConsumer, bodies
 
 
 async def second_life(first: Model, ended: bool = True, window: int = 1 << 30) -> Model:
@@ -62,19 +62,19 @@ async def test_durable_definitions_and_persistent_messages_survive_and_others_do
     assert [op.body for op in (await second_life(model)).store.messages.values()] == [b"3"]
 
 
-class Owner:
+class ConnectionOwner:
     """Represents a connection."""
 
     def __init__(self) -> None:
         self.exclusive_queues: dict[Queue, None] = {}
 
 
-OWNER = Owner()
+OWNER = ConnectionOwner()
 
 
 async def test_what_was_out_is_flagged_and_what_was_not_is_not() -> None:
     first = Model()
-    queue, consumer = first.queue("q", durable=True), Notes(3)
+    queue, consumer = first.queue("q", durable=True), RecordingConsumer(3)
     queue.subscribe(consumer, False)
     for number in range(5):
         first.publish("q", b"%d" % number, delivery_mode=2)
@@ -139,7 +139,7 @@ async def test_expiry_goes_on_by_the_wall_clock() -> None:
 
 
 async def test_rows_without_their_host_or_their_ends_rest(caplog: pytest.LogCaptureFixture) -> None:
-    store = MemoryStore(Later())
+    store = MemoryBrokerStore(Later())
     elsewhere = DeclareExchange("elsewhere", "e", "topic", False, False, b"\0\0\0\0")
     row = AddMessage(9, 1, "", "q", 0, None, 0, b"", b"")
     store.declare_queue(DeclareQueue(9, "elsewhere", "q", False, b"\0\0\0\0"))
@@ -155,7 +155,7 @@ async def test_rows_without_their_host_or_their_ends_rest(caplog: pytest.LogCapt
 @pytest.mark.parametrize("later", [False, True])
 async def test_what_leaves_out_of_order_takes_no_flag_back(later: bool) -> None:
     first = Model()
-    queue, consumer = first.queue("q", durable=True, max_priority=9), Notes(0)
+    queue, consumer = first.queue("q", durable=True, max_priority=9), RecordingConsumer(0)
     queue.subscribe(consumer, False)
     for priority in (1, 1, 5):
         first.publish("q", b"%d" % priority, delivery_mode=2, priority=priority)

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semq.broker.durable import unwritten as module
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.durable.restore import restore
 from semq.broker.durable.unwritten import Owed
 from semq.broker.queues.bodies import Bodies
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.errors import Unavailable
 from semq.store.broker.operations import (
@@ -34,13 +34,13 @@ STEPS = st.lists(
 )
 
 
-class Life:
+class HeldMessages:
     """A queue with a dead-letter queue, and the messages that a client holds."""
 
     def __init__(self) -> None:
         self.model = Model()
         self.published = 0
-        self.out: list[tuple[Queue, Entry]] = []
+        self.out: list[tuple[Queue, QueueEntry]] = []
         self.declare()
 
     def declare(self) -> None:
@@ -87,12 +87,12 @@ class Life:
         return {queue.name: sorted(_told(queue, self.out)) for queue in (self.queue, self.dead)}
 
 
-def _told(queue: Queue, out: list[tuple[Queue, Entry]]) -> list[tuple[bytes, bool]]:
+def _told(queue: Queue, out: list[tuple[Queue, QueueEntry]]) -> list[tuple[bytes, bool]]:
     here = [*queue.ready, *(entry for source, entry in out if source is queue)]
     return [(octets(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in here]
 
 
-async def reborn(store: MemoryStore) -> Model:
+async def reborn(store: MemoryBrokerStore) -> Model:
     model = Model(store, Later())
     restore(await store.load(), {"/": model.vhost}, Bodies(store, model.journal))
     return model
@@ -101,7 +101,7 @@ async def reborn(store: MemoryStore) -> Model:
 @given(STEPS)
 @settings(deadline=None, max_examples=200)
 async def test_the_next_life_is_as_if_the_store_had_never_been_away(steps: list[tuple[str, bool]]) -> None:
-    life = Life()
+    life = HeldMessages()
     for step, is_away in steps:
         life.model.store.failure = Unavailable() if is_away else None
         getattr(life, step)()

@@ -8,14 +8,14 @@ import pytest
 from semq.amqp import methods as m
 from semq.amqp.errors import AmqpError, ContentTooLarge, NotFound
 from semq.amqp.events import Delivered, Returned
-from semq.amqp.limits import Limits
-from semq.broker.durable.memory_store import MemoryStore
+from semq.amqp.limits import ConnectionLimits
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.limits import BrokerLimits
 from semq.broker.queues.bodies import CHUNK
 from semq.broker.server import AmqpServer
 from semq.broker.services import CONFIRMED, ServiceExchange
 from semq.transport.client_channel import ClientChannel
-from tests.transport.pair import Pair, header, pair
+from tests.transport.pair import TransportPair, header, pair
 from tests.waiting import until
 
 LIMITS = BrokerLimits(spill_from=100_000, in_hand_bytes=1_000_000)
@@ -28,7 +28,7 @@ def body_of(size: int) -> bytes:
 BIG = body_of(5 * CHUNK + 1234)
 
 
-async def opened(both: Pair) -> ClientChannel:
+async def opened(both: TransportPair) -> ClientChannel:
     channel = await (await both.dial()).open_channel()
     await channel.confirm_select()
     return channel
@@ -37,7 +37,7 @@ async def opened(both: Pair) -> ClientChannel:
 @pytest.mark.parametrize("size", [100_000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 5 * CHUNK + 1234])
 @pytest.mark.parametrize("mode", [1, 2])
 async def test_in_and_out_and_gone(size: int, mode: int) -> None:
-    store, body = MemoryStore(), body_of(size)
+    store, body = MemoryBrokerStore(), body_of(size)
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         await channel.declare_queue("q", durable=True)
@@ -59,7 +59,7 @@ async def test_in_and_out_and_gone(size: int, mode: int) -> None:
 
 
 async def test_one_body_in_several_queues_is_kept_until_the_last_is_done() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         for name in ("a", "b", "gone"):
@@ -77,7 +77,7 @@ async def test_one_body_in_several_queues_is_kept_until_the_last_is_done() -> No
 
 
 async def test_unroutable_bodies_go_back_or_away() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         returned: list[Returned] = []
@@ -90,7 +90,7 @@ async def test_unroutable_bodies_go_back_or_away() -> None:
 
 
 async def test_the_dead_take_their_bodies_with_them() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         await channel.declare_queue("dead")
@@ -111,7 +111,7 @@ async def test_the_dead_take_their_bodies_with_them() -> None:
 
 
 async def test_transactions_hold_bodies_until_their_end() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await (await both.dial()).open_channel()
         await channel.call(m.TxSelect(), m.TxSelectOk)
@@ -128,7 +128,7 @@ async def test_transactions_hold_bodies_until_their_end() -> None:
 
 
 async def test_what_was_published_to_an_exchange_that_is_gone_at_the_commit_is_forgotten() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await (await both.dial()).open_channel()
         await channel.call(m.TxSelect(), m.TxSelectOk)
@@ -141,7 +141,7 @@ async def test_what_was_published_to_an_exchange_that_is_gone_at_the_commit_is_f
 
 
 async def test_they_survive_with_their_messages() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         for name in ("a", "b"):
@@ -163,7 +163,7 @@ async def test_they_survive_with_their_messages() -> None:
 
 
 async def test_many_at_once_cost_little_memory_and_others_have_their_turn() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         publisher, link = await opened(both), await both.dial()
         await publisher.declare_queue("big")
@@ -181,7 +181,7 @@ async def test_many_at_once_cost_little_memory_and_others_have_their_turn() -> N
 
 
 async def test_what_is_half_out_comes_back_with_its_channel() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         publisher, reader = await opened(both), await both.dial()
         await publisher.declare_queue("q")
@@ -196,7 +196,7 @@ async def test_what_is_half_out_comes_back_with_its_channel() -> None:
 
 
 async def test_what_is_half_in_is_forgotten_with_its_channel() -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         link = await both.dial()
         await link.open_channel()
@@ -211,7 +211,7 @@ async def test_what_is_half_in_is_forgotten_with_its_channel() -> None:
 
 
 async def test_refusals_come_before_the_body() -> None:
-    async with pair(limits=LIMITS, connection=Limits(body_max=10 * CHUNK)) as both:
+    async with pair(limits=LIMITS, connection=ConnectionLimits(body_max=10 * CHUNK)) as both:
         link = await both.dial()
         for exchange, size, error in (("none", 5, NotFound), ("", 11, ContentTooLarge)):
             channel = await link.open_channel()
@@ -223,7 +223,7 @@ async def test_refusals_come_before_the_body() -> None:
             assert isinstance(channel.error, error)
 
 
-class Door(ServiceExchange):
+class AcceptingExchange(ServiceExchange):
     """Accepts everything."""
 
     def __init__(self) -> None:
@@ -236,7 +236,7 @@ class Door(ServiceExchange):
 
 
 async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be() -> None:
-    door, store = Door(), MemoryStore()
+    door, store = AcceptingExchange(), MemoryBrokerStore()
 
     def prepare(server: AmqpServer) -> None:
         server.vhosts["/"].register(door)
@@ -251,7 +251,7 @@ async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be(
             await channel.publish_and_wait("door", "k", header(body + b"x"), body + b"x")
 
 
-class SmallDoor(Door):
+class SmallDoor(AcceptingExchange):
     """Accepts smaller bodies than those that are streamed to the store."""
 
     def __init__(self) -> None:
@@ -265,7 +265,7 @@ async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() ->
     def prepare(server: AmqpServer) -> None:
         server.vhosts["/"].register(door)
 
-    async with pair(MemoryStore(), LIMITS, prepare=prepare) as both:
+    async with pair(MemoryBrokerStore(), LIMITS, prepare=prepare) as both:
         for in_transaction in (False, True):
             channel = await (await both.dial()).open_channel()
             if in_transaction:
@@ -289,14 +289,14 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
     def prepare(server: AmqpServer) -> None:
         server.vhosts["/"].register(door)
 
-    async with pair(MemoryStore(), LIMITS, prepare=prepare) as both:
+    async with pair(MemoryBrokerStore(), LIMITS, prepare=prepare) as both:
         channel = await opened(both)
         for body in (bytes(10), bytes(11)):
             assert await channel.publish_and_wait("door", "k", header(body), body)
         assert door.heard == [bytes(10), b""]
 
 
-class Drain(Door):
+class Drain(AcceptingExchange):
     """Everything is reported to it; bodies larger than a client may send, or than it accepts, without their content."""
 
     drains = True
@@ -307,12 +307,12 @@ class Drain(Door):
 
 
 async def test_a_service_that_drains_hears_of_what_it_does_not_take_and_the_channel_lives_on() -> None:
-    door, store = Drain(), MemoryStore()
+    door, store = Drain(), MemoryBrokerStore()
 
     def prepare(server: AmqpServer) -> None:
         server.vhosts["/"].register(door)
 
-    async with pair(store, LIMITS, connection=Limits(body_max=CHUNK), prepare=prepare) as both:
+    async with pair(store, LIMITS, connection=ConnectionLimits(body_max=CHUNK), prepare=prepare) as both:
         channel = await opened(both)
         for body in (body_of(2 * CHUNK), body_of(9 * CHUNK), b"x"):
             assert await channel.publish_and_wait("door", "k", header(body), body)
@@ -324,7 +324,7 @@ async def test_a_service_that_drains_hears_of_what_it_does_not_take_and_the_chan
 
 @pytest.mark.parametrize("when", ["arriving", "leaving"])
 async def test_when_the_store_fails(when: str) -> None:
-    store = MemoryStore()
+    store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         await channel.declare_queue("q")
@@ -342,7 +342,7 @@ async def test_when_the_store_fails(when: str) -> None:
 
 
 async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
-    async with pair(MemoryStore(), LIMITS) as both:
+    async with pair(MemoryBrokerStore(), LIMITS) as both:
         channel = await opened(both)
         await channel.declare_queue("q")
         for body in (BIG, b"small", BIG):
@@ -352,7 +352,7 @@ async def test_requests_behind_a_large_answer_wait_their_turn() -> None:
 
 
 async def test_recover_brings_every_large_body_again() -> None:
-    store, bodies = MemoryStore(), [body_of(2 * CHUNK + number) for number in range(3)]
+    store, bodies = MemoryBrokerStore(), [body_of(2 * CHUNK + number) for number in range(3)]
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
         await channel.declare_queue("q")

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from semq.broker.queues.consumers import ConsumerRing
-from semq.broker.queues.entry import Entry
-from tests.broker.pure import Notes, message_of
+from semq.broker.queues.entry import QueueEntry
+from tests.broker.pure import RecordingConsumer, message_of
 
 
-class Looked(Notes):
+class Looked(RecordingConsumer):
     """Counts how often it is asked."""
 
     asked = 0
@@ -35,10 +35,10 @@ def test_those_without_room_are_asked_once_until_they_wake() -> None:
 
 def test_whoever_leaves_has_no_turn_and_leaves_no_trace() -> None:
     ring = ConsumerRing()
-    stays = Notes()
+    stays = RecordingConsumer()
     ring.add(stays)
     for _ in range(1000):
-        goes = Notes()
+        goes = RecordingConsumer()
         ring.add(goes)
         ring.remove(goes)
         ring.wake(goes)
@@ -53,13 +53,13 @@ def test_higher_priorities_are_exhausted_before_lower_ones_are_asked(
 ) -> None:
     ring = ConsumerRing()
     for priority, room in consumers:
-        ring.add(Notes(room, priority=priority))
+        ring.add(RecordingConsumer(room, priority=priority))
     served: list[int] = []
     for _ in range(messages):
         consumer = ring.next()
         if consumer is None:
             break
-        consumer.take(None, Entry(message_of(), 1, None))
+        consumer.take(None, QueueEntry(message_of(), 1, None))
         served.append(consumer.priority)
     possible = sorted((priority for priority, room in consumers for _ in range(room)), reverse=True)
     assert served == possible[:messages]
@@ -67,7 +67,7 @@ def test_higher_priorities_are_exhausted_before_lower_ones_are_asked(
 
 def test_the_active_one_is_the_oldest_of_the_highest_priority() -> None:
     ring = ConsumerRing(single_active=True)
-    first, second, high = Notes(0), Notes(), Notes(priority=1)
+    first, second, high = RecordingConsumer(0), RecordingConsumer(), RecordingConsumer(priority=1)
     for consumer in (first, second, high):
         ring.add(consumer)
     assert ring.next() is None  # the first is active, and full
@@ -84,10 +84,10 @@ def test_the_active_one_is_the_oldest_of_the_highest_priority() -> None:
 
 def test_a_priority_that_nobody_has_any_more_leaves_no_trace() -> None:
     ring = ConsumerRing()
-    stays = Notes(priority=2000)
+    stays = RecordingConsumer(priority=2000)
     ring.add(stays)
     for priority in range(1000):
-        goes = Notes(priority=priority)
+        goes = RecordingConsumer(priority=priority)
         ring.add(goes)
         assert ring.next() is stays
         ring.remove(goes)
@@ -101,8 +101,8 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ring = ConsumerRing()
-        self.there: list[Notes] = []
-        self.active: Notes | None = None
+        self.there: list[RecordingConsumer] = []
+        self.active: RecordingConsumer | None = None
 
     @initialize(is_single=st.booleans())
     def make(self, is_single: bool) -> None:
@@ -110,7 +110,7 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
 
     @rule(room=st.integers(0, 2), priority=st.integers(-1, 1))
     def come(self, room: int, priority: int) -> None:
-        self.there.append(Notes(room, priority=priority))
+        self.there.append(RecordingConsumer(room, priority=priority))
         self.ring.add(self.there[-1])
         self.choose()
 
@@ -138,10 +138,10 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
         if not able:
             assert found is None
             return
-        assert isinstance(found, Notes)
+        assert isinstance(found, RecordingConsumer)
         assert found in able
         assert found.priority == max(one.priority for one in able)
-        found.take(None, Entry(message_of(), 1, None))  # type: ignore[arg-type]
+        found.take(None, QueueEntry(message_of(), 1, None))  # type: ignore[arg-type]
 
     def choose(self) -> None:
         if self.is_single and self.active is None and self.there:

@@ -10,13 +10,13 @@ import pytest
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.queues import pages
 from semq.broker.queues.bodies import StoredBody
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Disposition, Queue
 from semq.errors import Unavailable
 from semq.store.broker.operations import StoredBacklog
 from tests.broker.durable.test_restore import queue_of, second_life
-from tests.broker.pure import Model, Notes, octets
+from tests.broker.pure import Model, RecordingConsumer, octets
 
 PERSISTENT, TRANSIENT = 2, 1
 
@@ -39,7 +39,7 @@ def filled(count: int, mode: int = PERSISTENT, **arguments: Any) -> tuple[Model,
 
 def drained(model: Model, queue: Queue, room: int = 3) -> list[int]:
     """Return all bodies in the order in which a consumer that acknowledges at once gets them."""
-    consumer = Notes(room)
+    consumer = RecordingConsumer(room)
     queue.subscribe(consumer, False)
     queue.pump()
     while consumer.out or len(queue.ready):
@@ -91,7 +91,7 @@ def test_priorities_go_first_though_they_came_last() -> None:
 
 def test_what_is_returned_goes_before_what_is_out_of_memory() -> None:
     model, queue = filled(40)
-    taken: list[Entry] = []
+    taken: list[QueueEntry] = []
     while len(taken) < 9:
         entry = queue.get()
         taken += [entry] if entry is not None else []
@@ -170,7 +170,7 @@ class Away(Unavailable):
 
 def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     model, queue = filled(30)
-    consumer = Notes(30)
+    consumer = RecordingConsumer(30)
     queue.subscribe(consumer, False)
     model.store.failure = Away()
     queue.pump()
@@ -200,7 +200,7 @@ async def test_the_next_life_reads_a_page_when_its_turn_is_near(ended: bool) -> 
     assert len(queue.ready) == 60
     assert sum(1 for _ in queue.ready) < 20
     model.publish("q", b"60", delivery_mode=PERSISTENT)
-    consumer = Notes(99)
+    consumer = RecordingConsumer(99)
     queue.subscribe(consumer, False)
     queue.pump()
     model.flush()

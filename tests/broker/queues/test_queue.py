@@ -8,16 +8,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition
 from semq.store.broker.operations import MarkHandedOut
-from tests.broker.pure import Model, Notes, bodies, message_of
+from tests.broker.pure import Model, RecordingConsumer, bodies, message_of
 
 ACK, REQUEUE, REJECT = Disposition.ACK, Disposition.REQUEUE, Disposition.REJECT
 
 
 @dataclass
-class Row:
+class ReferenceRow:
     """One message of the reference."""
 
     position: int
@@ -28,7 +28,7 @@ class Row:
     deliveries: int = field(default=0)
 
 
-class AgainstAList(RuleBasedStateMachine):
+class QueueAgainstAList(RuleBasedStateMachine):
     """Publishes, gets, consumes, settles and lets time pass; a sorted list predicts the result."""
 
     @initialize(limit=st.none() | st.integers(0, 4), ttl=st.none() | st.integers(0, 5000), durable=st.booleans())
@@ -38,10 +38,10 @@ class AgainstAList(RuleBasedStateMachine):
         arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         self.queue = self.model.queue("q", durable, None, **arguments)
         self.limit, self.ttl, self.durable = limit, ttl, durable
-        self.consumer: Notes | None = None
-        self.waiting: list[Row] = []
-        self.out: list[Row] = []
-        self.got: list[tuple[Row, object]] = []
+        self.consumer: RecordingConsumer | None = None
+        self.waiting: list[ReferenceRow] = []
+        self.out: list[ReferenceRow] = []
+        self.got: list[tuple[ReferenceRow, object]] = []
         self.position = 0
 
     def expire(self) -> None:
@@ -71,7 +71,7 @@ class AgainstAList(RuleBasedStateMachine):
         expires_at = self.model.clock.now + min(lives) / 1000 if lives else None
         properties: dict[str, Any] = {} if expiration is None else {"expiration": str(expiration)}
         properties["delivery_mode"] = 2 if persistent else 1
-        row = Row(self.position, body, expires_at, persistent, message_of(body, "", "q", **properties).weight)
+        row = ReferenceRow(self.position, body, expires_at, persistent, message_of(body, "", "q", **properties).weight)
         if self.consumer is not None and self.room > 0 and not self.waiting:
             self.room -= 1
             self.out.append(row)
@@ -83,7 +83,7 @@ class AgainstAList(RuleBasedStateMachine):
     @precondition(lambda self: self.consumer is None)
     @rule(room=st.integers(0, 3))
     def consume(self, room: int) -> None:
-        self.consumer, self.room = Notes(room), room
+        self.consumer, self.room = RecordingConsumer(room), room
         self.queue.subscribe(self.consumer, False)
         self.queue.pump()
         self.settle_down()
@@ -100,7 +100,7 @@ class AgainstAList(RuleBasedStateMachine):
         if disposition is REQUEUE:
             self.give_back(back)
 
-    def give_back(self, rows: list[Row]) -> None:
+    def give_back(self, rows: list[ReferenceRow]) -> None:
         for row in rows:
             row.deliveries += 1
         self.waiting += rows
@@ -164,13 +164,13 @@ class AgainstAList(RuleBasedStateMachine):
         assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in survives}
 
 
-AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-TestAgainstAList = AgainstAList.TestCase
+QueueAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAgainstAList = QueueAgainstAList.TestCase
 
 
 def test_requeued_messages_return_to_their_original_places() -> None:
     model = Model()
-    queue, first, second = model.queue(), Notes(2), Notes(2)
+    queue, first, second = model.queue(), RecordingConsumer(2), RecordingConsumer(2)
     for body in (b"1", b"2", b"3", b"4", b"5"):
         model.publish("q", body)
     for consumer in (first, second):
@@ -184,7 +184,7 @@ def test_requeued_messages_return_to_their_original_places() -> None:
 
 def test_round_robin_between_consumers_and_higher_priority_first() -> None:
     model = Model()
-    queue, high, one, two = model.queue(), Notes(1, priority=5), Notes(), Notes()
+    queue, high, one, two = model.queue(), RecordingConsumer(1, priority=5), RecordingConsumer(), RecordingConsumer()
     for consumer in (one, high, two):
         queue.subscribe(consumer, False)
     for body in (b"1", b"2", b"3", b"4", b"5"):
@@ -197,7 +197,7 @@ def test_round_robin_between_consumers_and_higher_priority_first() -> None:
 def test_a_single_active_consumer_is_followed_by_the_next() -> None:
     model = Model()
     queue = model.queue(single_active_consumer=True)
-    first, second = Notes(1), Notes()
+    first, second = RecordingConsumer(1), RecordingConsumer()
     queue.subscribe(first, False)
     queue.subscribe(second, False)
     model.publish("q", b"1")
@@ -210,7 +210,7 @@ def test_a_single_active_consumer_is_followed_by_the_next() -> None:
 def test_what_a_consumer_without_acknowledgement_takes_is_never_stored() -> None:
     model = Model()
     queue = model.queue(durable=True)
-    queue.subscribe(Notes(no_ack=True), False)
+    queue.subscribe(RecordingConsumer(no_ack=True), False)
     model.publish("q", b"1", delivery_mode=2)
     model.flush()
     assert model.store.messages == {}
@@ -220,7 +220,7 @@ def test_what_a_consumer_without_acknowledgement_takes_is_never_stored() -> None
 def test_being_handed_out_is_written_once_per_turn_and_queue() -> None:
     model = Model()
     queue = model.queue(durable=True)
-    queue.subscribe(Notes(), False)
+    queue.subscribe(RecordingConsumer(), False)
     for _ in range(3):
         model.publish("q", b"1", delivery_mode=2)
     ops = model.journal._take_ops()
@@ -307,7 +307,7 @@ def test_what_comes_to_the_head_dead_when_a_limit_drops_the_one_before_expires()
 
 def test_a_time_to_live_of_zero_is_for_consumers_that_wait() -> None:
     model = Model()
-    queue, consumer = model.queue(message_ttl=0), Notes(1)
+    queue, consumer = model.queue(message_ttl=0), RecordingConsumer(1)
     queue.subscribe(consumer, False)
     model.publish("q", b"1")
     model.publish("q", b"2")
@@ -317,7 +317,7 @@ def test_a_time_to_live_of_zero_is_for_consumers_that_wait() -> None:
 
 def test_an_unused_queue_expires_and_a_used_one_does_not() -> None:
     model = Model()
-    queue, consumer = model.queue(expires=1000), Notes()
+    queue, consumer = model.queue(expires=1000), RecordingConsumer()
     model.pass_by(0.6)
     queue.get()
     model.pass_by(0.6)
@@ -334,7 +334,7 @@ def test_an_unused_queue_expires_and_a_used_one_does_not() -> None:
 
 def test_deleting_tells_consumers_and_forgets_what_is_out() -> None:
     model = Model()
-    queue, consumer = model.queue(durable=True, message_ttl=1000, expires=1000), Notes(1)
+    queue, consumer = model.queue(durable=True, message_ttl=1000, expires=1000), RecordingConsumer(1)
     queue.subscribe(consumer, True)
     for body in (b"1", b"2"):
         model.publish("q", body, delivery_mode=2)
@@ -350,7 +350,7 @@ def test_deleting_tells_consumers_and_forgets_what_is_out() -> None:
 def test_a_message_restored_keeps_its_place_and_its_history() -> None:
     model = Model()
     queue = model.queue(durable=True)
-    old = Entry(message_of(b"old"), 7, 2000.0)
+    old = QueueEntry(message_of(b"old"), 7, 2000.0)
     old.deliveries = 2
     queue.restore(old, None)
     model.publish("q", b"new")
@@ -362,7 +362,7 @@ def test_a_message_restored_keeps_its_place_and_its_history() -> None:
 
 def test_what_nobody_will_acknowledge_makes_no_publisher_wait() -> None:
     model = Model()
-    queue, consumer = model.queue(durable=True), Notes(no_ack=True)
+    queue, consumer = model.queue(durable=True), RecordingConsumer(no_ack=True)
     queue.subscribe(consumer, False)
     message = message_of(b"1", "", "q", delivery_mode=2)
     assert not model.vhost.send(message, [queue]).must_be_stored

@@ -4,27 +4,27 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from semq.broker.queues.entry import Entry
+from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.ready import ReadyMessages
 from tests.broker.pure import message_of
 
 
-class AgainstAList(RuleBasedStateMachine):
+class ReadyAgainstAList(RuleBasedStateMachine):
     """Pushes, pops and returns; the reference keeps (priority, position) sorted."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ready = ReadyMessages(3)
-        self.waiting: list[Entry] = []
-        self.out: list[Entry] = []
+        self.waiting: list[QueueEntry] = []
+        self.out: list[QueueEntry] = []
         self.position = 0
 
-    def expected(self) -> list[Entry]:
+    def expected(self) -> list[QueueEntry]:
         return sorted(self.waiting, key=lambda entry: (-min(entry.message.priority, 3), entry.position))
 
-    def made(self, priority: int, skip: int = 0) -> Entry:
+    def made(self, priority: int, skip: int = 0) -> QueueEntry:
         self.position += 1 + skip
-        return Entry(message_of(b"x" * (self.position % 7), priority=priority), self.position, None)
+        return QueueEntry(message_of(b"x" * (self.position % 7), priority=priority), self.position, None)
 
     @rule(priority=st.integers(0, 9))
     def push(self, priority: int) -> None:
@@ -77,12 +77,12 @@ class AgainstAList(RuleBasedStateMachine):
         assert self.ready.head() is next(iter(self.expected()), None)
 
 
-AgainstAList.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
-TestAgainstAList = AgainstAList.TestCase
+ReadyAgainstAList.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestAgainstAList = ReadyAgainstAList.TestCase
 
 
-def entry(position: int, expires_at: float | None, priority: int = 0) -> Entry:
-    return Entry(message_of(priority=priority), position, expires_at)
+def entry(position: int, expires_at: float | None, priority: int = 0) -> QueueEntry:
+    return QueueEntry(message_of(priority=priority), position, expires_at)
 
 
 def test_expired_heads_go_and_what_stands_behind_a_living_one_waits() -> None:

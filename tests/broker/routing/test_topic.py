@@ -55,7 +55,7 @@ def test_the_example_of_the_specification() -> None:
     assert [list(index.match(key)) for key in ("usd.stock", "eur.stock.db", "stock.nasdaq")] == [["q"], ["q"], []]
 
 
-class Counted(TopicIndex[int]):
+class CountingIndex(TopicIndex[int]):
     """Counts how many nodes a look-up visits: one look-up in ``words`` each, except at the end of the key."""
 
     visits = 0
@@ -76,7 +76,7 @@ class Counted(TopicIndex[int]):
 
 
 def test_a_look_up_among_100_000_patterns_visits_few_of_them() -> None:
-    index = Counted()
+    index = CountingIndex()
     for number in range(100_000):
         index.add(f"orders.{number % 1000}.{number}.*", number)
     index.add("orders.#", -1)
@@ -85,7 +85,7 @@ def test_a_look_up_among_100_000_patterns_visits_few_of_them() -> None:
 
 
 def test_a_chain_of_hashes_does_not_explode() -> None:
-    index = Counted()
+    index = CountingIndex()
     index.add(".".join(["#", "a"] * 60), 1)
     assert list(index.match(".".join(["a"] * 127))) == [1]
     assert index.visits < 127 * 127 * 2

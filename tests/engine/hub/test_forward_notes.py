@@ -6,7 +6,7 @@ from msgspec import structs
 
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data
-from semq.umx_t.records import Note, Receipt
+from semq.umx_t.records import HubFlag, Receipt
 from semq.umx_t.status import SendStatus
 from tests.flows.trio import SETTINGS, Trio, records
 
@@ -18,7 +18,7 @@ def silent(trio: Trio) -> None:
     trio.lose = lambda wire, frame: wire is trio.b.up
 
 
-def notes(trio: Trio) -> list[Note | None]:
+def notes(trio: Trio) -> list[HubFlag | None]:
     assert trio.a.down is not None
     return [r.flag for r in records(trio.a.down.sent) if isinstance(r, Receipt) and r.flag is not None]
 
@@ -47,9 +47,9 @@ def test_without_an_ack2_it_is_sent_after_a_moment_once() -> None:
     trio.settle()
     assert (notes(trio), status(trio)) == ([], SendStatus.SS_SENT)
     trio.later(HOLD_S)
-    assert (notes(trio), status(trio)) == ([Note.FORWARDED], SendStatus.SS_ACK_FWD)
+    assert (notes(trio), status(trio)) == ([HubFlag.FORWARDED], SendStatus.SS_ACK_FWD)
     trio.later(5 * HOLD_S)
-    assert notes(trio) == [Note.FORWARDED]
+    assert notes(trio) == [HubFlag.FORWARDED]
 
 
 def test_each_attempt_has_a_moment_of_its_own() -> None:
@@ -64,7 +64,7 @@ def test_each_attempt_has_a_moment_of_its_own() -> None:
     trio.later(60)
     assert notes(trio) == []  # the first attempt's moment is over, and is no news of the second
     trio.later(50)
-    assert notes(trio) == [Note.FORWARDED]
+    assert notes(trio) == [HubFlag.FORWARDED]
 
 
 def test_the_end_of_the_session_says_more() -> None:
@@ -74,8 +74,8 @@ def test_the_end_of_the_session_says_more() -> None:
     trio.settle()
     trio.cut(trio.b)
     trio.later(3 * HOLD_S)
-    assert Note.FORWARDED not in notes(trio)
-    assert Note.FORWARD_FAILED in notes(trio)
+    assert HubFlag.FORWARDED not in notes(trio)
+    assert HubFlag.FORWARD_FAILED in notes(trio)
 
 
 def test_a_third_node_takes_no_note_away() -> None:
@@ -88,4 +88,4 @@ def test_a_third_node_takes_no_note_away() -> None:
     (row,) = trio.a.store.tables.outbound.values()
     trio.hub.relay.acknowledged(session, [str(row.lk0)])
     trio.later(2 * HOLD_S)
-    assert notes(trio) == [Note.FORWARDED]
+    assert notes(trio) == [HubFlag.FORWARDED]

@@ -7,7 +7,7 @@ import pytest
 from semq.engine.hub.speakers import faults
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Note, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
 
 PEER, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
 MINE, THEIRS, THIRD = (f"1.{node}.1.1.a.7" for node in ("10008", "56001", "88001"))
@@ -25,8 +25,8 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
     (R, SAYS, OTHER, Receipt(ack_flag=ACK2, ident=MINE), False),
     (R, SAYS, OTHER, Receipt(ack_flag=ACK, ident=THEIRS), False),
     (R, SAYS, OTHER, Receipt(ident=THEIRS), False),
-    *((R, SAYS, OTHER, Receipt(flag=note, ident=THEIRS), False) for note in Note),
-    (R, SAYS, OTHER, Receipt(flag=Note.STORED, ack_flag=ACK2, ident=THEIRS), False),
+    *((R, SAYS, OTHER, Receipt(flag=note, ident=THEIRS), False) for note in HubFlag),
+    (R, SAYS, OTHER, Receipt(flag=HubFlag.STORED, ack_flag=ACK2, ident=THEIRS), False),
     (R, NOTES, OTHER, Receipt(ack_flag=ACK2, ident=MINE), True),
     (R, NOTES, OTHER, Receipt(ack_flag=ACK2, ident=THEIRS), False),
     (R, NOTES, OTHER, Receipt(ack_flag=ACK, ident=MINE), False),

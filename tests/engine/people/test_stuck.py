@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from semq.engine.people.stuck import SILENT_AFTER, Cause, Surroundings, is_overdue, why
+from semq.engine.people.stuck import SILENT_AFTER, StuckCause, Surroundings, is_overdue, why
 
 Row = dict[str, Any]
 ROW: Row = {
@@ -27,34 +27,34 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
 @pytest.mark.parametrize(
     ("row", "around", "cause"),
     [
-        (ROW | {"held": True}, EARLY, Cause.HELD),
-        (ROW | {"held": True, "reason": ["SEMQ-1223", ""]}, EARLY, Cause.UNREADABLE),
-        (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-1201", ""]}, EARLY, Cause.REFUSED),
-        (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-5101", ""]}, EARLY, Cause.CANNOT_OPEN),
+        (ROW | {"held": True}, EARLY, StuckCause.HELD),
+        (ROW | {"held": True, "reason": ["SEMQ-1223", ""]}, EARLY, StuckCause.UNREADABLE),
+        (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-1201", ""]}, EARLY, StuckCause.REFUSED),
+        (ROW | {"outcome": "REJECTED", "reason": ["SEMQ-5101", ""]}, EARLY, StuckCause.CANNOT_OPEN),
         (ROW | {"outcome": "CANCELLED"}, LATE, None),
         (ROW, EARLY, None),
-        (ROW, LATE, Cause.NOT_SENT),
-        (ROW, replace(LATE, link_up=False), Cause.LINK_DOWN),
-        (ROW | SENT, LATE, Cause.NO_TRANSPORT_ACK),
-        (ROW | SENT, replace(LATE, asked={7: SILENT_AFTER}), Cause.INQUIRY_SILENT),
-        (ROW | FWD, LATE, Cause.NO_ACK2),
-        (ROW | ACK, replace(AWAY, away={7}, asked={7: SILENT_AFTER}), Cause.CUSTODIAN_AWAY),
+        (ROW, LATE, StuckCause.NOT_SENT),
+        (ROW, replace(LATE, link_up=False), StuckCause.LINK_DOWN),
+        (ROW | SENT, LATE, StuckCause.NO_TRANSPORT_ACK),
+        (ROW | SENT, replace(LATE, asked={7: SILENT_AFTER}), StuckCause.INQUIRY_SILENT),
+        (ROW | FWD, LATE, StuckCause.NO_ACK2),
+        (ROW | ACK, replace(AWAY, away={7}, asked={7: SILENT_AFTER}), StuckCause.CUSTODIAN_AWAY),
         (ROW | ACK, replace(EARLY, away={7}), None),
-        (ROW | SENT, replace(LATE, nodes={"1.88001"}), Cause.TARGET_UNKNOWN),
-        (ROW | FWD, replace(LATE, nodes={"1.56001"}), Cause.NO_ACK2),
-        (ROW | ACK, AWAY, Cause.TARGET_OFFLINE),
-        (RELAYED, AWAY, Cause.TARGET_OFFLINE),
-        (RELAYED, replace(AWAY, nodes={"1.10008"}), Cause.TARGET_UNKNOWN),
-        (RELAYED | {"held": True, "reason": ["SEMQ-1214", ""]}, EARLY, Cause.RETURNED),
-        (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1214", ""]}, EARLY, Cause.REFUSED),
+        (ROW | SENT, replace(LATE, nodes={"1.88001"}), StuckCause.TARGET_UNKNOWN),
+        (ROW | FWD, replace(LATE, nodes={"1.56001"}), StuckCause.NO_ACK2),
+        (ROW | ACK, AWAY, StuckCause.TARGET_OFFLINE),
+        (RELAYED, AWAY, StuckCause.TARGET_OFFLINE),
+        (RELAYED, replace(AWAY, nodes={"1.10008"}), StuckCause.TARGET_UNKNOWN),
+        (RELAYED | {"held": True, "reason": ["SEMQ-1214", ""]}, EARLY, StuckCause.RETURNED),
+        (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1214", ""]}, EARLY, StuckCause.REFUSED),
         (ROW | {"outcome": "UNKNOWN", "reason": ["SEMQ-1201", ""]}, LATE, None),
-        (ROW | ACK | {"void": True, "reason": ["SEMQ-1214", ""]}, EARLY, Cause.GIVEN_UP),
+        (ROW | ACK | {"void": True, "reason": ["SEMQ-1214", ""]}, EARLY, StuckCause.GIVEN_UP),
         (ROW | ACK | {"void": True, "reason": ["SEMQ-1205", ""]}, EARLY, None),
-        (RELAYED | SENT, LATE, Cause.NO_ACK2),
-        (RELAYED | {"parked": True}, EARLY, Cause.NEVER_RECORDED),
+        (RELAYED | SENT, LATE, StuckCause.NO_ACK2),
+        (RELAYED | {"parked": True}, EARLY, StuckCause.NEVER_RECORDED),
     ],
 )
-def test_a_sender_s_row(row: Row, around: Surroundings, cause: Cause | None) -> None:
+def test_a_sender_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
     assert why(row, around) is cause
 
 
@@ -65,26 +65,26 @@ DONE = RECEIVED | {"app_status": "DONE"}
     ("row", "around", "cause"),
     [
         (RECEIVED, EARLY, None),
-        (RECEIVED, LATE, Cause.NOT_CONSUMED),
-        (RECEIVED, replace(LATE, blocked={9}), Cause.BLOCKED_BY_ORDER),
-        (RECEIVED | {"app_status": "PARKED"}, EARLY, Cause.PARKED),
-        (DONE, LATE, Cause.REACK_MISSING),
+        (RECEIVED, LATE, StuckCause.NOT_CONSUMED),
+        (RECEIVED, replace(LATE, blocked={9}), StuckCause.BLOCKED_BY_ORDER),
+        (RECEIVED | {"app_status": "PARKED"}, EARLY, StuckCause.PARKED),
+        (DONE, LATE, StuckCause.REACK_MISSING),
         (DONE | {"s_ack_status": "AS_ACK"}, LATE, None),
-        (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.3"}, LATE, Cause.COPY_NOT_NOTED),
-        (DONE | {"lk1": "1.1.3"}, LATE, Cause.REACK_MISSING),
+        (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.3"}, LATE, StuckCause.COPY_NOT_NOTED),
+        (DONE | {"lk1": "1.1.3"}, LATE, StuckCause.REACK_MISSING),
     ],
 )
-def test_a_receiver_s_row(row: Row, around: Surroundings, cause: Cause | None) -> None:
+def test_a_receiver_s_row(row: Row, around: Surroundings, cause: StuckCause | None) -> None:
     assert why(row, around) is cause
 
 
 def test_every_cause_says_what_to_do() -> None:
     for row in (ROW, RELAYED, RECEIVED | {"target": "1.56001"}):
-        assert all(cause.meaning and cause.next_step(row) for cause in Cause)
-    assert "held" not in "".join(cause.next_step(ROW) for cause in (Cause.TARGET_OFFLINE, Cause.UNREADABLE))
-    assert "`semq held refuse --target 56001 --dry-run`" in Cause.TARGET_OFFLINE.next_step(RELAYED)
-    assert "`semq held refuse 1-7-4KN6M --why TEXT`" in Cause.UNREADABLE.next_step(RELAYED)
-    assert "--partner 10008" in Cause.BLOCKED_BY_ORDER.next_step(RECEIVED)
+        assert all(cause.meaning and cause.next_step(row) for cause in StuckCause)
+    assert "held" not in "".join(cause.next_step(ROW) for cause in (StuckCause.TARGET_OFFLINE, StuckCause.UNREADABLE))
+    assert "`semq held refuse --target 56001 --dry-run`" in StuckCause.TARGET_OFFLINE.next_step(RELAYED)
+    assert "`semq held refuse 1-7-4KN6M --why TEXT`" in StuckCause.UNREADABLE.next_step(RELAYED)
+    assert "--partner 10008" in StuckCause.BLOCKED_BY_ORDER.next_step(RECEIVED)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ COUNT = 100_000
 LOOKS_MAX = 20  # at the orders, for a document that itself has an order key
 
 
-class Counted(dict[OrderId, Order]):
+class CountingOrders(dict[OrderId, Order]):
     """Orders, and how often one of them was looked at."""
 
     looks = 0
@@ -46,12 +46,12 @@ class Counted(dict[OrderId, Order]):
         return super().values()
 
 
-def blocked(count: int = COUNT) -> tuple[Trio, Counted]:
+def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
     """B has so many order keys of A of which the next document waits for one that does not come."""
     trio = Trio()
     handing = trio.b.engine.handing
     source = Store(*Address(NodeType.LOCAL, "10008")[:2])
-    orders = Counted({(source, f"k{n}"): Order(blocked=n + 1) for n in range(count)})
+    orders = CountingOrders({(source, f"k{n}"): Order(blocked=n + 1) for n in range(count)})
     handing.orders = orders
     for n, key in enumerate(dict.keys(orders)):
         handing.blocked.add(key, Pos(0xA001, 1_000 + n))

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from semq.umx_t.envelope import Frame, Function, Packet
-from semq.umx_t.records import Inquiry, Note, Receipt, Role
+from semq.umx_t.records import HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import SendStatus
-from tests.flows.trio import SETTINGS, Trio, Wire, records
+from tests.flows.trio import SETTINGS, Trio, TrioWire, records
 
 PER_S, COUNT = 2.0, 200
 PACED = replace(
@@ -46,9 +46,9 @@ def test_what_is_under_way_does_not_wait_for_it() -> None:
     trio = waiting()
     trio.later(60)
 
-    def lose(wire: Wire, frame: Frame) -> bool:
+    def lose(wire: TrioWire, frame: Frame) -> bool:
         """The platform's word of custody."""
-        notes = [r for r in records([frame]) if isinstance(r, Receipt) and r.flag is Note.STORED]
+        notes = [r for r in records([frame]) if isinstance(r, Receipt) and r.flag is HubFlag.STORED]
         return wire is trio.a.down and bool(notes)
 
     trio.lose = lose

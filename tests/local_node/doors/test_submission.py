@@ -4,7 +4,7 @@ import pytest
 
 from local_node.doors.submission import refusal
 from semq.amqp.errors import AmqpError
-from semq.broker.services import Nacked, Refused
+from semq.broker.services import Refused, ServiceNacked
 from semq.engine import errors
 from semq.errors import BadInput, SemqError
 from semq.seal.errors import CannotSeal, HeaderUnfit
@@ -50,7 +50,7 @@ GIVEN: list[SemqError] = [
 @pytest.mark.parametrize("error", GIVEN, ids=lambda error: f"{error.code} {error.text[:30]}")
 def test_the_reply_text_says_what_to_do_to_its_end(error: SemqError) -> None:
     outcome = refusal(error)
-    assert isinstance(outcome, Refused if isinstance(error, BadInput) else Nacked)
+    assert isinstance(outcome, Refused if isinstance(error, BadInput) else ServiceNacked)
     told = outcome.error
     assert isinstance(told, AmqpError)
     assert error.code in told.reply_text

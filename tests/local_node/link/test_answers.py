@@ -15,7 +15,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 
-class Node:
+class AnsweringNode:
     """What is looked at of a node."""
 
     clock = ManualClock(5.0)
@@ -23,7 +23,7 @@ class Node:
 
 
 def test_questions_of_a_second_are_bounded() -> None:
-    node: Any = Node()
+    node: Any = AnsweringNode()
     answers = Answers(node)
     assert [answers._is_too_much() for _ in range(IN_A_SECOND + 2)] == [False] * IN_A_SECOND + [True] * 2
     node.clock.now = 6.0
@@ -48,7 +48,7 @@ BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # no UTF-8, cut
 async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr("local_node.link.answers._answer", lambda channel, correlation_id, answer: told.append(answer))
-    node: Any = Node()
+    node: Any = AnsweringNode()
     channel: Any = None
     await Answers(node)._answered(channel, "1", body)
     assert (told[0]["ok"], told[0]["error"]["code"]) == (False, "SEMQ-1001")

@@ -14,7 +14,7 @@ from semq.engine.sender.receipts import NOBODY_KNOWS
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
-from tests.cli.command import Said, semq_aside
+from tests.cli.command import CommandResult, semq_aside
 from tests.flows.by_hand import PROPERTIES
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
 from tests.waiting import until
@@ -23,7 +23,7 @@ TEXT = PLATFORM.replace('may_send_to = ["56001", "10008"]\n', "")
 
 
 @dataclass
-class Scene:
+class HeldScene:
     hub: PlatformNode
     node: LocalNode
     admin: ClientLink  # of the hub
@@ -39,7 +39,7 @@ class Scene:
         await until(lambda: self.hub.engine.holding.held.get(f"1.{to}", 0) == before + count)
         return lk0s
 
-    async def semq(self, *words: str, node: LocalNode | PlatformNode | None = None) -> Said:
+    async def semq(self, *words: str, node: LocalNode | PlatformNode | None = None) -> CommandResult:
         """The command line, at the hub unless said otherwise."""
         at = f"amqp://guest:guest@127.0.0.1:{(node or self.hub).port}"
         return await semq_aside(*words, "--node", at)
@@ -63,14 +63,14 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(inprocess: InProcess) -> Scene:
+async def scene(inprocess: InProcess) -> HeldScene:
     hub = await inprocess.platform(TEXT)
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    return Scene(hub, node, await inprocess.client(hub), await inprocess.client(node))
+    return HeldScene(hub, node, await inprocess.client(hub), await inprocess.client(node))
 
 
-async def test_an_institution_has_left_for_good(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_institution_has_left_for_good(scene: HeldScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "BATCH", 2)
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)
@@ -97,7 +97,7 @@ async def test_an_institution_has_left_for_good(scene: Scene, monkeypatch: pytes
     assert bodies["result"]["body_base64"] == "eA=="
 
 
-async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InProcess, scene: Scene) -> None:
+async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InProcess, scene: HeldScene) -> None:
     [lk0] = await scene.submit("56001")
     assert (await scene.semq("held", "refuse", lk0, "--why", "too old")).out == "1 refused; their senders are told\n"
     await until(partial(scene.is_marker, lk0))
@@ -111,11 +111,11 @@ async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InP
     assert {row["status"] for row in came} <= {"VOID"}  # the marker, until it is cleaned up
 
 
-async def _is(scene: Scene, lk0: str, outcome: str) -> bool:
+async def _is(scene: HeldScene, lk0: str, outcome: str) -> bool:
     return await scene.outcome(lk0) == outcome
 
 
-async def test_a_batch_tells_where_the_next_one_begins(scene: Scene) -> None:
+async def test_a_batch_tells_where_the_next_one_begins(scene: HeldScene) -> None:
     await scene.submit("56001", 3)
     arguments = {"target": "56001", "why": "w", "limit": 2}
     first = (await ask(scene.admin, "held.refuse", arguments))["result"]
@@ -125,7 +125,7 @@ async def test_a_batch_tells_where_the_next_one_begins(scene: Scene) -> None:
     assert rest["done"] or "marker" in rest["counts"]  # those of the first two may be stored by now
 
 
-async def test_an_act_says_what_it_left_alone(scene: Scene) -> None:
+async def test_an_act_says_what_it_left_alone(scene: HeldScene) -> None:
     [only] = await scene.submit("56001", 1, ack2=0)
     [cancelled] = await scene.submit("56001", 1)
     assert (await ask(scene.app, "msg.cancel", {"id": cancelled}))["ok"]
@@ -152,7 +152,7 @@ async def _has(look: Any, name: str, count: int) -> bool:
     return any(row[name] == count for row in (await look())["result"])
 
 
-async def test_what_is_listed(scene: Scene) -> None:
+async def test_what_is_listed(scene: HeldScene) -> None:
     lk0s = await scene.submit("56001", 2)
     await scene.submit("88001", 1, app_key="trade/invoice//I1")
     rows = (await ask(scene.admin, "held.list", {"target": "56001", "source": "10008", "key": "S"}))["result"]
@@ -166,7 +166,7 @@ async def test_what_is_listed(scene: Scene) -> None:
     assert "3 copies" in (await scene.semq("held", "count", "--older-than", "0s")).out
 
 
-async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: Scene) -> None:
+async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldScene) -> None:
     [lk0] = await scene.submit("56001")
     await scene.node.stop()
     await until(lambda: "1.10008" not in scene.hub.engine.sessions)
@@ -177,7 +177,7 @@ async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: Scene
     assert "refused" in (await scene.semq("held", "list")).out
 
 
-async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: InProcess, scene: HeldScene) -> None:
     """56001 had been sent it and said nothing; then it is taken out of the definitions."""
     [lk0] = await scene.submit("56001")
     link = await inprocess.client(
@@ -202,7 +202,7 @@ async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: In
     assert (await ask(scene.app, "failed.list"))["result"] == []
 
 
-async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, scene: Scene) -> None:
+async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, scene: HeldScene) -> None:
     node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
     told = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = told["result"]["lk0"]
@@ -232,12 +232,12 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_bad_requests_are_refused(scene: Scene) -> None:
+async def test_bad_requests_are_refused(scene: HeldScene) -> None:
     answers = [await ask(scene.admin, operation, arguments) for operation, arguments, _ in BAD]
     assert [(*case[:2], answer["error"]["code"]) for case, answer in zip(BAD, answers, strict=True)] == BAD
 
 
-async def test_a_name_that_fits_several_copies_names_none(scene: Scene) -> None:
+async def test_a_name_that_fits_several_copies_names_none(scene: HeldScene) -> None:
     await scene.submit("56001", 1)
     await scene.submit("56001", 1)
     told = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})
@@ -245,14 +245,14 @@ async def test_a_name_that_fits_several_copies_names_none(scene: Scene) -> None:
     assert scene.hub.engine.holding.held == {"1.56001": 2}
 
 
-async def test_nothing_is_acted_on_that_was_not_named(scene: Scene) -> None:
+async def test_nothing_is_acted_on_that_was_not_named(scene: HeldScene) -> None:
     said = await scene.semq("held", "refuse", "--why", "w")
     assert (said.status, "SEMQ-2211" in said.err) == (1, True)
     said = await scene.semq("held", "refuse", "--all", node=scene.node)
     assert (said.status, "SEMQ-2101" in said.err) == (1, True)
 
 
-async def test_a_copy_is_sent_again_when_its_target_comes(inprocess: InProcess, scene: Scene) -> None:
+async def test_a_copy_is_sent_again_when_its_target_comes(inprocess: InProcess, scene: HeldScene) -> None:
     lk0s = await scene.submit("56001", 2)
     said = await scene.semq("held", "resend", *lk0s, "--why", "asked by telephone")
     assert said.out == "2 sent again, or as soon as their target is online\n"

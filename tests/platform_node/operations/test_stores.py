@@ -7,12 +7,12 @@ from platform_node.node import PlatformNode
 from semq.clock import SystemClock
 from semq.config import load
 from semq.transport.client import ClientLink
-from tests.cli.command import Said, semq_aside
+from tests.cli.command import CommandResult, semq_aside
 from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
 from tests.waiting import until
 
 
-async def semq(node: Any, *words: str) -> Said:
+async def semq(node: Any, *words: str) -> CommandResult:
     return await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{node.port}")
 
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark_reconcile.report.browser import PROGRAM
-from tests.spark_reconcile.report.published import Report, publish
+from tests.spark_reconcile.report.published import PublishedReports, publish
 
 collect_ignore = [] if PROGRAM else ["test_layout.py"]
 
@@ -18,5 +18,5 @@ def pytest_report_header() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> PublishedReports:
     return publish(tmp_path_factory.mktemp("report"), spark)

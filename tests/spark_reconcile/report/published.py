@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 
 from semq.clock import SystemClock
 from semq.store.rows import Event, Side
-from spark_reconcile.job import Request, Result, run
+from spark_reconcile.job import RunRequest, RunResult, run
 from spark_reconcile.progress import Progress
 from spark_reconcile.settings import Limit
-from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, Office, Order, StandingClock
-from tests.spark_reconcile.report.reading import Page
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.report.reading import PageReader
 
 NEXT = DAY + timedelta(days=1)
 HOSTILE = '=HYPERLINK("https://example.invalid","<script>")\x00\x1b[31m'
@@ -33,10 +33,10 @@ OTHER = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40x S:FORWARDED@46 S:DE
 
 
 @dataclass
-class Report:
+class PublishedReports:
     """The published run of the second date, and of the first."""
 
-    result: Result
+    result: RunResult
     folder: Path
     first: Path
 
@@ -45,8 +45,8 @@ class Report:
         return (self.folder / "report.html").read_text("utf-8")
 
     @property
-    def page(self) -> Page:
-        return Page(self.text)
+    def page(self) -> PageReader:
+        return PageReader(self.text)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def summary_of(folder: Path) -> dict[str, Any]:
 def write(office: Office) -> None:
     numbers = iter(range(1, 1000))
 
-    def order(sender: str, receiver: str, day: int) -> Order:
+    def order(sender: str, receiver: str, day: int) -> OfficeMessage:
         at = next(numbers)
-        return Order(at, sender, receiver, at=day * 24 * HOUR + 10 * HOUR + at * 1000)
+        return OfficeMessage(at, sender, receiver, at=day * 24 * HOUR + 10 * HOUR + at * 1000)
 
     for day in (0, 1):
         for sender, receiver in (("1.a", "1.b"), ("1.b", "1.a"), ("1.a", "1.c"), ("1.c", "1.b")):
@@ -91,12 +91,12 @@ def write(office: Office) -> None:
     office.extract(NEXT, only=["1.a", "1.b", HUB])
 
 
-def publish(folder: Path, spark: SparkSession) -> Report:
+def publish(folder: Path, spark: SparkSession) -> PublishedReports:
     """Run both dates."""
     clock = StandingClock()
     office = Office(folder, clock)
     write(office)
     limits = {"1.b>1.a": {"MATCHED": Limit(max_rate=0.1)}}
     settings = replace(office.settings, names=NAMES, csv_rows_max=3, pair_thresholds=limits)
-    made = [run(settings, Request(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)]
-    return Report(made[1], Path(made[1].report).parent, Path(made[0].report).parent)
+    made = [run(settings, RunRequest(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)]
+    return PublishedReports(made[1], Path(made[1].report).parent, Path(made[0].report).parent)

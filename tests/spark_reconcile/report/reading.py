@@ -20,7 +20,7 @@ class Table:
         return {row[0]: row[at] for row in self.rows[1:]}
 
 
-class Page(HTMLParser):
+class PageReader(HTMLParser):
     """Reads a page. Inside of pictures nothing is read."""
 
     def __init__(self, text: str) -> None:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reconcile.report.exceptions import PER_PAIR, Exceptions, write_exceptions
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import MIDNIGHT
 
-SETTINGS = Settings(zone="Asia/Shanghai", csv_rows_max=30_001, stories_max=3, names={"1.10": "上海凌云贸易"})
+SETTINGS = ReconcileSettings(zone="Asia/Shanghai", csv_rows_max=30_001, stories_max=3, names={"1.10": "上海凌云贸易"})
 ROW: dict[str, Any] = {
     "lk0": "1.10.1.1.3f2a.7", "scope": "date", "sender": "1.10", "receiver": "@b", "verdict": "NOT_DELIVERED",
     "finding": "forwarded_to_no_avail", "sender_word": "sent", "hub_word": "forwarded", "receiver_word": "none",

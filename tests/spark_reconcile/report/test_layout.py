@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.spark_reconcile.report.browser import laid_out
-from tests.spark_reconcile.report.published import Report
+from tests.spark_reconcile.report.published import PublishedReports
 
 
 @pytest.mark.parametrize("width", [1280, 700, 390])
-def test_nothing_stands_beyond_the_edge_of_a_screen(report: Report, width: int, tmp_path: Path) -> None:
+def test_nothing_stands_beyond_the_edge_of_a_screen(report: PublishedReports, width: int, tmp_path: Path) -> None:
     found = laid_out(report.text, width, tmp_path)
     assert found["width"] <= width
     assert found["beyond"] == []

@@ -7,22 +7,22 @@ from itertools import pairwise
 from spark_reconcile.gaps import Gap
 from spark_reconcile.limits import Breach
 from spark_reconcile.report.exceptions import Exceptions
-from spark_reconcile.report.page import Content, render
+from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.sheets import Written
 from spark_reconcile.report.summary import summary
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.verdicts import VERDICT
 from tests.spark_reconcile.office import DAY
 from tests.spark_reconcile.report import exposition
 from tests.spark_reconcile.report.made import findings, source
-from tests.spark_reconcile.report.published import NEXT, Report, summary_of
-from tests.spark_reconcile.report.reading import Page, number
+from tests.spark_reconcile.report.published import NEXT, PublishedReports, summary_of
+from tests.spark_reconcile.report.reading import PageReader, number
 
 # ---------------------------------------------------------------- as a document
 
 
-def test_it_stands_alone_and_nothing_in_it_is_a_command_to_the_browser(report: Report) -> None:
+def test_it_stands_alone_and_nothing_in_it_is_a_command_to_the_browser(report: PublishedReports) -> None:
     page = report.page
     assert page.references == []
     assert not page.tags & {"script", "iframe", "object", "embed", "link", "img", "form", "b"}
@@ -33,7 +33,7 @@ def test_it_stands_alone_and_nothing_in_it_is_a_command_to_the_browser(report: R
     assert "&lt;b&gt;津南物流" in report.text
 
 
-def test_headings_are_in_order_and_links_lead_somewhere(report: Report) -> None:
+def test_headings_are_in_order_and_links_lead_somewhere(report: PublishedReports) -> None:
     page = report.page
     levels = [level for level, _ in page.headings]
     assert levels[0] == 1
@@ -45,7 +45,7 @@ def test_headings_are_in_order_and_links_lead_somewhere(report: Report) -> None:
     assert page.lang == "en"
 
 
-def test_every_table_has_a_caption_and_every_heading_of_it_a_scope(report: Report) -> None:
+def test_every_table_has_a_caption_and_every_heading_of_it_a_scope(report: PublishedReports) -> None:
     page = report.page
     assert all(table.caption for table in page.tables)
     assert {scope for table in page.tables for scope in table.scopes} == {"col", "row"}
@@ -58,7 +58,7 @@ def test_every_table_has_a_caption_and_every_heading_of_it_a_scope(report: Repor
     ]
 
 
-def test_on_a_narrow_screen_every_table_is_cards_whose_cells_have_labels(report: Report) -> None:
+def test_on_a_narrow_screen_every_table_is_cards_whose_cells_have_labels(report: PublishedReports) -> None:
     tables = re.findall(r"<table\b.*?</table>", report.text, re.DOTALL)
     for table in tables:
         kinds = re.match(r'<table class="([^"]*)"', table)
@@ -78,7 +78,7 @@ def test_on_a_narrow_screen_every_table_is_cards_whose_cells_have_labels(report:
 # ---------------------------------------------------------------- the numbers
 
 
-def test_the_verdicts_are_those_of_all_other_files(report: Report) -> None:
+def test_the_verdicts_are_those_of_all_other_files(report: PublishedReports) -> None:
     summary, table = report.summary, report.page.table("Each message of this date")
     shown, found, known = (
         {name.split()[0]: number(count) for name, count in table.column(heading).items()}
@@ -96,7 +96,7 @@ def test_the_verdicts_are_those_of_all_other_files(report: Report) -> None:
     assert f"Exceptions: {summary['exceptions']} of this date" in " ".join(report.text.split())
 
 
-def test_the_pairs_are_those_of_all_other_files(report: Report) -> None:
+def test_the_pairs_are_those_of_all_other_files(report: PublishedReports) -> None:
     rows = [row for caption in ("Pairs with exc", "Pairs without") for row in report.page.table(caption).rows[1:]]
     summary = {f"{pair['sender']}>{pair['receiver']}": pair for pair in report.summary["pairs"]}
     sheet = report.sheet("pairs.csv")
@@ -120,7 +120,7 @@ def test_the_pairs_are_those_of_all_other_files(report: Report) -> None:
     assert sheet[0]["Thresholds passed"] + sheet[1]["Thresholds passed"] == "MATCHED"
 
 
-def test_each_pair_can_be_looked_into(report: Report) -> None:
+def test_each_pair_can_be_looked_into(report: PublishedReports) -> None:
     page = report.page
     for place, pair in enumerate(report.summary["pairs"], 1):
         assert f"p{place}" in page.ids
@@ -143,7 +143,7 @@ def test_each_pair_can_be_looked_into(report: Report) -> None:
         assert len(told) == pair["exceptions"] + pair["carried"]["exceptions"]
 
 
-def _tables_of(page: Page, place: int) -> dict[str, list[list[str]]]:
+def _tables_of(page: PageReader, place: int) -> dict[str, list[list[str]]]:
     """The tables of one pair by the beginning of their caption: the tables of a pair stand together, in order."""
     starts = [at for at, table in enumerate(page.tables) if table.caption.startswith("Verdicts of this pair")]
     ends = [*starts[1:], len(page.tables)]
@@ -158,7 +158,7 @@ def _tables_of(page: Page, place: int) -> dict[str, list[list[str]]]:
     return found
 
 
-def test_trend_ages_and_latency_are_those_of_the_summaries(report: Report) -> None:
+def test_trend_ages_and_latency_are_those_of_the_summaries(report: PublishedReports) -> None:
     page, summary = report.page, report.summary
     heading, *days = page.table("Messages and verdicts by business date").rows
     both = [summary_of(report.first), summary]
@@ -181,7 +181,7 @@ def test_trend_ages_and_latency_are_those_of_the_summaries(report: Report) -> No
 # ---------------------------------------------------------------- what to do
 
 
-def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report: Report) -> None:
+def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report: PublishedReports) -> None:
     text = report.text
     for row in report.rows("exceptions.parquet"):
         assert f"<code>{row['lk0']}</code>" in text
@@ -194,7 +194,7 @@ def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report:
     assert sum(map(number, lists.values())) == sum(report.result.deeds.values())
 
 
-def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: Report) -> None:
+def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: PublishedReports) -> None:
     text = report.text
     assert "No ledger</a> of <bdi>1.c.1.1</bdi>: 6 messages cannot be judged." in text
     assert "up to then the delivered ledgers speak; others are absent" in text
@@ -206,7 +206,9 @@ def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: Report) -> None
     assert "50.0 % of 6 messages (3 of this date); accepted: at most 10 %" in text
 
 
-def test_a_business_key_is_shown_as_far_as_it_is_disclosed_with_the_command_that_reveals_it(report: Report) -> None:
+def test_a_business_key_is_shown_as_far_as_it_is_disclosed_with_the_command_that_reveals_it(
+    report: PublishedReports,
+) -> None:
     (row,) = (row for row in report.rows("exceptions.parquet") if row["app_key_hash"])
     text = " ".join(report.text.split())
     assert (
@@ -218,7 +220,7 @@ def test_a_business_key_is_shown_as_far_as_it_is_disclosed_with_the_command_that
     assert set(keys.values()) <= {"", "trade/order/<std>"}
 
 
-def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(report: Report) -> None:
+def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(report: PublishedReports) -> None:
     story = next(
         table.rows
         for table in report.page.tables
@@ -230,7 +232,7 @@ def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(repo
     assert all(row[0].endswith("+00:00") for row in story[1:])
 
 
-def test_the_banner_has_the_most_urgent_first_with_the_worst_pair_and_the_next_step(report: Report) -> None:
+def test_the_banner_has_the_most_urgent_first_with_the_worst_pair_and_the_next_step(report: PublishedReports) -> None:
     banner = report.text[report.text.index("<ol class") : report.text.index("</ol>")]
     lines = [" ".join(re.sub("<[^>]*>", "", one).split()) for one in banner.split("<li>")[1:]]
     verdicts = [line.split(":")[0].split()[0] for line in lines]
@@ -242,7 +244,7 @@ def test_the_banner_has_the_most_urgent_first_with_the_worst_pair_and_the_next_s
     assert "semq reconcile extract" in lines[-1]
 
 
-def test_exceptions_stand_above_the_pairs_and_pairs_without_any_are_folded(report: Report) -> None:
+def test_exceptions_stand_above_the_pairs_and_pairs_without_any_are_folded(report: PublishedReports) -> None:
     text = report.text
     assert text.index('id="exceptions"') < text.index('id="pairs"') < text.index("pairs have no exception")
     folded = text[text.index("pairs have no exception") : text.index('<h2 id="trend"')]
@@ -263,7 +265,9 @@ def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
     pairs = Pairs(Written(0, 0), (), {}, {}, {}, [])
     nothing = Exceptions(Written(0, 0), [])
     facts = summary(found, pairs, nothing)
-    text = " ".join(render(Content(found, facts, pairs, nothing, {}, [], dict.fromkeys(nodes, 1)), Settings()).split())
+    text = " ".join(
+        render(PageContent(found, facts, pairs, nothing, {}, [], dict.fromkeys(nodes, 1)), ReconcileSettings()).split()
+    )
     assert "and 970 other thresholds" in text
     assert "and no ledger of 970 others" in text
     assert "and 700 others: summary.json has all of them" in text
@@ -273,7 +277,7 @@ def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
 # ---------------------------------------------------------------- beside the page
 
 
-def test_files_that_were_cut_say_so_everywhere(report: Report) -> None:
+def test_files_that_were_cut_say_so_everywhere(report: PublishedReports) -> None:
     found = len(report.rows("exceptions.parquet"))
     assert found > 3
     *rows, last = report.sheet("exceptions.csv")
@@ -285,7 +289,7 @@ def test_files_that_were_cut_say_so_everywhere(report: Report) -> None:
     assert "pairs.csv has the worst 3 of them, pairs.parquet all" in page
 
 
-def test_the_metrics_are_as_prometheus_reads_them(report: Report) -> None:
+def test_the_metrics_are_as_prometheus_reads_them(report: PublishedReports) -> None:
     types, samples = exposition.read((report.folder / "metrics.prom").read_text("utf-8"))
     assert types == dict.fromkeys(
         [

@@ -12,13 +12,13 @@ import pytest
 from spark_reconcile.limits import Breach
 from spark_reconcile.report import pairs as module
 from spark_reconcile.report.figures import Figures
-from spark_reconcile.report.pairs import Count, Pair, count, write_pairs
+from spark_reconcile.report.pairs import DateCount, Pair, count, write_pairs
 from spark_reconcile.report.sheets import Written
-from spark_reconcile.settings import Settings
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import MIDNIGHT
 
-SETTINGS = Settings(names={"1.10": "上海凌云贸易"}, csv_rows_max=3)
+SETTINGS = ReconcileSettings(names={"1.10": "上海凌云贸易"}, csv_rows_max=3)
 # Pair, scope, verdict, messages; as the table is sorted: pairs together, the worst first.
 ROWS = """
 1.10>1.b  date     MATCHED         90
@@ -99,8 +99,8 @@ def test_the_worst_pair_of_each_verdict_is_found_among_all(tmp_path: Path, monke
 def test_a_pair_of_an_earlier_run_is_found_in_all_parts(tmp_path: Path) -> None:
     place = table(tmp_path / "old", (ROWS, "1.c>1.b date PARKED 1\n1.z>1.y date A_VERDICT_OF_ANOTHER_VERSION 9"))
     assert count(place, {"1.10>1.b", "1.c>1.b", "1.z>1.y", "1.no>1.body"}) == {
-        "1.10>1.b": Count(100, 7, 2),
-        "1.c>1.b": Count(41, 1, 0),
-        "1.z>1.y": Count(9, 0, 0),
+        "1.10>1.b": DateCount(100, 7, 2),
+        "1.c>1.b": DateCount(41, 1, 0),
+        "1.z>1.y": DateCount(9, 0, 0),
     }
     assert count(Place.at(tmp_path / "none"), {"1.10>1.b"}) == {}

@@ -10,7 +10,7 @@ from spark_reconcile.limits import Breach
 from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Tally, tally
 from spark_reconcile.report.sections import ages, breach_words, latency, limit_words, sources
-from spark_reconcile.settings import Limit, Settings
+from spark_reconcile.settings import Limit, ReconcileSettings
 from tests.spark_reconcile.office import DAY, HUB
 from tests.spark_reconcile.report.made import findings, source
 
@@ -64,7 +64,7 @@ def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
         skews={"1.fast": Skew(7_200_000, 9, 10, 0, 86), "1.good": Skew(1000, 9, 10, 0, 20), HUB: Skew(5000, 1, 1, 0)},
         absent=[Gap("1.late.1.1", DAY, 5), Gap("1.never", DAY, 7), Gap("1.good.1.1", BEFORE, 2), Gap("1.bad.1.1", BEFORE, 3)],
     )  # fmt: skip
-    told = sources(found, Settings(names={"1.never": "某某"}))
+    told = sources(found, ReconcileSettings(names={"1.never": "某某"}))
     assert [row["name"] for row in told["fine"]] == [f"{HUB}.1.1", "1.good.1.1"]
     assert [(row["name"], row["day"], row["state"].name, row["unjudged"], row["clock"]) for row in told["trouble"]] == [
         ("1.never", DAY, "MISSING", 7, ""),

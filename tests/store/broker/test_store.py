@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.broker.durable.memory_store import MemoryStore
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -31,7 +31,7 @@ from semq.store.broker.operations import (
 )
 from semq.store.broker.store import BodyGone, PostgresMessageStore
 from semq.store.postgres.errors import StoreUnavailable
-from tests.store.postgres.test_writer import Life, column, living, run
+from tests.store.postgres.test_writer import NotifiedStore, column, living, run
 
 small, flags = st.integers(1, 3), st.booleans()
 names = st.sampled_from(["a", "b", "schlüssel"])
@@ -88,7 +88,7 @@ def comparable(state: StoredState) -> dict[str, Any]:
     }
 
 
-def possible(memory: MemoryStore, op: StoreOp) -> bool:
+def possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
     """Keep the operations that a broker can produce: a key is never used twice."""
     if isinstance(op, AddMessage):
         return (op.queue_id, op.position) not in memory.messages
@@ -108,7 +108,7 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
         run(url, f"DELETE FROM broker_{table}")
     async with living(url) as life:
         run(url, "UPDATE semq_meta SET next_queue_id = 1")
-        postgres, memory = PostgresMessageStore(life.store), MemoryStore(lambda callback: callback())
+        postgres, memory = PostgresMessageStore(life.store), MemoryBrokerStore(lambda callback: callback())
         declared: set[int] = set()
         deleted: Counter[int] = Counter()
         saving = []
@@ -229,7 +229,7 @@ async def test_a_list_is_true_as_a_whole_or_not_at_all(database: str) -> None:
 
 
 async def test_a_store_that_is_away_says_so(database: str) -> None:
-    store = PostgresMessageStore(Life(database).store)
+    store = PostgresMessageStore(NotifiedStore(database).store)
     assert isinstance(await save(store, []), StoreUnavailable)
 
 

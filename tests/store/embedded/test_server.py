@@ -17,7 +17,7 @@ from semq.errors import SemqError
 from semq.store.embedded import identity as identities
 from semq.store.embedded import programs
 from semq.store.embedded.errors import DataDirBusy, DataVersionMismatch, NoPostgres, RootRefused, ServerFailed
-from semq.store.embedded.identity import AS_ROOT, NOBODY, Identity, find_identity
+from semq.store.embedded.identity import AS_ROOT, NOBODY, SystemUser, find_identity
 from semq.store.embedded.process import free_port, is_server_of, postmaster_of, wait_gone
 from semq.store.embedded.programs import find_programs
 from semq.store.embedded.server import EmbeddedPostgres
@@ -226,7 +226,7 @@ def test_older_programs_are_passed_over(tmp_path: Path, monkeypatch: pytest.Monk
         find_programs(13)
 
 
-def choices_here() -> list[Identity]:
+def choices_here() -> list[SystemUser]:
     """Return the identities available to this process on this machine; an ordinary user has only his own."""
     postgres = find_programs().postgres
     if os.geteuid() != 0:
@@ -249,7 +249,7 @@ def test_the_data_change_hands_when_the_identity_does(tmp_path: Path, monkeypatc
 def test_root_without_another_identity_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(RootRefused):
-        find_identity("/bin/true", [Identity("none", ("/nonexistent",), NOBODY)])
+        find_identity("/bin/true", [SystemUser("none", ("/nonexistent",), NOBODY)])
 
 
 def test_no_server_is_seen_where_none_is(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg._copy_base import format_row_binary
 
-from semq.seal.chain import LINES_MAX, Link
+from semq.seal.chain import LINES_MAX, ChainLink
 from semq.seal.errors import LedgerChanged
 from semq.store.postgres import binary
 from semq.store.postgres.chain import Verified, oldest, verify
@@ -42,12 +42,12 @@ async def write(store: PostgresStore, *units: Sequence[LedgerLine]) -> None:
         assert job.results == [None]
 
 
-def check(database: str, head: Link | None = None, first: date = FIRST, last: date = LAST) -> Verified:
+def check(database: str, head: ChainLink | None = None, first: date = FIRST, last: date = LAST) -> Verified:
     with psycopg.connect(database) as connection:
         return verify(connection, first, last, head)
 
 
-async def filled(database: str) -> Link:
+async def filled(database: str) -> ChainLink:
     """Make some commits, over midnight and back, by two processes; return the end of the chain as known to the last
     one.
     """

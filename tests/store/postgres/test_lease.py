@@ -6,13 +6,13 @@ from semq.store.postgres import writer
 from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.owner import NOWHERE
-from tests.store.postgres.test_writer import Life, accepting, column, living, run, stored, until
+from tests.store.postgres.test_writer import NotifiedStore, accepting, column, living, run, stored, until
 
 
 async def test_another_process_waits_for_the_lease(database: str) -> None:
     async with living(database):
         with pytest.raises(LeaseHeld) as caught:
-            await Life(database, "two").store.start()
+            await NotifiedStore(database, "two").store.start()
         assert caught.value.facts["owner"] == "1.10008 host one -"
         assert 0 < caught.value.facts["until_s"] <= VALID_S
     async with living(database, "two"):  # the first stopped in good order: no waiting
@@ -67,7 +67,7 @@ async def test_the_same_process_or_place_steps_in_at_once(database: str, second:
 async def test_what_does_not_hold_the_place_of_the_owner_proves_nothing(database: str, places: tuple[str, str]) -> None:
     async with living(database, "one", places[0]) as first:
         with pytest.raises(LeaseHeld):
-            await Life(database, "two", places[1]).store.start()
+            await NotifiedStore(database, "two", places[1]).store.start()
         assert await first.do(accepting(1)) == [None]
 
 
@@ -75,4 +75,4 @@ async def test_an_owner_as_older_versions_wrote_it_has_no_place(database: str) -
     async with living(database, "one", "here"):
         run(database, "UPDATE store_lease SET owner = '1.10008.1.1'")
         with pytest.raises(LeaseHeld):
-            await Life(database, "two", "here").store.start()
+            await NotifiedStore(database, "two", "here").store.start()

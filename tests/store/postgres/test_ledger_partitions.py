@@ -10,7 +10,7 @@ from semq.store.postgres import ledger_partitions
 from semq.store.postgres.ledger_partitions import OTHER, day_of, drop_before, make_ahead, partition_of, partitions
 from semq.store.rows import Event, LedgerLine, Side
 from tests.store.jobs import Job
-from tests.store.postgres.test_writer import Life, column, living
+from tests.store.postgres.test_writer import NotifiedStore, column, living
 
 DAY = date(2031, 3, 1)
 
@@ -24,7 +24,7 @@ def ms(day: date, *, plus: int = 0) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000) + plus
 
 
-async def write(life: Life, *at: int) -> None:
+async def write(life: NotifiedStore, *at: int) -> None:
     lines = [LedgerLine(when, Side.HUB, Event.STORED, f"at {when}") for when in at]
     assert await life.do(Job(lambda unit: unit.ledger.extend(lines))) == [None]
 

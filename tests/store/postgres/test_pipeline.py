@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table
 
 from semq.store.postgres.binary import Packer, int8
 from semq.store.postgres.errors import StoreUnavailable
-from semq.store.postgres.pipeline import OPTIONS, Refusal, Wire
+from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 
 STATEMENTS = {
     "begin": "BEGIN",
@@ -31,13 +31,13 @@ STATEMENTS = {
 
 
 @asynccontextmanager
-async def wired(url: str) -> AsyncIterator[tuple[Wire, list[StoreUnavailable], list[str]]]:
+async def wired(url: str) -> AsyncIterator[tuple[PipelineWire, list[StoreUnavailable], list[str]]]:
     connection = await psycopg.AsyncConnection.connect(url, autocommit=True, options=OPTIONS)
     await connection.execute("CREATE TEMP TABLE t (a bigint PRIMARY KEY, b bytea)")
     await connection.execute("LISTEN channel")
     lost: list[StoreUnavailable] = []
     heard: list[str] = []
-    wire = Wire(connection, lost.append, heard.append)
+    wire = PipelineWire(connection, lost.append, heard.append)
     await wire.prepare(STATEMENTS)
     try:
         yield wire, lost, heard
@@ -58,7 +58,7 @@ async def test_an_error_voids_the_rest_of_its_batch_only(empty_database: str) ->
     async with wired(empty_database) as (wire, lost, _):
         bad = wire.send([("double", [int8(1)]), ("divide", [int8(0)]), ("insert", [int8(1), b""])])
         good = wire.send([("sum", ())])
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(StatementRefused) as caught:
             await bad
         assert (caught.value.sqlstate, caught.value.text) == ("22012", "division by zero")
         assert wire.rows((await good)[0]) == [(0,)]
@@ -80,7 +80,7 @@ async def test_large_values_go_both_ways_at_once(empty_database: str) -> None:
         assert all(wire.rows(result) == [(data,)] for result in results)
 
 
-def data_of(wire: Wire, numbers: Iterable[int], size: int = 0) -> bytearray:
+def data_of(wire: PipelineWire, numbers: Iterable[int], size: int = 0) -> bytearray:
     table = Table("t", MetaData(), Column("a", BigInteger), Column("b", LargeBinary))
     return Packer(wire._connection, [table]).copy_data("t", [(n, bytes(size)) for n in numbers])
 
@@ -98,7 +98,7 @@ async def test_copies_and_a_commit_in_one_go(empty_database: str) -> None:
 async def test_a_copy_that_is_refused_leaves_the_connection_usable(empty_database: str) -> None:
     async with wired(empty_database) as (wire, lost, _):
         await wire.send([("begin", ()), ("insert", [int8(1), b""])])
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(StatementRefused) as caught:
             await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, [1])])
         assert (caught.value.sqlstate, caught.value.constraint) == ("23505", "t_pkey")
         wire.send_forgetting([("rollback", ())])
@@ -110,7 +110,7 @@ async def test_a_copy_that_is_refused_long_before_its_end(empty_database: str) -
     async with wired(empty_database) as (wire, lost, _):
         await wire.send([("insert", [int8(1), b""])])
         await wire.send([("begin", ())])
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(StatementRefused) as caught:
             await wire.copy("COPY t FROM STDIN (FORMAT binary); COMMIT", [data_of(wire, range(1, 2000), 20_000)])
         assert caught.value.sqlstate == "23505"
         wire.send_forgetting([("rollback", ())])
@@ -120,7 +120,7 @@ async def test_a_copy_that_is_refused_long_before_its_end(empty_database: str) -
 
 async def test_a_statement_that_does_not_fit_is_found_at_the_start(empty_database: str) -> None:
     async with wired(empty_database) as (wire, _, _):
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(StatementRefused) as caught:
             await wire.prepare({"bad": "SELECT no_such_column FROM t"})
         assert caught.value.sqlstate == "42703"
 
@@ -131,7 +131,7 @@ async def test_a_lost_connection_is_told_once(empty_database: str) -> None:
         with psycopg.connect(empty_database, autocommit=True) as other:
             other.execute(sql.SQL("SELECT pg_terminate_backend({})").format(sql.Literal(wire.pid)))
         for future in waiting:
-            with pytest.raises((StoreUnavailable, Refusal)):
+            with pytest.raises((StoreUnavailable, StatementRefused)):
                 await future
         with pytest.raises(StoreUnavailable):
             await wire.send([("sum", ())])

@@ -30,7 +30,7 @@ from semq.umx_t.status import Outcome, SendStatus
 from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
 
 
-class Life:
+class NotifiedStore:
     """A store and its notifications."""
 
     def __init__(self, url: str, owner: str = "one", place: str = NOWHERE) -> None:
@@ -66,8 +66,8 @@ class Life:
 
 
 @asynccontextmanager
-async def living(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[Life]:
-    life = Life(url, owner, place)
+async def living(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[NotifiedStore]:
+    life = NotifiedStore(url, owner, place)
     await life.store.start()
     try:
         yield life
@@ -357,7 +357,7 @@ async def test_a_new_life_waits_for_the_commit_of_the_last(postgres: Any, databa
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
             _, before = await stuck_commit(life)
-            second = Life(database)
+            second = NotifiedStore(database)
             opening = asyncio.create_task(second.store.start())
             await until(database, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
             assert not opening.done()
@@ -486,7 +486,7 @@ async def test_a_listener_that_fails_harms_nobody(database: str, caplog: pytest.
 
 
 async def test_stopping_finishes_what_was_posted(database: str) -> None:
-    life = Life(database)
+    life = NotifiedStore(database)
     await life.store.start()
     jobs = [accepting(1), accepting(2)]
     for job in jobs:
@@ -499,7 +499,7 @@ async def test_stopping_finishes_what_was_posted(database: str) -> None:
 
 
 async def test_before_the_start_there_is_no_store(database: str) -> None:
-    life = Life(database)
+    life = NotifiedStore(database)
     assert [type(error) for error in await life.do(accepting(1))] == [StoreUnavailable]
     assert life.store.waiting == 0
     await life.store.stop()
@@ -527,7 +527,7 @@ def configure_database(database: str, statement: sql.Composed) -> None:
         connection.execute(statement)
 
 
-async def stuck_commit(life: Life) -> tuple[Job, int]:
+async def stuck_commit(life: NotifiedStore) -> tuple[Job, int]:
     """Accept documents until a COMMIT waits for a standby; return that one, and the number committed before.
 
     Postgres applies a new setting with a delay, so the first few may succeed.
