@@ -40,6 +40,7 @@ from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import broker_handlers
 from semq.service.operations.inquiry import inquire_handler
 from semq.service.operations.messages import reading_handlers
+from semq.service.operations.overview import overview_handlers
 from semq.service.operations.proofs import proving_handlers
 from semq.service.secrecy import sealing_of
 from semq.store.unit import Recovered
@@ -232,6 +233,7 @@ class LocalNode(Node[LocalEngine]):
             **certificate_handlers(self),
             **proving_handlers(self),
             **reading_handlers(self),
+            **overview_handlers(self),
             **broker_handlers(self),
             "msg.trace": Traces(self).trace,
         }

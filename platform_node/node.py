@@ -38,6 +38,7 @@ from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import broker_handlers
 from semq.service.operations.inquiry import inquire_handler
 from semq.service.operations.messages import reading_handlers
+from semq.service.operations.overview import overview_handlers
 from semq.service.operations.proofs import ledger_handlers
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
@@ -238,6 +239,7 @@ class PlatformNode(Node[HubEngine]):
             **self.defining.table(),
             **ledger_handlers(self.store),
             **reading_handlers(self),
+            **overview_handlers(self),
             **broker_handlers(self),
             "msg.trace": AskService(self).trace_all,
         }

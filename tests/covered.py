@@ -89,6 +89,7 @@ semq.folders.outgoing                  folders/test_process.py
 semq.service.companion_process         folders/test_process.py
 semq.service.database                  service/test_node.py
 semq.service.message_names             local_node/test_node.py
+semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/test_stuck.py
 semq.service.operations.proofs         service/test_secrecy.py
 semq.service.story                     local_node/operations/test_trace.py

@@ -6,7 +6,7 @@ Command line, console, metrics and alerts all ask here. A message is stuck when 
 operator set (overdue, never called failed for it), or when only a person can move it. Looking changes nothing.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -129,9 +129,9 @@ class Surroundings:
     link_up: bool = True
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
     nodes: Container[str] | None = None  #: all that there are; None: not known
-    away: Container[int] = ()  #: rows whose custodian was asked in vain
+    away: Collection[int] = ()  #: rows whose custodian was asked in vain
     asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
-    blocked: Container[int] = ()  #: rows of tb_0030 that wait for one before them
+    blocked: Collection[int] = ()  #: rows of tb_0030 that wait for one before them
 
 
 SILENT_AFTER = 3  # so many inquiries without an answer are no chance

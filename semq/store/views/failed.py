@@ -30,7 +30,7 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
     ``name``: only messages that this LK0, record id or AppKey may denote; ``wanted.state`` is ignored.
     """
     if name:
-        rows = [row for row in find_messages(connection, name, wanted.limit) if _has_failed(row)]
+        rows = [row for row in find_messages(connection, name, wanted.limit) if is_failed(row)]
     else:
         rows = []
         if wanted.side == "submitted":
@@ -39,13 +39,14 @@ def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[
             if wanted.side in ("all", side):
                 rows += list_messages(connection, replace(wanted, side=side, state=state, code=code or None))
         rows = list({(row["side"], row["id"]): row for row in rows}.values())
-        rows = sorted((row for row in rows if _has_failed(row)), key=lambda row: row["at"], reverse=True)
+        rows = sorted((row for row in rows if is_failed(row)), key=lambda row: row["at"], reverse=True)
     rows = rows[: wanted.limit]
-    errors = _last_errors(connection, [row["lk0"] for row in rows])
+    errors = errors_of(connection, [row["lk0"] for row in rows])
     return [row | errors.get((row["side"], row["lk0"]), {"error": "", "failed_at": None}) for row in rows]
 
 
-def _has_failed(row: Mapping[str, Any]) -> bool:
+def is_failed(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of a queue, or a group of rows (``census``), has failed."""
     code = (row.get("reason") or [""])[0]
     return any(
         row["side"] == side and row.get(column) == state and needed in ("", code)
@@ -53,7 +54,7 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
     )
 
 
-def _last_errors(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
+def errors_of(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the last error of each message in the ledger: side and LK0 to the error and its time."""
     c = semq_ledger.c
     sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)

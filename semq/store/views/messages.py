@@ -217,11 +217,11 @@ def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]
 
 def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
     if wanted.partner:
-        yield OUT.dest == _node(wanted.partner)
+        yield OUT.dest == node_of(wanted.partner)
     if wanted.since_ms is not None:
         yield OUT.accepted_at >= func.to_timestamp(wanted.since_ms / 1000)
     if wanted.state is not None:
-        yield _has_state(wanted.state, {"ss_status": SendStatus, "outcome": Outcome}, OUT)
+        yield has_state(wanted.state, {"ss_status": SendStatus, "outcome": Outcome}, OUT)
     if wanted.code:
         yield OUT.reason_code == wanted.code
     yield from _key_conditions(wanted, OUT)
@@ -229,11 +229,11 @@ def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
 
 def _inbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
     if wanted.partner:
-        yield IN.store.startswith(_node(wanted.partner) + ".", autoescape=True)
+        yield IN.store.startswith(node_of(wanted.partner) + ".", autoescape=True)
     if wanted.since_ms is not None:
         yield IN.received_at >= func.to_timestamp(wanted.since_ms / 1000)
     if wanted.state is not None:
-        yield _has_state(wanted.state, {"app_status": AppStatus, "status": Arrival}, IN)
+        yield has_state(wanted.state, {"app_status": AppStatus, "status": Arrival}, IN)
     yield from _key_conditions(wanted, IN)
 
 
@@ -244,13 +244,14 @@ def _key_conditions(wanted: Filter, c: Any) -> Iterable[ColumnElement[bool]]:
         yield c.app_key.startswith(wanted.key, autoescape=True)
 
 
-def _has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
+def has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
     """Return a condition for a status by its name; an unknown name matches no row."""
     fits = [c[column] == kind[name.upper()] for column, kind in columns.items() if name.upper() in kind.__members__]
     return or_(False, *fits)
 
 
-def _node(partner: str) -> str:
+def node_of(partner: str) -> str:
+    """Return the address of an institution that is named with or without the type of its node."""
     return partner if "." in partner else f"1.{partner}"
 
 

@@ -1,0 +1,205 @@
+"""Operations on large queues: ``queue.census``, ``stuck.causes``, ``stuck.page``, ``failed.page`` and ``msg.search``.
+
+Each answer costs a fraction of a second whatever the queues hold: figures come from the shared census, rows from pages
+that look at a bounded number of them. They change nothing. Used by the console and the HTTP API.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import msgspec
+
+from semq.engine.people.stuck import Cause, is_overdue, why
+from semq.service.admin import BadArguments, Handler
+from semq.service.operations.census import Counting, Looking
+from semq.store.views import submissions
+from semq.store.views.failed import errors_of, is_failed
+from semq.store.views.pages import Search, rows_of, search_page
+
+PAGE_MAX = 500
+LOOKS_MAX = 5  # pages of rows that are looked through for one cause
+FILTERS = ("side", "partner", "type", "key", "code")
+# Cause | what narrows the search for its rows; for the others the rows are late
+NARROWED: dict[Cause, dict[str, Any]] = {
+    Cause.HELD: {"mark": "held"},
+    Cause.UNREADABLE: {"mark": "held"},
+    Cause.RETURNED: {"mark": "held"},
+    Cause.NEVER_RECORDED: {"mark": "parked"},
+    Cause.GIVEN_UP: {"mark": "void"},
+    Cause.REFUSED: {"side": "outbound"},
+    Cause.CANNOT_OPEN: {"state": "REJECTED"},
+    Cause.PARKED: {"state": "PARKED"},
+}
+
+
+def overview_handlers(node: Looking) -> dict[str, Handler]:
+    """Operation | handler."""
+    views = Views(node)
+    return {
+        "queue.census": views.figures,
+        "stuck.causes": views.causes,
+        "stuck.page": views.stuck,
+        "failed.page": views.failed,
+        "msg.search": views.search,
+    }
+
+
+class Views:
+    """The handlers."""
+
+    def __init__(self, node: Looking) -> None:
+        self._node = node
+        self._counting = Counting(node)
+
+    async def figures(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return rows by state, and what waits by pair of institutions."""
+        census = await self._counting.census()
+        sent: dict[str, int] = defaultdict(int)
+        received: dict[str, int] = defaultdict(int)
+        pairs: dict[tuple[str, str], dict[str, int]] = {}
+        for group in census.groups:
+            if group["side"] == "inbound":
+                received[group["app_status"]] += group["rows"]
+                continue
+            sent[group["outcome"] or group["ss_status"]] += group["rows"]
+            if group["outcome"] is None:
+                empty = {"rows": 0, "bytes": 0, "late": 0, "oldest_at": group["oldest_at"]}
+                pair = pairs.setdefault((group["source"], group["target"]), empty)
+                pair["rows"] += group["rows"]
+                pair["bytes"] += group["bytes"]
+                pair["late"] += group["rows"] if group["late"] else 0
+                pair["oldest_at"] = min(pair["oldest_at"], group["oldest_at"])
+        return {
+            "as_of": census.as_of,
+            "sent": sent,
+            "received": received,
+            "submitted": census.submitted,
+            "failed": sum(group["rows"] for group in census.groups if is_failed(group)) + census.submitted["refused"],
+            "stuck": sum(group["rows"] for group in census.groups if group["cause"]),
+            "pairs": [{"source": one, "target": other, **told} for (one, other), told in sorted(pairs.items())],
+        }
+
+    async def causes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Count stuck messages by cause and partner, the most first."""
+        census = await self._counting.census()
+        found: dict[tuple[str, str, str], dict[str, Any]] = {}
+        for group in census.groups:
+            if group["cause"]:
+                partner = group["source" if group["side"] == "inbound" else "target"]
+                empty = {"rows": 0, "bytes": 0, "oldest_at": group["oldest_at"]}
+                told = found.setdefault((group["cause"], partner, group["side"]), empty)
+                told["rows"] += group["rows"]
+                told["bytes"] += group["bytes"]
+                told["oldest_at"] = min(told["oldest_at"], group["oldest_at"])
+        rows = [
+            {"cause": cause, "meaning": Cause[cause].meaning, "partner": partner, "side": side, **told}
+            for (cause, partner, side), told in found.items()
+        ]
+        for name, cause in (("refused", Cause.SUBMISSION_REFUSED), ("waiting", Cause.SUBMISSION_WAITS)):
+            if census.submitted[name]:
+                told = {"rows": census.submitted[name], "bytes": 0, "oldest_at": None, "side": "submitted"}
+                rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **told})
+        return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
+
+    async def stuck(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a page of the stuck messages with one cause, the oldest first."""
+        around = self._node.surroundings()
+        cause = Cause.__members__.get(str(arguments["cause"]).upper())
+        if cause is None:
+            raise BadArguments("There is no such cause.", cause=str(arguments["cause"])[:80])
+        if cause in (Cause.SUBMISSION_REFUSED, Cause.SUBMISSION_WAITS):
+            refused = cause is Cause.SUBMISSION_REFUSED
+            listed = await self._node.store.read(submissions.listed, PAGE_MAX, refused=refused)
+            rows = [row | {"stuck": told(cause, row)} for row in listed if why(row, around) is cause]
+            return {"rows": rows, "next": None, "looked_at": len(listed)}
+        narrowed = NARROWED.get(cause, {"until_ms": around.now_ms - around.overdue_ms})
+        wanted = _search({"limit": 50} | narrowed | dict(arguments) | {"cause": None, "order": "oldest"})
+        return await self._with_cause(wanted, cause)
+
+    async def _with_cause(self, wanted: Search, cause: Cause) -> dict[str, Any]:
+        around, limit = self._node.surroundings(), wanted.limit
+        found: list[dict[str, Any]] = []
+        looked_at, place = 0, None
+        for _ in range(LOOKS_MAX):
+            page = await self._node.store.read(search_page, replace(wanted, limit=limit - len(found)))
+            found += [row | {"stuck": told(cause, row)} for row in page["rows"] if why(row, around) is cause]
+            looked_at, place = looked_at + page["looked_at"], page["next"]
+            if place is None or len(found) >= limit or looked_at >= PAGE_MAX * 100:
+                break
+            wanted = replace(wanted, **place)
+        return {"rows": found, "next": place, "looked_at": looked_at}
+
+    async def failed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a page of the failed messages, the newest first; ``after``: how many of them were looked at before."""
+        census = await self._counting.census()
+        given = dict(arguments)
+        after, limit = int(given.pop("after", None) or 0), int(given.pop("limit", None) or 50)
+        if not (1 <= limit <= 1000 and after >= 0):
+            raise BadArguments("A page has 1 to 1000 rows.", limit=limit)
+        wanted = _search({name: value for name, value in given.items() if name in FILTERS})
+        if unknown := sorted(given.keys() - set(FILTERS)):
+            raise BadArguments(f"failed.page has no argument {unknown[0]}.")
+        numbers = [(side, number) for side, found in census.failed.items() for number in found]
+        rows: list[dict[str, Any]] = []
+        refused = [] if after or wanted.side == "inbound" else await self._refused(wanted)
+        while after < len(numbers) and len(rows) < limit:
+            side = numbers[after][0]
+            chosen = [number for of_side, number in numbers[after : after + limit] if of_side == side]
+            found = await self._node.store.read(rows_of, side, chosen)
+            for number in chosen:  # in the order of the census; those that have not failed any more are left out
+                after += 1
+                row = next((row for row in found if row["id"] == number), None)
+                if row is not None and is_failed(row) and _fits(row, wanted):
+                    rows.append(row)
+                if len(rows) >= limit:
+                    break
+        errors = await self._node.store.read(errors_of, [row["lk0"] for row in rows])
+        unknown_error = {"error": "", "failed_at": None}
+        told_rows = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
+        more = after if after < len(numbers) else None
+        return {"as_of": census.as_of, "rows": refused + told_rows, "next": more, "of": len(numbers) + len(refused)}
+
+    async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
+        """Return refused submissions, which are not in the queues."""
+        rows = await self._node.store.read(
+            submissions.listed, PAGE_MAX, refused=True, partner=wanted.partner, type_=wanted.type, key_=wanted.key,
+            code=wanted.code,
+        )  # fmt: skip
+        return [row | {"error": " ".join(row["reason"] or ())} for row in rows]
+
+    async def search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a page of messages in the queues, with ``next``, the arguments of the following page."""
+        page = await self._node.store.read(search_page, _search(arguments))
+        around = self._node.surroundings()
+        return page | {"rows": [row | {"overdue": is_overdue(row, around)} for row in page["rows"]]}
+
+
+def told(cause: Cause, row: Mapping[str, Any]) -> dict[str, str]:
+    """Return a cause for people, with the next step for a row."""
+    return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
+
+
+def _search(arguments: Mapping[str, Any]) -> Search:
+    """Read the arguments of a page. Raises BadArguments, ValueError."""
+    known = {field.name for field in fields(Search)}
+    given = {name: value for name, value in arguments.items() if value not in (None, "")}
+    if unknown := sorted(given.keys() - known):
+        raise BadArguments(f"Messages are not chosen by {unknown[0]}.")
+    wanted: Search = msgspec.convert(given, Search, strict=False)
+    return wanted
+
+
+def _fits(row: Mapping[str, Any], wanted: Search) -> bool:
+    """Return whether a failed row fits the filter."""
+    _, type_, _, key = (*str(row["app_key"]).split("/", 3), "", "", "")[:4]
+    partner = row["source"] if row["side"] == "inbound" else str(row["target"]).partition("/")[0]
+    code = row["reason"][0] if row["reason"] else ""
+    return (
+        wanted.side in ("all", row["side"])
+        and wanted.partner in (None, partner, partner.removeprefix("1."))
+        and wanted.type in (None, type_)
+        and key.startswith(wanted.key or "")
+        and wanted.code in (None, code)
+    )

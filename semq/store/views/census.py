@@ -1,0 +1,131 @@
+"""Census of the queues: rows grouped by all that decides whether and why they do not move. Read-only.
+
+One statement per queue counts every row, in the database; Python sees groups only. A group has the form of a row in
+``messages``, as far as ``semq.engine.people.stuck.why`` reads it. Used by ``semq.service.operations.census``, which
+decides how often a census is worth its cost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, case, func, or_, select
+from sqlalchemy.sql.elements import ColumnElement
+
+from semq.store.views.messages import IN, NAMES, OUT, RETURNED
+from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd
+
+FIGURES = ("rows", "bytes", "oldest", "id")
+GROUPS_MAX = 20_000
+FAILED_MAX = 10_000
+MARKED_MAX = 10_000  # marked rows of one kind that a caller may give
+Marks = Mapping[str, Sequence[int]]  # by a word, numbers of rows of which the engine knows more than their columns say
+OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
+OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT)
+
+
+def groups(connection: Connection, late_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
+    """Return the groups of both queues: columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``
+    and ``id``, the number of its first row.
+
+    ``late_ms``: rows accepted before are late. ``sent``, ``received``: rows that form groups of their own.
+    """
+    late = func.to_timestamp(late_ms / 1000)
+    found = _divided(connection, _sent(late), OUT.object_id, sent, _outbound)
+    return found + _divided(connection, _received(late), IN.bref, received, _inbound)
+
+
+def _divided(
+    connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the groups; marked rows, found by their numbers, are counted in groups of their own only."""
+    every = {_key(row): facts(row) | {"mark": ""} for row in connection.execute(query)}
+    of_marks = []
+    for mark, numbers in marked.items():
+        for row in connection.execute(query.where(number == func.any_(list(numbers)))) if numbers else ():
+            of_marks.append(facts(row) | {"mark": mark})
+            for name in ("rows", "bytes"):
+                if _key(row) in every:
+                    every[_key(row)][name] -= of_marks[-1][name]
+    return [group for group in every.values() if group["rows"] > 0] + of_marks
+
+
+def _key(row: Any) -> tuple[Any, ...]:
+    """Return the columns by which the rows were grouped."""
+    return tuple(row)[: -len(FIGURES)]
+
+
+def failed_numbers(connection: Connection) -> dict[str, list[int]]:
+    """Return the numbers of the newest rows that have failed, by side. Looks at every row of both queues."""
+    refused = or_(OUT.outcome == Outcome.REJECTED, and_(OUT.outcome == Outcome.UNKNOWN, OUT.reason_code == RETURNED))
+    out = select(OUT.object_id).where(refused).order_by(OUT.object_id.desc()).limit(FAILED_MAX)
+    parked = select(IN.bref).where(IN.app_status == AppStatus.PARKED).order_by(IN.bref.desc()).limit(FAILED_MAX)
+    return {
+        "outbound": list(connection.execute(out).scalars()),
+        "inbound": list(connection.execute(parked).scalars()),
+    }
+
+
+def _sent(late: ColumnElement[Any]) -> Select[Any]:
+    relayed = OUT.direction == Direction.RELAYED
+    source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
+    keys = [
+        case((relayed, source), else_="").label("source"), OUT.dest, OUT.direction, OUT.ss_status, OUT.outcome,
+        OUT.held, OUT.parked, OUT.void, OUT.reason_code,
+        and_(OUT.outcome.is_(None), OUT.accepted_at < late).label("late"),
+    ]  # fmt: skip
+    return _counted(keys, OUT.size, OUT.accepted_at, OUT.object_id)
+
+
+def _received(late: ColumnElement[Any]) -> Select[Any]:
+    source = func.split_part(IN.store, ".", 1) + "." + func.split_part(IN.store, ".", 2)
+    is_open = or_(IN.app_status == AppStatus.NEW, OWES_HUB, OWES_SENDER)
+    keys = [
+        source.label("source"), IN.app_status, OWES_HUB.label("owes_hub"), OWES_SENDER.label("owes_sender"),
+        IN.reason_code, and_(is_open, IN.received_at < late).label("late"),
+    ]  # fmt: skip
+    return _counted(keys, IN.size, IN.received_at, IN.bref)
+
+
+def _counted(keys: list[Any], size: Any, at: Any, number: Any) -> Select[Any]:
+    values = (func.count(), func.sum(size), func.min(at), func.min(number))
+    figures = [value.label(name) for value, name in zip(values, FIGURES, strict=True)]
+    return select(*keys, *figures).group_by(*keys).order_by(func.count().desc()).limit(GROUPS_MAX)
+
+
+def _outbound(row: Any) -> dict[str, Any]:
+    oldest = round(row.oldest.timestamp() * 1000)
+    return _figures(row, oldest) | {
+        "side": "outbound",
+        "source": row.source,
+        "target": row.dest,
+        **{name: _name(name, getattr(row, name)) for name in ("direction", "ss_status", "outcome")},
+        "held": row.held,
+        "parked": row.parked,
+        "void": row.void,
+        "accepted_at": oldest,
+    }
+
+
+def _inbound(row: Any) -> dict[str, Any]:
+    oldest = round(row.oldest.timestamp() * 1000)
+    return _figures(row, oldest) | {
+        "side": "inbound",
+        "source": row.source,
+        "target": "",
+        "app_status": _name("app_status", row.app_status),
+        "lk1": "" if row.owes_hub else None,
+        "p_ack_status": AckStatus.AS_INIT.name if row.owes_hub else AckStatus.AS_ACK.name,
+        "save_fwd": SaveFwd.MUST.value if row.owes_sender else SaveFwd.STORE.value,
+        "s_ack_status": AckStatus.AS_INIT.name if row.owes_sender else AckStatus.AS_ACK.name,
+        "received_at": oldest,
+    }
+
+
+def _figures(row: Any, oldest: int) -> dict[str, Any]:
+    reason = [row.reason_code, ""] if row.reason_code else None
+    numbers = {"rows": row.rows, "bytes": int(row.bytes or 0), "id": row.id}
+    return {**numbers, "oldest_at": oldest, "late": bool(row.late), "reason": reason}
+
+
+def _name(column: str, value: Any) -> str | None:
+    return None if value is None else str(NAMES[column](value).name)

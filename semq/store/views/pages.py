@@ -1,0 +1,162 @@
+"""Pages of messages by any filter, at a bounded cost: keyset paging, and a limit on the rows that one page looks at.
+
+A filter by a column without an index (status, AppKey, mark) may fit few of millions of rows. A page therefore looks at
+``LOOKED_AT_MAX`` rows of each queue at most, and returns what fits among them and the place where the next page begins:
+nothing is left out, and an answer takes a fraction of a second whatever the queues hold. Used by the operation
+``msg.search``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+from sqlalchemy import Column, Connection, func, select
+from sqlalchemy.sql.elements import ColumnElement
+
+from semq.store.tables import tb_0030, tb_0031
+from semq.store.views.messages import IN, OUT, has_state, inbound_facts, node_of, outbound_facts
+from semq.umx_t.headers import MOMENT_MAX
+from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
+
+LOOKED_AT_MAX = 50_000  # rows of one queue for one page
+NUMBER_MAX = (1 << 63) - 1
+Moment = Annotated[int, Meta(ge=0, le=MOMENT_MAX)]
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The selection, the order and the place of a page; None matches everything."""
+
+    side: Literal["all", "outbound", "inbound"] = "all"
+    state: str | None = None  #: name of a status or an outcome
+    partner: str | None = None  #: the institution at the other end; at a hub the target
+    source: str | None = None  #: at a hub: the institution that sent it
+    type: str | None = None  #: data type of the AppKey
+    key: str | None = None  #: beginning of the key of the AppKey
+    code: str | None = None  #: of the reason
+    mark: Literal["held", "parked", "void"] | None = None  #: of tb_0031
+    since_ms: Moment | None = None
+    until_ms: Moment | None = None
+    order: Literal["newest", "oldest"] = "newest"
+    outbound: Number | None = None  #: number in tb_0031 behind which the page begins, in its order
+    inbound: Number | None = None  #: the same in tb_0030
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether the newest come first."""
+        return self.order == "newest"
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """One of the two queues."""
+
+    side: str
+    table: Any
+    number: Column[int]
+    at: Column[Any]
+    states: Mapping[str, Any]  #: columns that ``state`` may name a value of
+    facts: Callable[[Any], dict[str, Any]]
+
+
+OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}
+OF_RECEIVED = {"app_status": AppStatus, "status": Arrival}
+QUEUES = (
+    _Queue("outbound", tb_0031, OUT.object_id, OUT.accepted_at, OF_SENT, outbound_facts),
+    _Queue("inbound", tb_0030, IN.bref, IN.received_at, OF_RECEIVED, inbound_facts),
+)
+
+
+def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
+    """Return ``rows``, ``next`` (where the next page begins, as arguments; None: this is the last page) and
+    ``looked_at``, the number of rows that were compared with the filter."""
+    first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
+    begins = {queue.side: _begin(wanted, queue.side, first) for queue in QUEUES}
+    found: dict[str, list[dict[str, Any]]] = {}
+    seen: dict[str, tuple[int, int]] = {}
+    for queue in QUEUES:
+        if begins[queue.side] != end and _is_asked(wanted, queue.side):
+            found[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
+            seen[queue.side] = _seen(connection, queue, wanted, begins[queue.side])
+    # Merged by time, but each queue in the order of its numbers: a wall clock that was put back must hide no row.
+    merged = merge(*found.values(), key=lambda row: row["at"], reverse=wanted.is_descending)
+    rows = list(islice(merged, wanted.limit))
+    places = dict.fromkeys(begins, end)
+    for side, candidates in found.items():
+        shown = [row for row in rows if row["side"] == side]
+        if len(shown) < len(candidates) or len(candidates) >= wanted.limit:
+            places[side] = int(shown[-1]["id"]) if shown else begins[side]
+        elif seen[side][0] >= LOOKED_AT_MAX:
+            places[side] = seen[side][1]
+    more = any(place != end for place in places.values())
+    return {"rows": rows, "next": places if more else None, "looked_at": sum(count for count, _ in seen.values())}
+
+
+def _begin(wanted: Search, side: str, first: int) -> int:
+    given: int | None = getattr(wanted, side)
+    return first if given is None else given
+
+
+def _is_asked(wanted: Search, side: str) -> bool:
+    only_outbound = wanted.source is not None or wanted.mark is not None
+    return wanted.side in ("all", side) and not (side == "inbound" and only_outbound)
+
+
+def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> list[dict[str, Any]]:
+    """Return what fits among the next rows of a queue; Postgres stops when the page is full."""
+    looked = _window(select(queue.table), queue, wanted, begin).subquery()
+    number = looked.c[queue.number.name]
+    query = select(looked).where(*_conditions(queue, wanted, looked.c))
+    query = query.order_by(number.desc() if wanted.is_descending else number).limit(wanted.limit)
+    return [queue.facts(row) for row in connection.execute(query)]
+
+
+def _seen(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
+    """Return how many rows the window has, and the number of its last row."""
+    looked = _window(select(queue.number), queue, wanted, begin).subquery()
+    number = looked.c[queue.number.name]
+    last = func.min(number) if wanted.is_descending else func.max(number)
+    count, at = connection.execute(select(func.count(), last).select_from(looked)).one()
+    return int(count), int(at or 0)
+
+
+def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
+    """Return the query for the next rows of a queue, of one target by its index."""
+    place = queue.number < begin if wanted.is_descending else queue.number > begin
+    if wanted.partner and queue.side == "outbound":
+        query = query.where(OUT.dest == node_of(wanted.partner))
+    order = queue.number.desc() if wanted.is_descending else queue.number.asc()
+    return query.where(place).order_by(order).limit(LOOKED_AT_MAX)
+
+
+def _conditions(queue: _Queue, wanted: Search, c: Any) -> Iterator[ColumnElement[bool]]:
+    if wanted.partner and queue.side == "inbound":
+        yield c.store.startswith(f"{node_of(wanted.partner)}.", autoescape=True)
+    if wanted.source:
+        yield c.lk0.startswith(f"{node_of(wanted.source)}.", autoescape=True)
+    if wanted.state:
+        yield has_state(wanted.state, queue.states, c)
+    if wanted.mark:
+        yield c[wanted.mark]
+    if wanted.code:
+        yield c.reason_code == wanted.code
+    if wanted.type:
+        yield c.app_type == wanted.type
+    if wanted.key:
+        yield c.app_key.startswith(wanted.key, autoescape=True)
+    if wanted.since_ms is not None:
+        yield c[queue.at.name] >= func.to_timestamp(wanted.since_ms / 1000)
+    if wanted.until_ms is not None:
+        yield c[queue.at.name] < func.to_timestamp(wanted.until_ms / 1000)
+
+
+def rows_of(connection: Connection, side: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return rows of one queue by their numbers, the newest first."""
+    queue = next(queue for queue in QUEUES if queue.side == side)
+    query = select(queue.table).where(queue.number.in_(numbers)).order_by(queue.number.desc())
+    return [queue.facts(row) for row in connection.execute(query)]

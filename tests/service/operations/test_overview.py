@@ -1,0 +1,107 @@
+"""Views of queues that may be large: figures, causes, failed ones and pages, of a node with some of each."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from semq.service.operations import census
+from tests.service.inprocess import LOCAL, InProcess, ask
+from tests.waiting import until
+
+
+async def answer(client: Any, operation: str, **arguments: Any) -> Any:
+    told = await ask(client, operation, arguments)
+    assert told["ok"], told
+    return told["result"]
+
+
+async def test_figures_causes_and_pages_agree_and_a_refused_filter_says_why(inprocess: InProcess) -> None:
+    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.1\n"  # nobody listens there: documents wait
+    node = await inprocess.started(inprocess.settings("10008", text))
+    client = await inprocess.client(node)
+    for number in range(7):
+        await answer(client, "msg.submit", target=f"5600{number % 2}", app_key=f"trade/order//S{number}")
+    page = await answer(client, "msg.search", partner="56000", limit=3)
+    assert [row["app_key"][-2:] for row in page["rows"]] == ["S6", "S4", "S2"]
+    last = await answer(client, "msg.search", partner="56000", limit=3, **page["next"])
+    assert ([row["app_key"][-2:] for row in last["rows"]], last["next"]) == (["S0"], None)
+    await answer(client, "msg.hold", id=page["rows"][0]["lk0"], why="test")
+
+    async def all_are_stuck() -> bool:
+        return bool((await answer(client, "queue.census"))["stuck"] == 7)
+
+    await until(all_are_stuck)
+    figures = await answer(client, "queue.census")
+    assert figures["sent"] == {"SS_INIT": 7}
+    assert {pair["target"]: (pair["rows"], pair["late"]) for pair in figures["pairs"]} == {
+        "1.56000": (4, 4), "1.56001": (3, 3),
+    }  # fmt: skip
+    causes = await answer(client, "stuck.causes")
+    assert {(row["cause"], row["partner"]): row["rows"] for row in causes["rows"]} == {
+        ("LINK_DOWN", "1.56000"): 3, ("LINK_DOWN", "1.56001"): 3, ("HELD", "1.56000"): 1,
+    }  # fmt: skip
+    held = await answer(client, "stuck.page", cause="held")
+    assert [row["app_key"][-2:] for row in held["rows"]] == ["S6"]
+    assert held["rows"][0]["stuck"]["next_step"].startswith("`semq msg release")
+    down = await answer(client, "stuck.page", cause="LINK_DOWN", partner="56001", limit=2)
+    rest = await answer(client, "stuck.page", cause="LINK_DOWN", partner="56001", limit=2, **down["next"])
+    assert [row["app_key"][-2:] for row in down["rows"] + rest["rows"]] == ["S1", "S3", "S5"]
+    for operation, arguments in (
+        ("stuck.page", {"cause": "x"}),
+        ("msg.search", {"colour": 1}),
+        ("msg.search", {"side": "x"}),
+    ):
+        assert (await ask(client, operation, arguments))["error"]["code"] == "SEMQ-2102"
+
+
+async def test_failed_documents_are_paged_and_those_that_have_left_are_not_shown(inprocess: InProcess) -> None:
+    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+    client = await inprocess.client(node)
+    for number in range(5):
+        await answer(client, "msg.submit", target="10008", app_key=f"trade/order//S{number}")
+    names = [f"S{number}" for number in range(5)]
+
+    async def is_here(name: str) -> bool:
+        return bool((await answer(client, "msg.search", side="inbound", key=name))["rows"])
+
+    for name in names:
+        await until(lambda name=name: is_here(name))
+        await answer(client, "failed.park", id=name, error=f"cannot read {name}")
+
+    async def all_failed() -> bool:
+        return bool((await answer(client, "failed.page"))["of"] == 5)
+
+    await until(all_failed)
+    page = await answer(client, "failed.page", limit=2)
+    more = await answer(client, "failed.page", limit=10, after=page["next"])
+    rows = page["rows"] + more["rows"]
+    assert [row["error"] for row in rows] == [f"cannot read {name}" for name in reversed(names)]
+    assert [row["app_key"][-2:] for row in (await answer(client, "failed.page", key="S3"))["rows"]] == ["S3"]
+    await answer(client, "failed.requeue", ids=[rows[0]["id"]], why="test")
+    assert len((await answer(client, "failed.page"))["rows"]) == 4
+
+
+async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+    counting, go, takes = census.Counting(node), asyncio.Event(), 0
+    read = node.store.read
+
+    async def slow(query: Any, *args: Any) -> Any:
+        nonlocal takes
+        if query is census.census.groups:
+            takes += 1
+            await go.wait()
+        return await read(query, *args)
+
+    monkeypatch.setattr(node.store, "read", slow)
+    monkeypatch.setattr(census, "WAIT_S", 0.0)
+    told = await asyncio.gather(*(counting.census() for _ in range(5)))
+    assert all(one is census.EMPTY for one in told)
+    go.set()
+    monkeypatch.setattr(census, "WAIT_S", 10.0)
+    first = await counting.census()
+    assert first.as_of > 0
+    assert takes == 1

@@ -1,0 +1,80 @@
+"""Pages of messages: nothing left out and nothing twice, whatever fits, at a bounded number of rows per page."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, create_engine, text
+
+from bench.large_tables import fill
+from semq.store.views import pages
+from semq.store.views.pages import Search, search_page
+
+WAITING = 300
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[Connection]:
+    fill(database, WAITING, 40)
+    engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as opened:
+        yield opened
+    engine.dispose()
+
+
+def walked(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]], list[int]]:
+    """All rows of all pages, and how many rows each page looked at."""
+    rows, looked_at, place = [], [], dict[str, int]()
+    for _ in range(WAITING):
+        page = search_page(connection, replace(wanted, **place))
+        rows += page["rows"]
+        looked_at.append(page["looked_at"])
+        if page["next"] is None:
+            return rows, looked_at
+        place = page["next"]
+    raise AssertionError("the pages do not end")
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        (Search(), WAITING),
+        (Search(partner="50003"), WAITING // 20),
+        (Search(state="SS_SENT"), WAITING // 3),
+        (Search(state="delivered"), 0),
+        (Search(type="invoice", state="SS_INIT"), 100),
+        (Search(key="K00000012"), 10),
+        (Search(mark="held"), 1),
+        (Search(side="inbound"), 0),
+    ],
+)
+def test_pages_have_every_row_once_and_look_at_a_bounded_number(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, wanted: Search, count: int, order: Any
+) -> None:
+    monkeypatch.setattr(pages, "LOOKED_AT_MAX", 37)
+    connection.execute(text("UPDATE tb_0031 SET held = true WHERE app_key = 'K000000007'"))
+    rows, looked_at = walked(connection, replace(wanted, limit=13, order=order))
+    numbers = [row["id"] for row in rows]
+    assert len(numbers) == count == len(set(numbers))
+    assert numbers == sorted(numbers, reverse=order == "newest")
+    assert max(looked_at) <= 37
+
+
+@pytest.mark.parametrize("direction", [1, -1])  # -1: the clock was put back, again and again
+def test_both_queues_are_merged_by_time_and_none_is_left_out(
+    connection: Connection, database: str, direction: int
+) -> None:
+    with psycopg.connect(database) as other:
+        other.execute(
+            "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, save_fwd, ack2, status, received_at)"
+            " SELECT n, '1.56001.1.1.tb_0031.' || n, '1.56001.1.1', 1, n, '1.10008', 3, true, 410,"
+            f" now() - make_interval(secs => 60 - n * {direction}) FROM generate_series(1, 50) AS n"
+        )
+    rows, _ = walked(connection, Search(limit=7))
+    assert len({(row["side"], row["id"]) for row in rows}) == len(rows) == WAITING + 50
+    assert [row["name"] for row in walked(connection, Search(partner="56001"))[0]] == [
+        row["name"] for row in rows if row["side"] == "inbound"
+    ]
