@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from semq.engine.people.stuck import Cause, is_overdue, why
+from semq.engine.people.stuck import StuckCause, is_overdue, why
 from semq.service.admin import BadArguments, Handler
-from semq.service.operations.census import Counting, Looking
+from semq.service.operations.census import Counting, CountingNode
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
@@ -21,20 +21,20 @@ from semq.store.views.pages import Search, rows_of, search_page
 PAGE_MAX = 500
 LOOKS_MAX = 5  # pages of rows that are looked through for one cause
 FILTERS = ("side", "partner", "type", "key", "code")
-# Cause | what narrows the search for its rows; for the others the rows are late
-NARROWED: dict[Cause, dict[str, Any]] = {
-    Cause.HELD: {"mark": "held"},
-    Cause.UNREADABLE: {"mark": "held"},
-    Cause.RETURNED: {"mark": "held"},
-    Cause.NEVER_RECORDED: {"mark": "parked"},
-    Cause.GIVEN_UP: {"mark": "void"},
-    Cause.REFUSED: {"side": "outbound"},
-    Cause.CANNOT_OPEN: {"state": "REJECTED"},
-    Cause.PARKED: {"state": "PARKED"},
+# StuckCause | what narrows the search for its rows; for the others the rows are late
+NARROWED: dict[StuckCause, dict[str, Any]] = {
+    StuckCause.HELD: {"mark": "held"},
+    StuckCause.UNREADABLE: {"mark": "held"},
+    StuckCause.RETURNED: {"mark": "held"},
+    StuckCause.NEVER_RECORDED: {"mark": "parked"},
+    StuckCause.GIVEN_UP: {"mark": "void"},
+    StuckCause.REFUSED: {"side": "outbound"},
+    StuckCause.CANNOT_OPEN: {"state": "REJECTED"},
+    StuckCause.PARKED: {"state": "PARKED"},
 }
 
 
-def overview_handlers(node: Looking) -> dict[str, Handler]:
+def overview_handlers(node: CountingNode) -> dict[str, Handler]:
     """Operation | handler."""
     views = Views(node)
     return {
@@ -49,7 +49,7 @@ def overview_handlers(node: Looking) -> dict[str, Handler]:
 class Views:
     """The handlers."""
 
-    def __init__(self, node: Looking) -> None:
+    def __init__(self, node: CountingNode) -> None:
         self._node = node
         self._counting = Counting(node)
 
@@ -94,10 +94,10 @@ class Views:
                 told["bytes"] += group["bytes"]
                 told["oldest_at"] = min(told["oldest_at"], group["oldest_at"])
         rows = [
-            {"cause": cause, "meaning": Cause[cause].meaning, "partner": partner, "side": side, **told}
+            {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **told}
             for (cause, partner, side), told in found.items()
         ]
-        for name, cause in (("refused", Cause.SUBMISSION_REFUSED), ("waiting", Cause.SUBMISSION_WAITS)):
+        for name, cause in (("refused", StuckCause.SUBMISSION_REFUSED), ("waiting", StuckCause.SUBMISSION_WAITS)):
             if census.submitted[name]:
                 told = {"rows": census.submitted[name], "bytes": 0, "oldest_at": None, "side": "submitted"}
                 rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **told})
@@ -106,11 +106,11 @@ class Views:
     async def stuck(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a page of the stuck messages with one cause, the oldest first."""
         around = self._node.surroundings()
-        cause = Cause.__members__.get(str(arguments["cause"]).upper())
+        cause = StuckCause.__members__.get(str(arguments["cause"]).upper())
         if cause is None:
             raise BadArguments("There is no such cause.", cause=str(arguments["cause"])[:80])
-        if cause in (Cause.SUBMISSION_REFUSED, Cause.SUBMISSION_WAITS):
-            refused = cause is Cause.SUBMISSION_REFUSED
+        if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS):
+            refused = cause is StuckCause.SUBMISSION_REFUSED
             listed = await self._node.store.read(submissions.listed, PAGE_MAX, refused=refused)
             rows = [row | {"stuck": told(cause, row)} for row in listed if why(row, around) is cause]
             return {"rows": rows, "next": None, "looked_at": len(listed)}
@@ -118,7 +118,7 @@ class Views:
         wanted = _search({"limit": 50} | narrowed | dict(arguments) | {"cause": None, "order": "oldest"})
         return await self._with_cause(wanted, cause)
 
-    async def _with_cause(self, wanted: Search, cause: Cause) -> dict[str, Any]:
+    async def _with_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
         around, limit = self._node.surroundings(), wanted.limit
         found: list[dict[str, Any]] = []
         looked_at, place = 0, None
@@ -176,7 +176,7 @@ class Views:
         return page | {"rows": [row | {"overdue": is_overdue(row, around)} for row in page["rows"]]}
 
 
-def told(cause: Cause, row: Mapping[str, Any]) -> dict[str, str]:
+def told(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
     """Return a cause for people, with the next step for a row."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 

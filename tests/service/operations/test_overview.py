@@ -1,11 +1,13 @@
 """Views of queues that may be large: figures, causes, failed ones and pages, of a node with some of each."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
 from semq.service.operations import census
+from semq.store.views.census import groups
 from tests.service.inprocess import LOCAL, InProcess, ask
 from tests.waiting import until
 
@@ -66,7 +68,7 @@ async def test_failed_documents_are_paged_and_those_that_have_left_are_not_shown
         return bool((await answer(client, "msg.search", side="inbound", key=name))["rows"])
 
     for name in names:
-        await until(lambda name=name: is_here(name))
+        await until(partial(is_here, name))
         await answer(client, "failed.park", id=name, error=f"cannot read {name}")
 
     async def all_failed() -> bool:
@@ -91,7 +93,7 @@ async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
 
     async def slow(query: Any, *args: Any) -> Any:
         nonlocal takes
-        if query is census.census.groups:
+        if query is groups:
             takes += 1
             await go.wait()
         return await read(query, *args)

@@ -26,7 +26,8 @@ def connection(database: str) -> Iterator[Connection]:
 
 def walked(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]], list[int]]:
     """All rows of all pages, and how many rows each page looked at."""
-    rows, looked_at, place = [], [], dict[str, int]()
+    rows, looked_at = [], []
+    place: dict[str, Any] = {}
     for _ in range(WAITING):
         page = search_page(connection, replace(wanted, **place))
         rows += page["rows"]
