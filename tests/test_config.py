@@ -338,7 +338,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "a value where a section belongs": (
         "amqp = 5\n" + LOCAL,
         {},
-        ["semq.toml: amqp: Input should be a valid dictionary or instance of Amqp"],
+        ["semq.toml: amqp: a section belongs here, not a value"],
     ),
 }
 

@@ -197,6 +197,8 @@ def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
         return ConfigFault(_where(key, path, env), key, f"unknown key{_guess(parts)}")
     if line["type"] == "missing":
         return ConfigFault(_where(key, path, env), key, f"missing (or {PREFIX}{NESTED.join(parts).upper()})")
+    if line["type"] == "model_type":
+        return ConfigFault(_where(key, path, env), key, "a section belongs here, not a value")
     return ConfigFault(_where(key, path, env), key, line["msg"].removeprefix("Value error, "))
 
 

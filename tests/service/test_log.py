@@ -9,10 +9,10 @@ import pytest
 FAILS = """
 import logging, sys
 import structlog
-from semq.config.sections import Log
+from semq.config.sections import LogSection
 from semq.service.log import set_up
 
-set_up(Log(format=sys.argv[1]), "1.10008")
+set_up(LogSection(format=sys.argv[1]), "1.10008")
 password = "".join(("hun", "ter2"))
 try:
     1 / len("")
@@ -34,10 +34,10 @@ def test_a_traceback_shows_no_variables(format: str) -> None:
 PLANTED = """
 import logging, sys
 import structlog
-from semq.config.sections import Log
+from semq.config.sections import LogSection
 from semq.service.log import set_up
 
-set_up(Log(format=sys.argv[1]), "1.10008")
+set_up(LogSection(format=sys.argv[1]), "1.10008")
 bad = "x\\x1b[2J\\n2031 [info] forged\\u202e\\x9b\\ud800"
 log = structlog.get_logger("semq")
 log.warning("heard", reason=bad, inside={"key": [bad]}, pair=(bad, 1))
