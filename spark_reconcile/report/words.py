@@ -150,10 +150,13 @@ def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
 
 
 def percent(part: float, of: float) -> str:
-    """A share with as many digits as it takes to be more than nothing; empty where there is no whole."""
+    """A share with as many digits as distinguish it from nothing and from the whole; empty where there is no whole."""
     if not of:
         return ""
     share = 100 * part / of
+    if share >= 99.95 and part < of:
+        texts = (f"{share:.{digits}f}" for digits in (2, 3))
+        return next((f"{text} %" for text in texts if not text.startswith("100")), "> 99.999 %")
     return f"{share:.1f} %" if share >= 0.1 or not part else f"{share:.2g} %" if share >= 0.001 else "< 0.001 %"
 
 
@@ -161,4 +164,5 @@ def percent_above(share: float, limit: float) -> str:
     """A share with as many digits as show that it is above another one."""
     accepted = Decimal(repr(limit)) * 100
     texts = (percent(share, 1).removesuffix(" %"), *(f"{100 * share:.{digits}f}" for digits in range(2, 16)))
-    return next((f"{text} %" for text in texts if text[0] != "<" and Decimal(text) > accepted), f"{100 * share!r} %")
+    exact = (text for text in texts if text[0] not in "<>")
+    return next((f"{text} %" for text in exact if Decimal(text) > accepted), f"{100 * share!r} %")

@@ -67,7 +67,17 @@ def test_durations_are_written_in_two_units(ms: int | None, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "of", "words"),
-    [(0, 0, ""), (0, 7, "0.0 %"), (1, 3, "33.3 %"), (21, 50_000, "0.042 %"), (1, 10_000_000, "< 0.001 %")],
+    [
+        (0, 0, ""),
+        (0, 7, "0.0 %"),
+        (1, 3, "33.3 %"),
+        (21, 50_000, "0.042 %"),
+        (1, 10_000_000, "< 0.001 %"),
+        (30_363, 30_367, "99.99 %"),
+        (99_999, 100_000, "99.999 %"),
+        (9_999_999, 10_000_000, "> 99.999 %"),
+        (7, 7, "100.0 %"),
+    ],
 )
-def test_a_share_is_never_shown_as_nothing_when_there_is_something(part: int, of: int, words: str) -> None:
+def test_a_share_is_never_shown_as_nothing_or_as_the_whole_unless_it_is(part: int, of: int, words: str) -> None:
     assert percent(part, of) == words
