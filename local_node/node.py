@@ -39,7 +39,9 @@ from semq.service.identity import NodeIdentity, ring_of
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import broker_handlers
 from semq.service.operations.inquiry import inquire_handler
+from semq.service.operations.jobs import job_handlers
 from semq.service.operations.messages import reading_handlers
+from semq.service.operations.outlook import outlook_handler
 from semq.service.operations.overview import overview_handlers
 from semq.service.operations.proofs import proving_handlers
 from semq.service.secrecy import sealing_of
@@ -234,6 +236,8 @@ class LocalNode(Node[LocalEngine]):
             **proving_handlers(self),
             **reading_handlers(self),
             **overview_handlers(self),
+            "msg.outlook": outlook_handler(self, self._schedule_of, lambda: self.engine.core.now()),
+            **job_handlers(self),
             **broker_handlers(self),
             "msg.trace": Traces(self).trace,
         }

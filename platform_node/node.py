@@ -37,7 +37,9 @@ from semq.service.keyring import split
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import broker_handlers
 from semq.service.operations.inquiry import inquire_handler
+from semq.service.operations.jobs import job_handlers
 from semq.service.operations.messages import reading_handlers
+from semq.service.operations.outlook import outlook_handler
 from semq.service.operations.overview import overview_handlers
 from semq.service.operations.proofs import ledger_handlers
 from semq.store.identities import DEFINED, REVOKED
@@ -240,6 +242,8 @@ class PlatformNode(Node[HubEngine]):
             **ledger_handlers(self.store),
             **reading_handlers(self),
             **overview_handlers(self),
+            "msg.outlook": outlook_handler(self, self._schedule_of, lambda: self.engine.core.now()),
+            **job_handlers(self),
             **broker_handlers(self),
             "msg.trace": AskService(self).trace_all,
         }

@@ -110,6 +110,11 @@ class Registry:
         found: Ticket | None = await self._read(identities.token, hash_of(token))
         return found if found is not None and found.expires_at > self._clock.wall() else None
 
+    async def tokens(self) -> list[Ticket]:
+        """Return the newest tokens, in any state."""
+        found: list[Ticket] = await self._read(identities.tokens)
+        return found
+
     async def enrol(self, node: Address, token: str, request: bytes) -> bytes:
         """Sign a node's first key for a token. Raises TokenRefused, KeyRevoked, RequestRefused, NoAuthority."""
         ticket = await self.ticket(token.encode())

@@ -23,6 +23,7 @@ def registry_handlers(node: "PlatformNode") -> dict[str, Handler]:
     operations = RegistryOperations(node)
     return {
         "nodes.token": operations.token,
+        "nodes.tokens": operations.tokens,
         "nodes.rebind": operations.rebind,
         "cert.list": operations.list,
         "cert.revoke": operations.revoke,
@@ -63,6 +64,22 @@ class RegistryOperations:
             "expires_at": utc_text(ticket.expires_at),
             "fingerprint": authority.fingerprint,
         }
+
+    async def tokens(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """List the newest tokens: whose, until when, and when each was used. A token itself is stored nowhere."""
+        now = self._node.clock.wall()
+        return [
+            {
+                "node": one.node,
+                "mark": one.hash.hex()[:8],
+                "made_at": utc_text(one.made_at),
+                "expires_at": utc_text(one.expires_at),
+                "used_at": utc_text(one.used_at) if one.used_at else None,
+                "serial": one.serial,
+                "state": "used" if one.used_at else "expired" if one.expires_at <= now else "open",
+            }
+            for one in await self._node.registry.tokens()
+        ]
 
     async def rebind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Let a node come with another store than before."""

@@ -48,6 +48,21 @@ class ScheduledJob:
     name: str
     every_s: float
     run: Callable[[], None] | Callable[[], Awaitable[None]]
+    #: for a job that looks whether something is due: make it due now, and the monotonic time when it is due
+    make_due: Callable[[], None] | None = None
+    due: Callable[[], float] | None = None
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What became of a job since the node started. A pause ends with the process."""
+
+    runs: int = 0
+    last_at: datetime | None = None
+    took_s: float = 0.0
+    error: str = ""  #: of the last run
+    paused_at: datetime | None = None
+    paused_why: str = ""
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
@@ -70,6 +85,7 @@ class Clockwork:
         self._turn = turn
         self._clock = clock
         self.jobs = [ScheduledJob(ENGINE, BACKSTOP_S, self._tick), *jobs]
+        self.records = {job.name: JobRecord() for job in self.jobs}
         self._due = 0.0  #: monotonic: when the engine's job runs next
         self._offset = 0.0  #: of the wall clock to the monotonic one
         self._watch: asyncio.TimerHandle | None = None
@@ -80,7 +96,7 @@ class Clockwork:
     def start(self) -> None:
         """Begin to tick."""
         for job in self.jobs:
-            self._scheduler.add_job(_run, Every(job.every_s), [job], id=job.name, name=job.name)
+            self._scheduler.add_job(self._run, Every(job.every_s), [job], id=job.name, name=job.name)
         self._scheduler.start()
         self._due = self._clock.monotonic() + BACKSTOP_S
         self._offset = self._wall_offset()
@@ -137,14 +153,36 @@ class Clockwork:
                 self.hasten(job.name)
         self._offset = offset
 
+    async def _run(self, job: ScheduledJob) -> None:
+        """Run a job in the event loop. As a coroutine: plain functions would be run in threads, beside the engine."""
+        record = self.records[job.name]
+        if record.paused_at is not None:
+            return
+        began, record.last_at = self._clock.monotonic(), self._clock.wall()
+        record.runs += 1
+        try:
+            awaitable = job.run()
+            if awaitable is not None:
+                await awaitable
+        except Unavailable as error:  # the database is away for now: the job comes again
+            log.warning("job_put_off", job=job.name, error=str(error))
+            record.error = str(error)
+        except asyncio.CancelledError:  # the node stops
+            log.debug("job_cut_short", job=job.name)
+        except Exception as error:
+            record.error = repr(error)
+            raise
+        else:
+            record.error = ""
+        finally:
+            record.took_s = self._clock.monotonic() - began
 
-async def _run(job: ScheduledJob) -> None:
-    """Run a job in the event loop. As a coroutine: plain functions would be run in threads, beside the engine."""
-    try:
-        awaitable = job.run()
-        if awaitable is not None:
-            await awaitable
-    except Unavailable as error:  # the database is away for now: the job comes again
-        log.warning("job_put_off", job=job.name, error=str(error))
-    except asyncio.CancelledError:  # the node stops
-        log.debug("job_cut_short", job=job.name)
+    def next_run(self, job: ScheduledJob) -> datetime | None:
+        """Return when a job has something to do next, as far as is known; None: it is paused, or nothing runs."""
+        planned = self._scheduler.get_job(job.name) if self._scheduler.running else None
+        if planned is None or self.records[job.name].paused_at is not None:
+            return None
+        at: datetime = planned.next_run_time
+        if job.due is not None:
+            at = max(at, self._clock.wall() + timedelta(seconds=job.due() - self._clock.monotonic()))
+        return at

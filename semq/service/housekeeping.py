@@ -29,7 +29,11 @@ class Tidying:
 
     def jobs(self) -> list[ScheduledJob]:
         """Return the job for the schedule."""
-        return [ScheduledJob("housekeeping", LOOK_S, self.look)]
+        return [ScheduledJob("housekeeping", LOOK_S, self.look, self.make_due, lambda: self._due)]
+
+    def make_due(self) -> None:
+        """Run a turn at the next look."""
+        self._due = self._clock.monotonic()
 
     async def look(self) -> None:
         """Run a turn if it is due."""

@@ -59,7 +59,14 @@ class Nightly:
         if self._settings.file is None:
             log.warning("extract_needs_a_file", remedy="[extract] is read by a process of its own: use a file.")
             return []
-        return [ScheduledJob("extract", LOOK_S, self.look)]
+        return [ScheduledJob("extract", LOOK_S, self.look, self.make_due, self._due_monotonic)]
+
+    def make_due(self) -> None:
+        """Extract at the next look."""
+        self._due = self._clock.wall()
+
+    def _due_monotonic(self) -> float:
+        return self._clock.monotonic() + (self._due - self._clock.wall()).total_seconds()
 
     async def look(self) -> None:
         """Extract if it is due."""

@@ -125,6 +125,12 @@ def token(connection: Connection, hash_: bytes) -> Ticket | None:
     return None if row is None else _ticket(row)
 
 
+def tokens(connection: Connection, limit: int = 200) -> list[Ticket]:
+    """Return the newest tokens, in any state."""
+    rows = connection.execute(select(node_token).order_by(TOKEN.made_at.desc()).limit(limit))
+    return [_ticket(row) for row in rows]
+
+
 def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
     """Use up a token for a certificate in one transaction; return None if it cannot be used for this key.
 

@@ -57,6 +57,17 @@ async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) 
     await until(is_delivered)
 
 
+async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_platform()
+    await inprocess.enrol(inprocess.secure_settings("10008", hub), hub)
+    token = (await token_for(inprocess, hub, "56001"))["token"]
+    told = (await ask(await inprocess.client(hub), "nodes.tokens"))["result"]
+    listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
+    assert [(one["node"], one["state"]) for one in told] == [("1.56001", "open"), ("1.10008", "used")]
+    assert (told[0]["used_at"], told[1]["serial"]) == (None, listed[0]["serial"])
+    assert token not in str(told)
+
+
 async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     hub = await inprocess.secure_platform()
     told = await token_for(inprocess, hub, "10008")

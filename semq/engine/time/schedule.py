@@ -102,6 +102,10 @@ class Schedule:
         slice_.due = due
         self._slices.append(slice_)
 
+    def due_of(self, row_id: int) -> float | None:
+        """When a row is asked about next, if it is still unsettled then; None if no inquiry is planned."""
+        return min((s.due for s in self._slices if s.first <= row_id <= s.last), default=None)
+
     def next_due(self, patient_from: float = 0.0) -> float | None:
         """When the next slice is due, those of the slower pace not before ``patient_from``; or None."""
         return min((max(s.due, patient_from) if s.patient else s.due for s in self._slices), default=None)

@@ -20,7 +20,7 @@ KEPT_S_MIN, KEPT_S_MAX = 1.0, 300.0
 WAIT_S = 0.15  # a page does not wait longer
 
 
-class CountingNode(Protocol):
+class OverviewNode(Protocol):
     """What the operations need of a node."""
 
     store: PostgresStore
@@ -46,7 +46,7 @@ EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting":
 class Counting:
     """The census of one node, taken when somebody asks and the last one is too old."""
 
-    def __init__(self, node: CountingNode) -> None:
+    def __init__(self, node: OverviewNode) -> None:
         self._node = node
         self._last = EMPTY
         self._until = 0.0

@@ -13,7 +13,7 @@ import msgspec
 
 from semq.engine.people.stuck import StuckCause, is_overdue, why
 from semq.service.admin import BadArguments, Handler
-from semq.service.operations.census import Counting, CountingNode
+from semq.service.operations.census import Counting, OverviewNode
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
@@ -34,7 +34,7 @@ NARROWED: dict[StuckCause, dict[str, Any]] = {
 }
 
 
-def overview_handlers(node: CountingNode) -> dict[str, Handler]:
+def overview_handlers(node: OverviewNode) -> dict[str, Handler]:
     """Operation | handler."""
     views = Views(node)
     return {
@@ -49,7 +49,7 @@ def overview_handlers(node: CountingNode) -> dict[str, Handler]:
 class Views:
     """The handlers."""
 
-    def __init__(self, node: CountingNode) -> None:
+    def __init__(self, node: OverviewNode) -> None:
         self._node = node
         self._counting = Counting(node)
 

@@ -1,0 +1,112 @@
+"""Operations ``job.list``, ``job.run``, ``job.pause`` and ``job.resume``: the scheduled work of a node.
+
+A pause holds until it is lifted or the node ends, so that nobody's forgotten pause outlives a restart. Work without
+which messages would stand still or be accepted wrongly cannot be paused (``NEVER_PAUSED``).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from semq.clock import Clock
+from semq.moments import utc_text
+from semq.service.admin import BadArguments, Handler
+from semq.service.clockwork import Clockwork, ScheduledJob
+
+# Job | what it does, for people
+DESCRIPTIONS: dict[str, str] = {
+    "engine": "inquiries, resends, expiry and cleanup of the queues",
+    "database": "looks whether the node's own Postgres is alive",
+    "housekeeping": "makes and drops partitions of the ledger, and forgets what retention allows",
+    "extract": "the nightly extract of the ledger for the reconciliation",
+    "alerts": "tells the configured program of changed health checks",
+    "sql_submissions": "looks for documents handed over by SQL",
+    "sql_done": "looks for documents acknowledged by SQL",
+    "disk": "stops publishers while the disk is nearly full",
+    "certificate": "renews the node's own certificate when it is time",
+    "certificates": "logs which institutions have not renewed their certificates",
+    "lives": "writes down which store each node has",
+    "definitions": "follows definitions that another process has imported",
+    "revocation": "ends links of revoked certificates",
+}
+log = structlog.get_logger("semq.jobs")
+WHY_MAX = 500
+NEVER_PAUSED = frozenset({"engine", "database", "sql_submissions", "sql_done", "disk", "lives", "revocation"})
+
+
+class Scheduling(Protocol):
+    """What the operations need of a node."""
+
+    clock: Clock
+    clockwork: Clockwork
+
+
+def job_handlers(node: Scheduling) -> dict[str, Handler]:
+    """Operation | handler."""
+    jobs = Jobs(node)
+    return {"job.list": jobs.list, "job.run": jobs.run, "job.pause": jobs.pause, "job.resume": jobs.resume}
+
+
+class Jobs:
+    """The handlers."""
+
+    def __init__(self, node: Scheduling) -> None:
+        self._node = node
+
+    async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """List the scheduled jobs: interval, last run, next run, pause."""
+        return [self._shown(job) for job in self._node.clockwork.jobs]
+
+    async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a job now, also one that is due later. Its result is in ``job.list``."""
+        job = self._named(arguments)
+        if self._node.clockwork.records[job.name].paused_at is not None:
+            raise BadArguments("The job is paused: resume it first.", name=job.name)
+        if job.make_due is not None:
+            job.make_due()
+        self._node.clockwork.hasten(job.name)
+        return self._shown(job)
+
+    async def pause(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Pause a job until it is resumed, or the node ends; ``why`` is required."""
+        job, why = self._named(arguments), str(arguments.get("why") or "").strip()
+        if job.name in NEVER_PAUSED:
+            raise BadArguments("Messages depend on this job: it cannot be paused.", name=job.name)
+        if not why:
+            raise BadArguments("Say why the job is paused: others will see it (why).", name=job.name)
+        record = self._node.clockwork.records[job.name]
+        record.paused_at, record.paused_why = self._node.clock.wall(), why[:WHY_MAX]
+        log.warning("job_paused", job=job.name, why=record.paused_why)
+        return self._shown(job)
+
+    async def resume(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Lift a pause."""
+        job = self._named(arguments)
+        record = self._node.clockwork.records[job.name]
+        record.paused_at, record.paused_why = None, ""
+        log.info("job_resumed", job=job.name)
+        return self._shown(job)
+
+    def _named(self, arguments: Mapping[str, Any]) -> ScheduledJob:
+        name = str(arguments["name"])
+        for job in self._node.clockwork.jobs:
+            if job.name == name:
+                return job
+        raise BadArguments("There is no such job (job.list).", name=name[:80])
+
+    def _shown(self, job: ScheduledJob) -> dict[str, Any]:
+        record, next_at = self._node.clockwork.records[job.name], self._node.clockwork.next_run(job)
+        return {
+            "name": job.name,
+            "does": DESCRIPTIONS.get(job.name, ""),
+            "every_s": job.every_s,
+            "runs": record.runs,
+            "last_at": utc_text(record.last_at) if record.last_at else None,
+            "took_s": round(record.took_s, 3),
+            "error": record.error,
+            "next_at": utc_text(next_at) if next_at else None,
+            "may_pause": job.name not in NEVER_PAUSED,
+            "paused_at": utc_text(record.paused_at) if record.paused_at else None,
+            "paused_why": record.paused_why,
+        }

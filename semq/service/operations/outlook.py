@@ -1,0 +1,84 @@
+"""Operation ``msg.outlook``: what a message waits for at this node, and when the node asks about it next."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from semq.engine.people.stuck import StuckCause, is_overdue, why
+from semq.engine.time.schedule import Schedule
+from semq.service.admin import Handler
+from semq.service.message_names import find_one
+from semq.service.operations.census import OverviewNode
+from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
+
+# What a row waits for | in words
+WAITS: dict[str, str] = {
+    "nothing": "nothing more happens to it",
+    "person": "a person has to act",
+    "turn": "it is sent when its turn comes",
+    "link": "it is sent as soon as the link to the hub is up",
+    "target": "it is sent as soon as its target is online",
+    "ack": "the hub has to forward or store it",
+    "ack2": "the receiver has to confirm it",
+    "application": "an application has to take and acknowledge it",
+    "reack": "the other side has to note our acknowledgement",
+    "sql": "the node looks at it soon",
+}
+
+
+def outlook_handler(
+    node: OverviewNode, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]
+) -> Handler:
+    """Return the handler. ``schedule_of``: schedule of inquiries of a side; ``now``: the clock of the schedules."""
+
+    async def outlook(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        rows = await find_one(node.store, str(arguments["id"]))
+        around = node.surroundings()
+        told = []
+        for row in rows:
+            waits, asks = waits_for(row, link_up=around.link_up)
+            cause = why(row, around)
+            schedule = schedule_of(row["side"]) if asks else None
+            due = schedule.due_of(row["id"]) if schedule is not None else None
+            told.append(
+                {
+                    "side": row["side"],
+                    "waits_for": "person" if cause in BY_PERSON else waits,
+                    "asks_at": None if due is None else around.now_ms + round((due - now()) * 1000),
+                    "overdue": is_overdue(row, around),
+                    "cause": cause.name if cause is not None else None,
+                    "next_step": cause.next_step(row) if cause is not None else "",
+                }
+            )
+        return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "sides": told}
+
+    return outlook
+
+
+BY_PERSON = frozenset(
+    {
+        StuckCause.HELD, StuckCause.REFUSED, StuckCause.SUBMISSION_REFUSED, StuckCause.CANNOT_OPEN,
+        StuckCause.UNREADABLE, StuckCause.PARKED, StuckCause.NEVER_RECORDED,
+    }
+)  # fmt: skip
+
+
+def waits_for(row: Mapping[str, Any], *, link_up: bool) -> tuple[str, bool]:
+    """Return what a row waits for, a key of WAITS, and whether inquiries are made about it."""
+    if row.get("submission"):
+        return ("person" if row["outcome"] else "sql"), False
+    if row["side"] == "inbound":
+        return _inbound(row)
+    if row["outcome"] is not None:
+        return "nothing", False
+    if row["ss_status"] == SendStatus.SS_INIT.name:
+        relayed = row["direction"] == Direction.RELAYED.name
+        return ("target" if relayed else "turn" if link_up else "link"), False
+    return ("ack" if row["ss_status"] == SendStatus.SS_SENT.name else "ack2"), True
+
+
+def _inbound(row: Mapping[str, Any]) -> tuple[str, bool]:
+    owed = row["save_fwd"] == SaveFwd.MUST.value and row["s_ack_status"] == AckStatus.AS_INIT.name
+    owed = owed or (row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name)
+    if row["app_status"] == AppStatus.NEW.name:
+        return "application", owed
+    return ("reack" if owed else "nothing"), owed

@@ -1,0 +1,62 @@
+"""Scheduled work: what it is, when it ran and runs next, run now, and pauses."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.service import housekeeping
+from semq.service.operations.jobs import DESCRIPTIONS
+from tests.service.inprocess import PLATFORM, InProcess, ask
+from tests.waiting import until
+
+
+async def job(client: Any, name: str) -> dict[str, Any]:
+    rows = (await ask(client, "job.list"))["result"]
+    found: dict[str, Any] = next(row for row in rows if row["name"] == name)
+    return found
+
+
+async def test_every_job_is_described_and_says_when_it_runs_next(inprocess: InProcess) -> None:
+    hub = await inprocess.platform(PLATFORM)
+    node = await inprocess.local("10008", hub.port)
+    for one in (hub, node):
+        for row in (await ask(await inprocess.client(one), "job.list"))["result"]:
+            assert row["does"] == DESCRIPTIONS[row["name"]]
+            assert row["next_at"]
+            assert row["paused_at"] is None
+
+
+async def test_a_job_runs_now_although_it_is_due_later_and_not_while_it_is_paused(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: asyncio.Queue[str] = asyncio.Queue()
+
+    async def tidy(*_: Any) -> dict[str, int]:
+        ran.put_nowait("tidied")
+        return {}
+
+    monkeypatch.setattr(housekeeping, "tidy", tidy)
+    node: LocalNode = await inprocess.local("10008", 1)
+    client = await inprocess.client(node)
+    assert (await job(client, "housekeeping"))["runs"] == 0
+    assert (await ask(client, "job.run", {"name": "housekeeping"}))["ok"]
+    await asyncio.wait_for(ran.get(), 20)
+    await until(lambda: node.clockwork.records["housekeeping"].took_s > 0)
+    assert (await ask(client, "job.pause", {"name": "housekeeping"}))["error"]["code"] == "SEMQ-2102"  # no reason
+    assert (await ask(client, "job.pause", {"name": "housekeeping", "why": "a backup runs"}))["ok"]
+    paused = await job(client, "housekeeping")
+    assert (paused["paused_why"], paused["next_at"], paused["runs"]) == ("a backup runs", None, 1)
+    assert not (await ask(client, "job.run", {"name": "housekeeping"}))["ok"]
+    node.clockwork.hasten("housekeeping")
+    assert (await ask(client, "job.resume", {"name": "housekeeping"}))["ok"]
+    assert (await ask(client, "job.run", {"name": "housekeeping"}))["ok"]
+    await asyncio.wait_for(ran.get(), 20)
+    assert ran.empty()
+
+
+@pytest.mark.parametrize("arguments", [{"name": "engine", "why": "x"}, {"name": "no such job", "why": "x"}])
+async def test_what_messages_depend_on_is_not_paused(inprocess: InProcess, arguments: dict[str, str]) -> None:
+    client = await inprocess.client(await inprocess.local("10008", 1))
+    assert (await ask(client, "job.pause", arguments))["error"]["code"] == "SEMQ-2102"

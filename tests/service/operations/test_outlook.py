@@ -1,0 +1,65 @@
+"""What a message waits for, and when the node asks about it next."""
+
+from typing import Any
+
+import pytest
+
+from semq.service.operations.outlook import WAITS, waits_for
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.waiting import until
+
+
+async def side(client: Any, name: str) -> dict[str, Any]:
+    told = await ask(client, "msg.outlook", {"id": name})
+    assert told["ok"], told
+    found: dict[str, Any] = told["result"]["sides"][0]
+    return found
+
+
+async def test_a_message_waits_for_the_link_then_for_its_target_and_the_next_inquiry_is_named(
+    inprocess: InProcess,
+) -> None:
+    hub = await inprocess.platform(PLATFORM)
+    alone = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
+    client = await inprocess.client(alone)
+    lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
+    assert (await side(client, lk0))["waits_for"] == "link"
+    await ask(client, "msg.hold", {"id": lk0, "why": "test"})
+    held = await side(client, lk0)
+    assert (held["waits_for"], held["cause"]) == ("person", "HELD")
+
+    node = await inprocess.local("88001", hub.port)
+    await linked(node)
+    client = await inprocess.client(node)
+    lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
+
+    async def is_stored() -> bool:
+        return bool((await side(client, lk0))["waits_for"] == "ack2")
+
+    await until(is_stored)
+    told = await side(client, lk0)
+    assert told["asks_at"] > alone.engine.core.now_ms() - 60_000
+    at_hub = await side(await inprocess.client(hub), lk0)
+    assert (at_hub["waits_for"], at_hub["side"]) == ("target", "outbound")
+
+
+INBOUND = {"side": "inbound", "save_fwd": 3, "lk1": None, "p_ack_status": "AS_INIT", "app_status": "DONE"}
+OUTBOUND = {"side": "outbound", "outcome": None, "direction": "OWN", "ss_status": "SS_SENT"}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (INBOUND | {"s_ack_status": "AS_INIT"}, ("reack", True)),
+        (INBOUND | {"s_ack_status": "AS_ACK"}, ("nothing", False)),
+        (INBOUND | {"s_ack_status": "AS_ACK", "app_status": "NEW"}, ("application", False)),
+        (OUTBOUND, ("ack", True)),
+        (OUTBOUND | {"ss_status": "SS_INIT"}, ("turn", False)),
+        (OUTBOUND | {"outcome": "REJECTED"}, ("nothing", False)),
+        (OUTBOUND | {"submission": 7}, ("sql", False)),
+    ],
+)
+def test_every_row_waits_for_something_that_has_words(row: dict[str, Any], expected: tuple[str, bool]) -> None:
+    told = waits_for(row, link_up=True)
+    assert told == expected
+    assert told[0] in WAITS
