@@ -66,7 +66,6 @@ semq.engine.receiver.order             flows/test_order.py
 semq.engine.receiver.reacks            flows/test_edges.py
 semq.engine.receiver.recording         flows/test_documents.py
 semq.engine.receiver.user_queue        flows/test_turns.py
-semq.engine.secrecy.binding            flows/test_secrecy.py
 semq.engine.secrecy.sealing            flows/test_secrecy.py
 semq.engine.secrecy.testimony          flows/test_hearsay.py
 semq.engine.sender.deeds               flows/test_refused_copies.py

@@ -22,11 +22,14 @@ from semq.engine.receiver.handover import ActReport
 from semq.errors import Unavailable
 from semq.service.access import INBOX, inbox_name
 from semq.transport.turn import Turn
+from semq.umx_t.attributes import ATTRIBUTES, header_writer
 
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
 LOOKS_MAX = 10  # passes over ordered documents before a basic.get is answered as empty
+
+_write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
 
 Count = Callable[[str, int], Awaitable[int]]  # the number of waiting documents of a user in the store, up to a maximum
 
@@ -237,16 +240,9 @@ def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:
         **a.user_headers,
         "@LK0": envelope.ident,
         "@Source": f"{envelope.lk0.node}/{envelope.sender}" if envelope.sender else str(envelope.lk0.node),
-        "@SaveFwd": int(a.save_fwd),
         "@Deliveries": delivery.deliveries,
-        "@SubmittedAt": envelope.submitted_at,
-        "@Digest": envelope.digest.hex(),
-        "@OriginProved": int(envelope.proved),
     }
-    if any(a.app_key):
-        headers["@AppKey"] = "/".join(a.app_key)
-    if a.order_key:
-        headers["@OrderKey"] = a.order_key
+    _write_shown(envelope, headers)
     properties = Properties(
         headers=headers,
         content_type=a.content_type or None,

@@ -9,7 +9,7 @@ behind.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import structlog
@@ -25,10 +25,12 @@ from semq.foreign_text import shortened
 from semq.store.rows import Reason, Submitted, TargetWait
 from semq.store.unit import SubmittedRows, Unit
 from semq.umx_t.address import parse_address
+from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, submission_headers
 from semq.umx_t.headers import read_submission
 from semq.umx_t.locator import LK0
 
 BATCH = 500
+_COLUMNS = [each.name for each in fields(Submitted) if each.name in ARGUMENTS and each.name != "token"]
 log = structlog.get_logger("semq.sql")
 
 
@@ -169,18 +171,9 @@ class SqlSubmissions:
         settings = self._engine().core.settings
         if row.size > settings.max_document:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document)
-        headers = {
-            **row.headers,
-            "@SaveFwd": row.save_fwd,
-            "@Ack2": row.ack2,
-            "@AppKey": row.app_key,
-            "@OrderKey": row.order_key or None,
-        }
-        properties = {
-            "content_type": row.content_type,
-            "content_encoding": row.content_encoding,
-            "priority": row.priority,
-        }
+        columns = {name: getattr(row, name) for name in _COLUMNS}
+        properties = {name: getattr(row, name) for name in PROPERTIES}
+        headers = {**row.headers, **submission_headers(columns)}
         attributes, token = read_submission(headers, properties)
         check_carried(attributes)
 

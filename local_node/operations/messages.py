@@ -16,28 +16,17 @@ from semq.service.message_names import find_one, find_open
 from semq.store.views.names import find_messages
 from semq.store.views.submissions import PREFIX, SUBMITTED
 from semq.umx_t.address import parse_address
-from semq.umx_t.headers import OF_TRANSPORT, PROPERTIES, read_submission
+from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, submission_headers
+from semq.umx_t.headers import OF_TRANSPORT, read_submission
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.short_name import short_name
 
 if TYPE_CHECKING:
     from local_node.node import LocalNode
 
-# The arguments of msg.submit and the attributes that they set.
-ATTRIBUTES = {
-    "save_fwd": "@SaveFwd",
-    "ack2": "@Ack2",
-    "reliable": "@Reliable",
-    "encrypt": "@Encrypt",
-    "fixed": "@Fixed",
-    "app_key": "@AppKey",
-    "order_key": "@OrderKey",
-    "token": "@Token",
-    "expires_at": "@ExpiresAt",
-}
 DRAIN_S_MAX = 24 * 3600
 FATE_S = 5.0  # time that a command waits for the result of a submission that is tried again
-ARGUMENTS = frozenset({*ATTRIBUTES, *PROPERTIES, "target", "body_base64", "headers", "sender"})
+TAKEN = frozenset({*ARGUMENTS, *PROPERTIES, "target", "body_base64", "headers", "sender"})
 
 
 class LocalOperations:
@@ -62,12 +51,11 @@ class LocalOperations:
     async def submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Accept a document; answer when it is committed."""
         for name in arguments:
-            if name not in ARGUMENTS:
+            if name not in TAKEN:
                 raise BadArguments(f"msg.submit has no argument {name}.")
-        headers = {ATTRIBUTES[name]: value for name, value in arguments.items() if name in ATTRIBUTES}
-        headers = {name: int(value) if isinstance(value, bool) else value for name, value in headers.items()}
         properties = {name: arguments.get(name) for name in PROPERTIES}
-        attributes, token = read_submission({**arguments.get("headers", {}), **headers}, properties)
+        headers = arguments.get("headers", {}) | submission_headers(arguments)
+        attributes, token = read_submission(headers, properties)
         check_carried(attributes)
         body = b64decode(arguments.get("body_base64", ""), validate=True)
         target = parse_address(arguments["target"])

@@ -17,6 +17,7 @@ from semq.app.watch import Watch
 from semq.clock import Clock, SystemClock
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.app_key import AppKey
+from semq.umx_t.attributes import submission_headers
 
 SUBMIT = "semq"
 INBOX = "semq.inbox"
@@ -79,6 +80,7 @@ class Client:
         priority: int = 0,
         expires_at: int = 0,
         content_type: str = "",
+        content_encoding: str = "",
         headers: Mapping[str, Any] | None = None,
         token: str | None = None,
         timeout_s: float | None = None,
@@ -92,21 +94,21 @@ class Client:
         document may be sent again with the same ``token``, which makes the repeat safe.
         """
         token = token or str(self._clock.uuid())
-        attributes: dict[str, Any] = {
-            **(headers or {}),
-            "@SaveFwd": save_fwd,
-            "@Ack2": None if ack2 is None else int(ack2),
-            "@AppKey": (list(app_key) if isinstance(app_key, AppKey) and any(app_key) else str(app_key)) or None,
-            "@OrderKey": order_key or None,
-            "@Reliable": None if reliable else 0,
-            "@Encrypt": 1 if encrypt else None,
-            "@Fixed": 1 if fixed else None,
-            "@ExpiresAt": expires_at or None,
-            "@Token": token,
+        arguments = {
+            "app_key": app_key,
+            "save_fwd": save_fwd,
+            "ack2": ack2,
+            "order_key": order_key,
+            "reliable": reliable,
+            "encrypt": encrypt,
+            "fixed": fixed,
+            "expires_at": expires_at,
+            "token": token,
         }
         properties = Properties(
-            headers={name: value for name, value in attributes.items() if value is not None},
+            headers={**(headers or {}), **submission_headers(arguments)},
             content_type=content_type or None,
+            content_encoding=content_encoding or None,
             priority=priority or None,
             delivery_mode=2,
         )

@@ -12,9 +12,10 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.umx_t.address import parse_address
+from semq.umx_t.attributes import PROPERTIES
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.errors import BadAttribute
-from semq.umx_t.headers import PROPERTIES, packet_type, read_envelope, read_type, write_envelope
+from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
 from semq.umx_t.records import Role, decode_records, encode_records
 
 RECORDS_TYPE = "application/json"

@@ -8,9 +8,11 @@ message is signed for exactly one new place and one origin (``resent``), and a w
 origin. The receiver's key id is bound by the wrap; the seal binds the session, whose name commits to its key.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from semq.seal.canonical import canonical, tagged
+from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, Bound, value_reader
 from semq.umx_t.envelope import Envelope
 
 
@@ -65,24 +67,37 @@ def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes
     return canonical("semq document 1", session_id, place, *facts[:5], size, *facts[5:])
 
 
+def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
+    """Return a function that names the attributes of later versions that do not have their default; None without any.
+
+    A document that uses none of them has the canonical form of version 1, which older nodes can verify.
+    """
+    kept = [row for row in rows if row.since > 1 and row.bound is Bound.FACT]
+    values_of = value_reader(kept)
+
+    def facts(envelope: Envelope) -> tuple[Any, ...]:
+        used = zip(kept, values_of(envelope), strict=True)
+        named = {row.name: tagged(value) for row, value in used if value != row.default}
+        return (named,) if named else ()
+
+    return facts if kept else None
+
+
+# The facts of version 1 in their order. The first two and the last are converted in ``_attributes``.
+_OF_VERSION_1 = sorted((row for row in ATTRIBUTES if row.fact), key=lambda row: row.fact)
+_NODE, _TARGET, *_PLAIN, _HEADERS = _OF_VERSION_1
+assert (_NODE.field, _TARGET.field, _HEADERS.name) == ("lk0", "target", HEADERS)
+_plain = value_reader(_PLAIN)
+_later = later_facts(ATTRIBUTES)
+
+
 def _attributes(envelope: Envelope) -> tuple[Any, ...]:
     """What the sender of a document has set. Raises HeaderUnfit."""
-    a = envelope.attributes
-    return (
+    headers = envelope.attributes.user_headers
+    facts = (
         str(envelope.lk0.node),
         str(envelope.target),
-        envelope.sender,
-        envelope.submitted_at,
-        envelope.digest,
-        int(a.save_fwd),
-        a.ack2,
-        a.reliable,
-        a.fixed,
-        list(a.app_key),
-        a.order_key,
-        a.content_type,
-        a.content_encoding,
-        a.priority,
-        a.expires_at,
-        tagged(a.user_headers) if a.user_headers else None,
+        *_plain(envelope),
+        tagged(headers) if headers else None,
     )
+    return facts if _later is None else facts + _later(envelope)

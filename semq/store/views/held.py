@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.tables import tb_0031
 from semq.store.views.messages import outbound_facts
-from semq.umx_t.headers import MOMENT_MAX
+from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c

@@ -18,8 +18,8 @@ from semq.store.proof_tables import semq_certificate, semq_receipts, semq_sessio
 from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
 from semq.store.views import submissions
+from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.grids import Heard
-from semq.umx_t.headers import MOMENT_MAX
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 

@@ -1,0 +1,126 @@
+"""Readers of attribute values: AMQP header values as applications and peers send them, checked and converted.
+
+Each takes the attribute's name, for the error, and the value. The table in ``attributes`` names them (``READERS``,
+``WRITERS``).
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from semq.umx_t.app_key import AppKey, check_app_key, parse_app_key
+from semq.umx_t.errors import BadAttribute, BadEnvelope
+from semq.umx_t.locator import LK1, Pos, parse_lk1, parse_pos
+from semq.umx_t.status import SaveFwd
+
+Read = Callable[[str, Any], Any]
+MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
+REPEATED_MAX = 256  # number of attribute values whose result is cached
+_INT64_MAX = 2**63 - 1
+_ATTEMPT_MAX = 2**31 - 1
+_CLASSES: dict[object, SaveFwd] = {word: one for one in SaveFwd for word in (int(one), f"{one:d}")}
+
+
+def flag(name: str, value: Any) -> bool:
+    """Read 0 or 1. Raises BadAttribute."""
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    if value in (1, "1"):
+        return True
+    if value in (0, "0"):
+        return False
+    raise BadAttribute(f"{name} must be 0 or 1.", attribute=name, value=str(value)[:60])
+
+
+def save_fwd(name: str, value: Any) -> SaveFwd:
+    """Read the delivery class. Raises BadAttribute."""
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    found = _CLASSES.get(value) if isinstance(value, int | float | str) else None
+    if found is None:
+        raise BadAttribute(
+            f"{name} must be 1 (drop), 2 (store) or 3 (must get there).", attribute=name, value=str(value)[:60]
+        )
+    return found
+
+
+def number(name: str, value: Any) -> int:
+    """Read an integer of 0 or more that fits into 64 bits. Raises BadAttribute."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
+        raise BadAttribute(f"{name} must be an integer of 0 or more.", attribute=name, value=str(value)[:60])
+    return value
+
+
+def moment(name: str, value: Any) -> int:
+    """Read milliseconds since 1970 UTC. Raises BadAttribute."""
+    if number(name, value) > MOMENT_MAX:
+        raise BadAttribute(
+            f"{name} must be in milliseconds since 1970, up to the year 9999.", attribute=name, value=value
+        )
+    return int(value)
+
+
+def attempt(name: str, value: Any) -> int:
+    """Read a number of attempts. Raises BadAttribute."""
+    if number(name, value) > _ATTEMPT_MAX:
+        raise BadAttribute(f"{name} must be a number of attempts, at most {_ATTEMPT_MAX}.", attribute=name, value=value)
+    return int(value)
+
+
+def text(name: str, value: Any, longest: int) -> str:
+    """Read printable text. Raises BadAttribute."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str) or len(value) > longest or not (value.isprintable()):
+        fault = f"{name} must be printable text of at most {longest} characters."
+        raise BadAttribute(fault, attribute=name, value=str(value)[:60])
+    return value
+
+
+def app_key(name: str, value: Any) -> AppKey:
+    """Read an AppKey: a text, or a list of its four parts. Raises BadAppKey."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(part, str) for part in value):
+        return check_app_key(AppKey(*value))
+    return parse_app_key(value if isinstance(value, str) else repr(value))
+
+
+def digest(name: str, value: Any) -> bytes:
+    """Read a SHA-256 digest, or none. Raises BadEnvelope."""
+    if not isinstance(value, bytes | bytearray) or len(value) not in (0, 32):
+        raise BadEnvelope(f"{name} is not a SHA-256 digest.", digest=str(value)[:80])
+    return bytes(value)
+
+
+def pos(name: str, value: Any) -> Pos:
+    """Read a position in a stream. Raises BadLocator."""
+    return parse_pos(value)
+
+
+def lk1(name: str, value: Any) -> LK1:
+    """Read the locator of a stored copy. Raises BadLocator."""
+    return parse_lk1(value)
+
+
+READERS: dict[str, Read] = {
+    read.__name__: read for read in (flag, save_fwd, number, moment, attempt, app_key, digest, pos, lk1)
+}
+WRITERS: dict[str, Callable[[Any], Any]] = {"int": int, "str": str, "joined": "/".join, "hex": bytes.hex}
+
+
+def reader_of(word: str) -> Read:
+    """Return the reader of that name: one of ``READERS``, ``text N``, or ``repeated N``, which caches its results.
+
+    N is the maximum number of characters; ``repeated`` is for values that are the same in thousands of messages of one
+    session. Raises KeyError.
+    """
+    kind, _, longest = word.partition(" ")
+    if kind not in ("text", "repeated"):
+        return READERS[word]
+
+    def read(name: str, value: Any) -> str:
+        return text(name, value, most)
+
+    most = int(longest)
+    return lru_cache(REPEATED_MAX)(read) if kind == "repeated" else read

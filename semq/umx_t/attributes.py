@@ -1,0 +1,207 @@
+"""The attributes of a document, one row each: the only place that names them all.
+
+Derived from the table: the headers between nodes (``headers``), what a seal and a signature bind
+(``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers of the receiver's application,
+the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.attribute_pages`` writes them), and the tests that
+alter each attribute on its way. Defaults are those of the fields of ``Attributes`` and ``Envelope``; each field has a
+row.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from sys import intern
+from typing import Any, NamedTuple
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
+
+from semq.umx_t.attribute_values import WRITERS, Read, reader_of
+from semq.umx_t.envelope import Attributes, Envelope
+
+# name: with @ a header of UMX-T; else AMQP's property or argument; "headers" are all headers without @.
+# field: of Attributes or Envelope; also the argument of Client.send and msg.submit, for those set by applications.
+# fact: the number in the canonical form of version 1, which never changes. An attribute of a later version ("since") is
+# bound if it does not have its default value, so that nodes of older versions verify all documents that do not use it.
+# write: how the value becomes a header; "always": also if it has its default value. shown: to the receiver's
+# application; "hex", "int": converted. option: of `semq msg send`; sql: the parameter of semq_send.
+TABLE = """
+name             | field            | set by          | bound  | since | fact | read          | write      | shown | option         | sql              | values | meaning
+@AppKey          | app_key          | application     | fact   | 1     | 10   | app_key       | joined     | yes   | --key          | app_key          | `domain/type/subtype/key` | the application's name for the document, repeated in every event; only the key may contain `/`
+@SaveFwd         | save_fwd         | application     | fact   | 1     | 6    | save_fwd      | int always | yes   | --save-fwd     | save_fwd         | 1, 2, **3** | the delivery class. 1: drop the document if the target is offline; 2: store it; 3: deliver it despite any failure
+@Ack2            | ack2             | application     | fact   | 1     | 7    | flag          | int always |       | --ack2         | ack2             | 0, **1** | 1: report the receipt to the sending application, and keep the body until then (the default is 0 with `@SaveFwd=1`)
+@OrderKey        | order_key        | application     | fact   | 1     | 11   | text 128      |            | yes   | --order-key    | order_key        | text | documents with the same key reach the receiver's application in the order in which they were accepted; only with `@SaveFwd=3`
+@Token           | token            | application     | stays  | 1     |      | text 200      |            |       | --token        | token            | text | identifies the document across repeated submissions: a repeat after a lost connection is not accepted as a second document
+@ExpiresAt       | expires_at       | application     | fact   | 1     | 15   | moment        |            |       | --expires      | expires_at       | ms since 1970 UTC | the receiver's node does not record the document after this time (by the nodes' clocks): it ends `REJECTED` (SEMQ-1206), its body is kept
+@Reliable        | reliable         | application     | fact   | 1     | 8    | flag          | int        |       |                |                  | 0, **1** | 0: best effort, only with `@SaveFwd=1` and `@Ack2=0`
+@Encrypt         | encrypt          | application     | seal   | 1     |      | flag          | int        |       | --encrypt      | encrypt          | **0**, 1 | 1: seal the document for the target's certificate, so that the hub can neither read nor alter it
+@Fixed           | fixed            | application     | fact   | 1     | 9    | flag          | int        |       |                |                  | **0**, 1 | carried with the document, without effect on its delivery
+priority         | priority         | application     | fact   | 1     | 14   |               |            | yes   | --priority     | priority         | **0**–9 (higher values count as 9) | among your documents that wait for the same partner, those with a higher priority go first (see below)
+content_type     | content_type     | application     | fact   | 1     | 12   |               |            | yes   | --content-type | content_type     | text | the MIME type of the body
+content_encoding | content_encoding | application     | fact   | 1     | 13   |               |            | yes   |                | content_encoding | text | the encoding of the body
+headers          | user_headers     | application     | fact   | 1     | 16   |               |            | yes   |                | headers          | names without `@` | headers of your own, which arrive unchanged
+@Sender          | sender           | sender's node   | fact   | 1     | 3    | text 64       |            |       |                |                  | | the user or application at the sender's node
+@SubmittedAt     | submitted_at     | sender's node   | fact   | 1     | 4    | number        | always     | yes   |                |                  | | the time of acceptance at the sender's node, in ms since 1970 UTC
+@Digest          | digest           | sender's node   | fact   | 1     | 5    | digest        | always     | hex   |                |                  | | the SHA-256 of the payload, between nodes salted with the session key if the payload is sealed
+routing key      | target           | application     | fact   | 1     | 2    |               |            | yes   | --to           | target           | | the address of the receiver
+message_id       | lk0              | sender's node   | place  | 1     | 1    |               |            | yes   |                |                  | | the source locator (LK0); its node alone is fact 1
+@Sid             | sid              | sender's node   | place  | 1     |      | number        |            |       |                |                  | | the position in the stream
+@Prev            | prev             | sender's node   | place  | 1     |      | pos           | str        |       |                |                  | | the position of the previous message with the same order key
+@SessionKey      | session_key      | sender's node   | seal   | 1     |      | repeated 8192 |            |       |                |                  | | the wrapped session key
+@Alg             | alg              | sender's node   | seal   | 1     |      | repeated 64   |            |       |                |                  | | the algorithms of wrap and seal
+@KeyId           | key_id           | sender's node   | seal   | 1     |      | repeated 64   |            |       |                |                  | | the key of the receiver's certificate that the session key is wrapped for
+@Origin          | origin           | sender's node   | seal   | 1     |      | text 400      |            |       |                |                  | | the place of the message whose ciphertext is sent again in this one
+@Void            | void             | sender's node   | marker | 1     |      | flag          | int        |       |                |                  | | a void marker instead of a payload; signed by itself, over place, order key and AppKey
+@Signature       | signature        | sender's node   | no     | 1     |      | text 2048     |            |       |                |                  | | the signature itself
+@Att             | att              | sender's node   | no     | 1     |      | attempt       | always     |       |                |                  | | the attempt; all attempts have the same seal
+@Floor           | floor            | sender's node   | no     | 1     |      | number        |            |       |                |                  | | the lowest unsettled position when it was sent; it raises no floor at the receiver
+app_id           | source           | hub             | no     | 1     |      |               |            |       |                |                  | | the transport source: the hub for a stored copy, else the sender's node; compared with the session
+@LK1             | lk1              | hub             | no     | 1     |      | lk1           | str        |       |                |                  | | the locator of the stored copy, which only its acknowledgements need
+@Late            | late             | hub             | no     | 1     |      | flag          | int        |       |                |                  | | the stored copy has expired and comes without its payload; the receiver looks at @ExpiresAt itself
+@LK0             | ident            | receiver's node | stays  | 1     |      |               |            | yes   |                |                  | | the source locator, as in `message_id`
+@Source          |                  | receiver's node | stays  | 1     |      |               |            | yes   |                |                  | | the institution that sent the document, and its user: `1.10008/buyer`
+@Deliveries      |                  | receiver's node | stays  | 1     |      |               |            | yes   |                |                  | | the number of deliveries to an application, this one included
+@OriginProved    | proved           | receiver's node | stays  | 1     |      |               | always     | int   |                |                  | | 1: a seal or a signature proves the sender
+other @ headers  | unknown          | sender's node   | no     | 1     |      |               |            |       |                |                  | | attributes of a newer version: carried, not shown, without effect
+"""
+HEADERS = "headers"
+
+
+class By(Enum):
+    """Who sets an attribute."""
+
+    APPLICATION = "application"
+    NODE = "sender's node"
+    HUB = "hub"
+    RECEIVER = "receiver's node"
+
+
+class Bound(Enum):
+    """How seal and signature detect that an attribute was altered on its way."""
+
+    FACT = "fact"  #: the value is bound
+    PLACE = "place"  #: bound as part of the place
+    SEAL = "seal"  #: part of the seal: with another value it does not open; bound by the signature
+    MARKER = "marker"  #: bound by the signature of the void marker
+    STAYS = "stays"  #: never sent
+    NOT = "no"  #: not bound
+
+
+class Attribute(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    field: str
+    by: By
+    bound: Bound
+    since: int
+    fact: int
+    read: Read | None
+    write: Callable[[Any], Any] | None
+    is_always: bool
+    is_shown: bool
+    show: Callable[[Any], Any] | None
+    option: str
+    sql: str
+    values: str
+    meaning: str
+
+    @property
+    def is_header(self) -> bool:
+        """Whether it is a header of its own."""
+        return self.name.startswith("@")
+
+    @property
+    def is_of_document(self) -> bool:
+        """Whether it is a field of ``Attributes``; else of ``Envelope``, or not carried at all."""
+        return self.field in _OF_DOCUMENT
+
+    @property
+    def path(self) -> str:
+        """The field, as seen from the envelope."""
+        return f"attributes.{self.field}" if self.is_of_document else self.field
+
+    @property
+    def default(self) -> Any:
+        """The default of the field; an object like no other if there is none."""
+        return _DEFAULTS.get(self.field, NODEFAULT)
+
+
+def _defaults(struct: type[Struct]) -> dict[str, Any]:
+    return {
+        each.name: each.default if each.default_factory is NODEFAULT else each.default_factory()
+        for each in fields(struct)
+    }
+
+
+_OF_DOCUMENT = _defaults(Attributes)
+_DEFAULTS = _defaults(Envelope) | _OF_DOCUMENT
+
+
+def read_row(line: str) -> Attribute:
+    """Read a row of the table. Raises KeyError or ValueError for an unknown word."""
+    cells = map(str.strip, line.split("|"))
+    name, field, by, bound, since, fact, read, write, shown, option, sql, values, meaning = cells
+    words = write.split()
+    # Interned: structs compare the names of keyword arguments by identity first.
+    return Attribute(
+        intern(name), intern(field), By(by), Bound(bound), int(since), int(fact or 0),
+        reader_of(read) if read else None,
+        next((WRITERS[word] for word in words if word != "always"), None),
+        "always" in words, bool(shown), None if shown in ("", "yes") else WRITERS[shown],
+        option, sql, values, meaning,
+    )  # fmt: skip
+
+
+ATTRIBUTES = tuple(read_row(line) for line in TABLE.strip().splitlines()[1:])
+#: argument of Client.send and msg.submit | attribute, for those that are headers
+ARGUMENTS = {each.field: each for each in ATTRIBUTES if each.by is By.APPLICATION and each.is_header}
+#: fields of Attributes that are AMQP properties
+PROPERTIES = tuple(
+    each.name
+    for each in ATTRIBUTES
+    if each.is_of_document and each.by is By.APPLICATION and not each.is_header and each.name != HEADERS
+)
+
+
+def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the headers for the arguments of a submission; others, None and default values are left out."""
+    headers = {}
+    for name, value in arguments.items():
+        row = ARGUMENTS.get(name)
+        if row is None or value is None or (value == row.default and not row.is_always):
+            continue
+        headers[row.name] = list(value) if isinstance(value, tuple) else int(value) if value in (True, False) else value
+    return headers
+
+
+def header_writer(rows: Iterable[Attribute], *, shown: bool = False) -> Callable[[Envelope, dict[str, Any]], None]:
+    """Return a function that adds these attributes of an envelope to headers, without those that have their default.
+
+    ``shown``: as the receiver's application sees them. The function is compiled from the rows, because a loop over them
+    for every document takes half as long again.
+    """
+    kept = [row for row in rows if row.is_header and row.field in _DEFAULTS]
+    known: dict[str, Any] = {}
+    lines = ["def write(envelope, headers):", "    attributes = envelope.attributes"]
+    for number, row in enumerate(kept):
+        convert = (row.show if shown else None) or row.write
+        known |= {f"default{number}": row.default, f"convert{number}": convert}
+        found = row.path if row.is_of_document else f"envelope.{row.field}"
+        condition = "value" if row.default in (0, "", b"", None) else f"value != default{number}"
+        lines.append(f"    value = {found}")
+        lines += [] if row.is_always else [f"    if {condition}:"]
+        value = "value" if convert is None else "int(value)" if convert is int else f"convert{number}(value)"
+        lines.append(f"    {'' if row.is_always else '    '}headers[{row.name!r}] = {value}")
+    exec("\n".join(lines), known)
+    written: Callable[[Envelope, dict[str, Any]], None] = known["write"]
+    return written
+
+
+def value_reader(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]]:
+    """Return a function that lists the values of these attributes of an envelope; compiled like ``header_writer``."""
+    found = [row.path if row.is_of_document else f"envelope.{row.field}" for row in rows]
+    known: dict[str, Any] = {}
+    listed = "".join(f"{each}, " for each in found)
+    exec(f"def values(envelope):\n    attributes = envelope.attributes\n    return ({listed})", known)
+    values: Callable[[Envelope], tuple[Any, ...]] = known["values"]
+    return values

@@ -1,0 +1,57 @@
+"""The attributes as README.md and PROTOCOL.md show them; ``python -m tests.umx_t.attribute_pages`` writes them."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, By
+
+ROOT = Path(__file__).parents[2]
+
+
+def of_applications() -> Iterator[str]:
+    """The table in README.md: what an application may set."""
+    yield from ("| header | values | meaning |", "|---|---|---|")
+    for row in ATTRIBUTES:
+        if row.by is By.APPLICATION and row.is_of_document | row.is_header:
+            name = f"`{row.name}`" if row.is_header else "others" if row.name == HEADERS else f"property `{row.name}`"
+            yield f"| {name} | {row.values} | {row.meaning} |"
+
+
+def of_all() -> Iterator[str]:
+    """The table in PROTOCOL.md: every attribute."""
+    yield "| attribute | set by | bound | JSON, Python | SQL | `semq msg send` | shown | meaning |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in ATTRIBUTES:
+        cells = (_quoted(row.name), row.by.value, _bound(row), _quoted(_argument(row)), _quoted(row.sql),
+                 _quoted(row.option), "yes" if row.is_shown else "", row.meaning)  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+
+
+def _argument(row: Attribute) -> str:
+    return (row.name if row.name in (HEADERS, "target") else row.field) if row.by is By.APPLICATION else ""
+
+
+def _bound(row: Attribute) -> str:
+    return row.bound.value if row.since == 1 else f"{row.bound.value}, version {row.since}"
+
+
+def _quoted(text: str) -> str:
+    return f"`{text}`" if text and " @" not in text else text
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {"README.md": of_applications, "PROTOCOL.md": of_all}
+
+
+def printed(name: str, page: str) -> str:
+    """Return the text of a page with the table as it is now."""
+    table = "\n".join(PAGES[name]()) + "\n"
+    between = re.compile(r"(<!-- attributes -->\n).*?(<!-- end of attributes -->\n)", re.DOTALL)
+    page, count = between.subn(lambda match: match[1] + table + match[2], page)
+    assert count == 1, name
+    return page
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        (ROOT / each).write_text(printed(each, (ROOT / each).read_text("utf-8")), "utf-8")

@@ -1,0 +1,111 @@
+"""The table of attributes: complete, the same in all places that are derived from it."""
+
+from inspect import signature
+from typing import Any
+
+import pytest
+from msgspec.structs import fields, replace
+
+from semq.app import sql
+from semq.app.client import Client
+from semq.cli import msg
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.attributes import (
+    ARGUMENTS,
+    ATTRIBUTES,
+    HEADERS,
+    PROPERTIES,
+    Bound,
+    By,
+    header_writer,
+    read_row,
+    submission_headers,
+    value_reader,
+)
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.headers import read_envelope, read_submission
+from semq.umx_t.status import SaveFwd
+from tests.umx_t.altered import altered
+from tests.umx_t.attribute_pages import PAGES, ROOT, printed
+from tests.umx_t.test_headers import PEER
+
+OF_APPLICATIONS = {row.field: row for row in ATTRIBUTES if row.by is By.APPLICATION}
+ROW = "@New | fixed | application | fact | 2 | | flag | int always | | --new | headers | 0, 1 | something new"
+
+
+def test_every_field_has_one_row() -> None:
+    documents = [row.field for row in ATTRIBUTES if row.is_of_document]
+    assert sorted(documents) == sorted(each.name for each in fields(Attributes))
+    others = [row.field for row in ATTRIBUTES if row.field and not row.is_of_document]
+    envelope = {each.name for each in fields(Envelope)} - {"attributes"}
+    assert envelope <= set(others)
+    assert set(others) - envelope == {"token", "ident"}  # of the submission; a property
+    assert len({row.name for row in ATTRIBUTES}) == len(ATTRIBUTES)
+
+
+def test_the_facts_of_version_1_have_their_numbers() -> None:
+    facts = [row.fact for row in ATTRIBUTES if row.fact]
+    assert sorted(facts) == list(range(1, 17))
+    assert all(row.since > 1 for row in ATTRIBUTES if row.bound.value == "fact" and not row.fact)
+
+
+@pytest.mark.parametrize("word", ["application", "fact", "flag", "int"])
+def test_an_unknown_word_is_refused_at_import(word: str) -> None:
+    assert read_row(ROW).is_always
+    with pytest.raises((KeyError, ValueError)):
+        read_row(ROW.replace(word, "nonsense"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_pages_show_the_table(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    assert printed(page, text) == text, "write it: ./run python -m tests.umx_t.attribute_pages"
+
+
+def test_every_client_takes_every_attribute_of_applications() -> None:
+    client = signature(Client.send).parameters
+    assert {*ARGUMENTS, *PROPERTIES, "target", "headers"} <= set(client)
+    in_sql = {row.sql for row in ATTRIBUTES if row.sql}
+    assert in_sql == set(signature(sql.send).parameters) - {"connection", "body"}
+    assert [row.field for row in ATTRIBUTES if row.sql and row.sql not in (row.field, HEADERS)] == []
+    options = {f"--{name.replace('_', '-')}" for name in signature(msg.send).parameters}
+    assert {row.option for row in ATTRIBUTES if row.option} <= options
+
+
+def test_defaults_of_the_clients_are_those_of_the_node() -> None:
+    for call in (Client.send, sql.send):
+        for name, parameter in signature(call).parameters.items():
+            row = OF_APPLICATIONS.get(name)
+            if row is not None and row.is_of_document and parameter.default not in (None, ""):
+                assert parameter.default == row.default, name
+
+
+def test_arguments_of_a_submission_as_headers() -> None:
+    arguments: dict[str, Any] = {
+        "save_fwd": 3, "ack2": True, "reliable": True, "encrypt": True, "app_key": AppKey("a", "b", "c", "d"),
+        "order_key": None, "token": "t", "expires_at": 0, "priority": 4, "target": "56001",
+    }  # fmt: skip
+    headers = submission_headers(arguments)
+    assert headers == {"@SaveFwd": 3, "@Ack2": 1, "@Encrypt": 1, "@AppKey": ["a", "b", "c", "d"], "@Token": "t"}
+    assert read_submission(headers, {})[0] == Attributes(encrypt=True, app_key=AppKey("a", "b", "c", "d"))
+
+
+def test_writers_are_compiled_from_the_rows() -> None:
+    envelope = read_envelope(PEER, {"@Sid": 1}, "56001")
+    headers: dict[str, Any] = {}
+    header_writer([read_row(ROW)])(envelope, headers)
+    assert headers == {"@New": 0}
+    for row in ATTRIBUTES:
+        if row.is_header and row.bound is not Bound.STAYS:
+            headers = {}
+            other = altered(envelope, row)
+            header_writer([row])(other, headers)
+            assert list(headers) == [row.name]
+            assert value_reader([row])(other) != value_reader([row])(envelope)
+
+
+def test_a_digest_is_shown_as_text() -> None:
+    envelope = replace(read_envelope(PEER, {"@Sid": 1}, "56001"), digest=bytes(32), proved=True)
+    headers: dict[str, Any] = {}
+    header_writer([row for row in ATTRIBUTES if row.is_shown], shown=True)(envelope, headers)
+    assert headers == {"@SaveFwd": int(SaveFwd.MUST), "@SubmittedAt": 0, "@Digest": "00" * 32, "@OriginProved": 1}
