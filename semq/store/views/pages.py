@@ -18,7 +18,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.tables import tb_0030, tb_0031
 from semq.store.views.messages import IN, OUT, has_state, inbound_facts, node_of, outbound_facts
-from semq.umx_t.headers import MOMENT_MAX
+from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 
 LOOKED_AT_MAX = 50_000  # rows of one queue for one page
