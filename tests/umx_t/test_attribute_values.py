@@ -1,0 +1,34 @@
+"""Readers of attribute values by the words of the table; what each refuses is in ``test_headers``."""
+
+import pytest
+
+from semq.errors import SemqError
+from semq.umx_t.attribute_values import READERS, WRITERS, reader_of
+from semq.umx_t.locator import LK1, Pos
+
+
+@pytest.mark.parametrize("word", READERS)
+def test_a_reader_has_the_name_of_its_word_and_refuses_nonsense(word: str) -> None:
+    read = reader_of(word)
+    assert read is READERS[word]
+    with pytest.raises((SemqError, TypeError, AttributeError)):
+        read("@Name", object())
+
+
+def test_places_are_read_from_their_texts() -> None:
+    assert reader_of("pos")("@Prev", "ff.76") == Pos(255, 76)
+    assert reader_of("lk1")("@LK1", "1.2.3") == LK1(1, 2, 3)
+
+
+@pytest.mark.parametrize("word", ["text 3", "repeated 3"])
+def test_texts_have_a_maximum_number_of_characters(word: str) -> None:
+    read = reader_of(word)
+    assert read("@Name", "abc") == read("@Name", b"abc") == "abc"
+    with pytest.raises(SemqError, match="at most 3"):
+        read("@Name", "abcd")
+
+
+def test_an_unknown_word_is_refused() -> None:
+    with pytest.raises(KeyError):
+        reader_of("nonsense")
+    assert WRITERS["joined"](("a", "b", "", "d")) == "a/b//d"
