@@ -22,7 +22,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import backlog, cli, disk, floor, large, phases, rows
+from bench import backlog, cli, disk, floor, large_documents, phases, rows
 from bench.cli import Result, say, show
 from bench.floor import Observed
 from bench.interpreter import is_optimized
@@ -32,7 +32,7 @@ from bench.network import BenchNetwork
 OTHERS = {
     "broker": "bench.broker",
     "peers": "bench.peers",
-    "reconcile": "bench.reconcile",
+    "reconcile": "bench.reconciliation",
     "secrecy": "bench.secrecy",
 }
 WARM_UP = 500
@@ -64,8 +64,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--partners", type=cli.count, default=1, metavar="N", help="institutions that receive (1)")
     parser.add_argument("--backlog", type=cli.count, default=0, metavar="N", help="documents that wait meanwhile (0)")
     parser.add_argument(
-        "--large", type=cli.count, nargs="?", const=large.DOCUMENTS, default=0, metavar="N",
-        help=f"measure N documents of 1 MiB too ({large.DOCUMENTS} where N is left out)",
+        "--large", type=cli.count, nargs="?", const=large_documents.DOCUMENTS, default=0, metavar="N",
+        help=f"measure N documents of 1 MiB too ({large_documents.DOCUMENTS} where N is left out)",
     )  # fmt: skip
     arguments = parser.parse_args(argv)
     return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: SUMMARY.format(**found))
@@ -93,7 +93,7 @@ async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespa
     found = await latency(folder, bench, arguments.rate, messages)
     if arguments.large:
         say("large: documents of 1 MiB beside small ones ...")
-        result = await large.measure(bench, arguments.rate, arguments.large)
+        result = await large_documents.measure(bench, arguments.rate, arguments.large)
         show("large", result)
         found |= {f"large_{name}": result[name] for name in ("per_s", "p99_ms", "rss_mib_max")}
     seen: dict[str, Mapping[str, Observed]] = {}

@@ -1,22 +1,20 @@
 """Nightly reconciliation: compares what sender, hub and receiver recorded; one verdict for every message.
 
-| modules                 | subject                                                  |
-|-------------------------|----------------------------------------------------------|
-| verdicts situation      | the verdicts, the grid, the words in its cells: pure     |
-| schema manifest storage | format of extracts; storage of extracts and runs         |
-| ledger extract          | a node's part: its ledger as Parquet                     |
-| parcel delivery         | delivery of an extract to the hub, as documents          |
-| extracting applying     | the commands that run beside a node                      |
-| node vouching           | the node's configuration, its signatures                 |
-| inputs evidence         | checks of extracts; the inputs of a run                  |
-| facts clocks judging    | from lines to facts to verdicts, in Spark                |
-| stages job runs limits  | one run, its folder, its thresholds                      |
-| report                  | the page and the tables of a run                         |
-| repair diff             | repair lists; differences between two runs               |
-| java processes session  | Java and Spark                                           |
-| progress                | messages about the progress of a run                     |
-| settings days errors    | settings; business dates; errors                         |
-| generate plant          | invented ledgers with known defects; defects in others   |
+| room               | subject                                                              |
+|--------------------|----------------------------------------------------------------------|
+| extracts           | a node's part: its ledger as Parquet, delivered to the hub's storage |
+| sources            | checks of extracts; the inputs of a run                              |
+| judgement          | from lines to facts to verdicts                                      |
+| spark              | the Spark session and its Java                                       |
+| run                | one run, its folder, its thresholds                                  |
+| report             | the page and the tables of a run                                     |
+| repair             | lists of repairs, and their execution at a node                      |
+| samples            | invented ledgers; planted defects                                    |
+| commands, progress | the command line; messages about the progress of a run               |
+| storage            | folders of extracts and runs, on a disk or an object store           |
+| node               | the configuration of the node beside which a command runs            |
+| settings, days     | settings; business dates                                             |
+| errors             | errors with their exit codes                                         |
 
 README.md describes running and sizing, DESIGN.md the contents of the files.
 """

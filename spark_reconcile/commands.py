@@ -19,9 +19,9 @@ import msgspec
 from semq.clock import Clock, SystemClock
 from semq.errors import Misconfigured, SemqError, Unavailable
 from semq.foreign_text import json_text, shown
-from spark_reconcile import runs
 from spark_reconcile.days import parse_date, which_date
 from spark_reconcile.errors import BadRequest, StorageAway
+from spark_reconcile.run import runs
 from spark_reconcile.settings import ReconcileSettings, load
 from spark_reconcile.storage import Place
 
@@ -103,9 +103,9 @@ def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tup
 
 def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Any:
     # Spark is imported on first use, so that `status` and `--help` answer at once.
-    from spark_reconcile.job import RunRequest, run
+    from spark_reconcile.extracts.signatures import signer_of, verifier
     from spark_reconcile.progress import Progress
-    from spark_reconcile.vouching import signer_of, verifier
+    from spark_reconcile.run.job import RunRequest, run
 
     request = RunRequest(
         day,
@@ -170,8 +170,8 @@ def _status(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> 
 
 
 def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile import session
-    from spark_reconcile.diff import changed_verdicts, diff
+    from spark_reconcile.run.diff import changed_verdicts, diff
+    from spark_reconcile.spark import session
 
     reports, day = Place.at(settings.reports), _date(arguments, settings, clock)
     old, new = runs.find(reports, day, arguments.old), runs.find(reports, day, arguments.new)
@@ -191,26 +191,26 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tu
 
 
 def _extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile.extracting import extract
+    from spark_reconcile.extracts.extraction import extract
 
     return extract(arguments, settings, clock, _say)
 
 
 def _collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile.extracting import collect
+    from spark_reconcile.extracts.extraction import collect
 
     return collect(arguments, settings, clock, _say)
 
 
 def _apply(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile.applying import apply
+    from spark_reconcile.repair.acts import apply
 
     day = None if arguments.list else _date(arguments, settings, clock)
     return apply(arguments, settings, day, clock, _say)
 
 
 def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile.generate import generate
+    from spark_reconcile.samples.invention import generate
 
     if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
         raise BadRequest("The number of institutions is 2 to 500, and the number of messages is not negative.")
@@ -227,9 +227,9 @@ def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 
 def _plant(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.extracts.signatures import signer
     from spark_reconcile.node import node_settings
-    from spark_reconcile.plant import plant
-    from spark_reconcile.vouching import signer
+    from spark_reconcile.samples.defects import plant
 
     day = _date(arguments, settings, clock)
     nodes = [node_settings(config) for config in arguments.signed_by]

@@ -1,6 +1,6 @@
 """The node beside which a command runs: its configuration and its URL.
 
-Used by ``extracting``, ``applying`` and ``vouching``.
+Used by ``extraction``, ``acts`` and ``signatures``.
 """
 
 import os

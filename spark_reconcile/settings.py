@@ -13,7 +13,7 @@ import msgspec
 
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadSettings
-from spark_reconcile.verdicts import VERDICT
+from spark_reconcile.judgement.verdicts import VERDICT
 
 # Bounds of numbers; values outside, such as nan, are refused.
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]

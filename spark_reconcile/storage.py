@@ -19,7 +19,7 @@ from pathlib import Path
 from pyarrow import ArrowInvalid, NativeFile, fs
 
 from spark_reconcile.errors import BadRequest, BeingRun
-from spark_reconcile.footer import put_in_order
+from spark_reconcile.sources.footer import put_in_order
 
 _BLOCK = 1 << 20
 

@@ -22,7 +22,7 @@ semq.app.watch                         app/test_client.py
 semq.app.worker                        cli/test_worker.py
 semq.broker.channel.arrival            broker/test_session.py
 semq.broker.channel.feeder             broker/channel/test_consumption.py
-semq.broker.channel.gathered           broker/queues/test_bodies.py
+semq.broker.channel.settlements        broker/queues/test_bodies.py
 semq.broker.environment                broker/test_server.py
 semq.broker.limits                     broker/test_server.py
 semq.broker.queues.entry               broker/queues/test_queue.py
@@ -109,18 +109,18 @@ semq.store.views.held                  platform_node/operations/test_held.py
 semq.store.views.messages              local_node/test_node.py
 semq.store.views.submissions           store/views/test_names.py
 semq.webhooks.deliveries               webhooks/test_process.py
-spark_reconcile.diff                   spark_reconcile/test_job.py
-spark_reconcile.ledger                 spark_reconcile/test_extract.py
-spark_reconcile.node                   spark_reconcile/test_extracting.py
-spark_reconcile.parts                  spark_reconcile/test_footer.py
-spark_reconcile.processes              spark_reconcile/test_session.py
-spark_reconcile.repair                 spark_reconcile/test_applying.py
+spark_reconcile.run.diff               spark_reconcile/run/test_job.py
+spark_reconcile.extracts.ledger        spark_reconcile/extracts/test_extract.py
+spark_reconcile.node                   spark_reconcile/extracts/test_extraction.py
+spark_reconcile.sources.parts          spark_reconcile/sources/test_footer.py
+spark_reconcile.spark.processes        spark_reconcile/spark/test_session.py
+spark_reconcile.repair.repair_list     spark_reconcile/repair/test_acts.py
 spark_reconcile.report.banner          spark_reconcile/report/test_page.py
 spark_reconcile.report.drill           spark_reconcile/report/test_pairs.py
 spark_reconcile.report.findings        spark_reconcile/report/test_sections.py
 spark_reconcile.report.metrics         spark_reconcile/report/test_figures.py
 spark_reconcile.report.summary         spark_reconcile/report/test_page.py
-spark_reconcile.stages                 spark_reconcile/test_job.py
+spark_reconcile.run.stages             spark_reconcile/run/test_job.py
 """
 COVERED = dict(line.split() for line in TABLE.strip().splitlines())
 # Classes of errors: their codes, texts and remedies are looked at together.

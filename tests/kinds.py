@@ -42,7 +42,7 @@ TABLE = """
 crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
 demo/test_scenario.py                  slow,processes,spark  demo
-spark_reconcile/test_session.py        slow,spark            spark
+spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile                        -                     spark
 bench                                  slow,processes        bench
@@ -64,7 +64,7 @@ store/broker/test_store.py             slow                  file
 store/postgres/test_store.py           slow                  file
 store/postgres/test_migration.py       slow                  file
 store/views/test_names.py              slow                  file
-broker/test_chores.py                  slow                  file
+broker/test_long_tasks.py              slow                  file
 service/test_node.py                   slow                  file
 service/test_companion.py              slow,processes        file
 service/test_process_memory.py         slow,processes        file

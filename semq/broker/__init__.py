@@ -54,14 +54,14 @@ virtual host and that end.
 ``BrokerLimits.spill_from`` are passed to the store in chunks and are never complete in memory; of a queue longer than
 ``BrokerLimits.window``, the later messages are in the store only (``pages``).
 
-| rooms                                   | subject                                         |
-|-----------------------------------------|-------------------------------------------------|
-| server, limits, users                   | one endpoint, its limits, its users             |
-| session, login, allowance               | one connection                                  |
-| channel                                 | one channel: requests and replies of clients    |
-| vhost, definitions, routing             | names, and the routing of messages              |
-| queues, arguments, timers               | one queue                                       |
-| chores, environment, naming, refusals   | shared by queues and channels                   |
-| durable                                 | what survives a restart                         |
-| services                                | exchanges and queues served by the node's code  |
+| rooms                                              | subject                                        |
+|----------------------------------------------------|------------------------------------------------|
+| server, limits, users                              | one endpoint, its limits, its users            |
+| session, login, allowance                          | one connection                                 |
+| channel                                            | one channel: requests and replies of clients   |
+| vhost, definitions, routing                        | names, and the routing of messages             |
+| queues, arguments, timers                          | one queue                                      |
+| long_tasks, environment, generated_names, refusals | shared by queues and channels                  |
+| durable                                            | what survives a restart                        |
+| services                                           | exchanges and queues served by the node's code |
 """

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from semq.broker.chores import Chores
 from semq.broker.durable.journal import Journal
+from semq.broker.long_tasks import LongTasks
 from semq.broker.queues.message import Message
 from semq.broker.queues.pages import Pager
 from semq.broker.timers import Timers
@@ -47,14 +47,14 @@ class MemoryGauge:
 class Environment:
     """The objects that all queues of a virtual host share. The callbacks get the queue concerned as first argument."""
 
-    __slots__ = ("chores", "clock", "journal", "memory", "on_dead", "on_settled", "on_unused", "pager", "timers")
+    __slots__ = ("clock", "journal", "long_tasks", "memory", "on_dead", "on_settled", "on_unused", "pager", "timers")
 
     def __init__(self, clock: Clock, timers: Timers, journal: Journal, memory: MemoryGauge) -> None:
         self.clock = clock
         self.timers = timers
         self.journal = journal
         self.memory = memory
-        self.chores = Chores()
+        self.long_tasks = LongTasks()
         self.pager: Pager | None = None  # without one, all messages stay in memory
         self.on_settled: Callable[[], None] = lambda: None  # a queue has done something without a request
         self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None

@@ -20,13 +20,13 @@ from semq.amqp.sasl import Credentials
 from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
-from semq.broker.chores import Chores
 from semq.broker.durable.journal import Journal
 from semq.broker.durable.memory_store import NoStore
 from semq.broker.durable.restore import restore
 from semq.broker.environment import Environment, MemoryGauge
+from semq.broker.generated_names import reply_address
 from semq.broker.limits import BrokerLimits
-from semq.broker.naming import reply_address
+from semq.broker.long_tasks import LongTasks
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.pages import Pager
 from semq.broker.queues.queue import Queue
@@ -128,8 +128,8 @@ class AmqpServer:
         self._store: MessageStore = store or NoStore()
         self.journal = Journal(self._store)
         self.bodies = Bodies(self._store, self.journal)
-        self.chores = Chores()
-        self.chores.on_pending = self._chores_pending
+        self.long_tasks = LongTasks()
+        self.long_tasks.on_pending = self._chores_pending
         # Without a store, all messages stay in memory.
         self.pager = None if store is None else Pager(self.bodies, config.limits.window, config.limits.window_bytes)
         # Larger bodies are refused at their content header, or drained by a service that answers them: see ``arrival``.
@@ -163,8 +163,8 @@ class AmqpServer:
     async def stop(self, drain_s: float = 5.0) -> None:
         """Close all connections, and wait for them and for the store; transient messages are lost."""
         await self.listener.stop(drain_s)
-        self.chores.on_pending = self.chores.finish
-        self.chores.finish()
+        self.long_tasks.on_pending = self.long_tasks.finish
+        self.long_tasks.finish()
         for login in list(self._logins):
             login.cancel()
         if self._timer is not None:
@@ -272,7 +272,7 @@ class AmqpServer:
 
     def _make_vhost(self, name: str) -> VirtualHost:
         env = Environment(self.clock, self.timers, self.journal, self.memory)
-        env.chores, env.pager = self.chores, self.pager
+        env.long_tasks, env.pager = self.long_tasks, self.pager
         return VirtualHost(name, env, lambda: next(self._queue_ids), self.limits.vhost)
 
     def _accept(self) -> tuple[AmqpMachine, Drainable]:
@@ -298,10 +298,10 @@ class AmqpServer:
         self.journal.when_saved(saved)
 
     def _do_chores(self) -> None:
-        self.chores.run()
+        self.long_tasks.run()
         for vhost in self.vhosts.values():
             vhost.bury_dead()
-        if len(self.chores):
+        if len(self.long_tasks):
             self._chores_pending()
 
     def _flush_journal(self) -> None:

@@ -22,8 +22,8 @@ from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import DEFINITIONS
 from semq.broker.channel.consumer import Consumer
 from semq.broker.channel.consumption import MESSAGES
-from semq.broker.channel.gathered import Gathered
 from semq.broker.channel.publication import REPLY_PREFIX, publish
+from semq.broker.channel.settlements import Settlements
 from semq.broker.login import Login
 from semq.broker.queues.bodies import release
 from semq.broker.queues.queue import Disposition, Queue
@@ -54,7 +54,7 @@ class BrokerSession:
         self.limits = server.limits
         self.clock = server.clock
         self.journal = server.journal
-        self.gathered = Gathered(server.turn)
+        self.settlements = Settlements(server.turn)
         self.user = ""
         self.channels: dict[int, BrokerChannel] = {}
         self.exclusive_queues: dict[Queue, None] = {}
@@ -94,7 +94,7 @@ class BrokerSession:
         for event in events:
             if not self.is_ending:
                 self._hear(event)
-        self.gathered.hand_over()
+        self.settlements.hand_over()
 
     def flushed(self) -> None:
         """Resume production after a write, unless the peer is slow."""
@@ -199,7 +199,7 @@ class BrokerSession:
         if channel.held is not None:
             channel.held.extendleft(reversed(waiting))
             self.allowance.hold(sum(map(_cost, waiting)))
-        self.gathered.hand_over()
+        self.settlements.hand_over()
 
     def _channel_opened(self, event: e.ChannelOpened) -> None:
         self.channels[event.channel] = BrokerChannel(self, event.channel)
@@ -279,7 +279,7 @@ class BrokerSession:
         for queue in list(self.exclusive_queues):
             self.vhost.remove_queue(queue)
         self.exclusive_queues.clear()
-        self.gathered.hand_over()
+        self.settlements.hand_over()
         for hooks in self.vhost.hooks:
             hooks.on_close(self.info)
 

@@ -9,9 +9,8 @@ from datetime import date
 from typing import Any
 
 from semq.clock import Clock
-from spark_reconcile import runs, stages
-from spark_reconcile.manifest import canonical
-from spark_reconcile.repair import INDEX
+from spark_reconcile.extracts.manifest import canonical
+from spark_reconcile.repair.repair_list import INDEX
 from spark_reconcile.report.drill import nodes_of
 from spark_reconcile.report.exceptions import write_exceptions
 from spark_reconcile.report.findings import Findings, tally
@@ -20,7 +19,8 @@ from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs, count, write_pairs
 from spark_reconcile.report.summary import summary
 from spark_reconcile.report.words import pair_name
-from spark_reconcile.runs import SUMMARY
+from spark_reconcile.run import runs, stages
+from spark_reconcile.run.runs import SUMMARY
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 

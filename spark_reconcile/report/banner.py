@@ -4,14 +4,14 @@ is, whose it is and the next step; the most urgent stands first."""
 from collections.abc import Mapping
 from typing import Any
 
-from spark_reconcile.gaps import Gap
-from spark_reconcile.inputs import THE_HUB, UNKNOWN_STORE
-from spark_reconcile.limits import Breach
+from spark_reconcile.judgement.verdicts import URGENCY, VERDICT
 from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sections import breach_words
-from spark_reconcile.verdicts import URGENCY, VERDICT
+from spark_reconcile.run.limits import Breach
+from spark_reconcile.sources.gaps import Gap
+from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 
 Row = dict[str, Any]
 OUTCOMES = {

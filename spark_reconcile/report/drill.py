@@ -4,13 +4,13 @@ of the worst nodes. Called by ``page``; the pairs themselves come from ``pairs``
 from collections.abc import Sequence
 from datetime import date
 
+from spark_reconcile.judgement.verdicts import VERDICTS
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import DateCount, Pair, Pairs
 from spark_reconcile.report.sections import ages, breach_words, latency, limit_words
 from spark_reconcile.report.stories import Row
 from spark_reconcile.report.words import pair_name
 from spark_reconcile.settings import ReconcileSettings
-from spark_reconcile.verdicts import VERDICTS
 
 MATRIX_NODES = 12
 

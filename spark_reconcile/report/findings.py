@@ -7,13 +7,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spark_reconcile.clocks import Skew
 from spark_reconcile.days import Calendar, Window
-from spark_reconcile.gaps import Gap
-from spark_reconcile.inputs import Source
-from spark_reconcile.limits import Breach, Plausibility, VerdictCount
+from spark_reconcile.judgement.verdicts import VERDICT, VERDICTS
 from spark_reconcile.report.figures import Figures, figures
-from spark_reconcile.verdicts import VERDICT, VERDICTS
+from spark_reconcile.run.limits import Breach, Plausibility, VerdictCount
+from spark_reconcile.sources.clocks import Skew
+from spark_reconcile.sources.gaps import Gap
+from spark_reconcile.sources.inputs import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from spark_reconcile.clocks import WRONG_FROM_MS, Skew
-from spark_reconcile.inputs import STATE, Source
-from spark_reconcile.judging import AGES, LATENCIES
-from spark_reconcile.limits import Breach
+from spark_reconcile.judgement.assessment import AGES, LATENCIES
+from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 from spark_reconcile.report import charts
 from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.words import CHINESE, duration, longer, percent_above, span
+from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import Limit, ReconcileSettings
-from spark_reconcile.verdicts import EXCEPTIONS, VERDICT, VERDICTS
+from spark_reconcile.sources.clocks import WRONG_FROM_MS, Skew
+from spark_reconcile.sources.inputs import STATE, Source
 
 History = Sequence[tuple[date, dict[str, Any]]]
 

@@ -8,9 +8,9 @@ a locator, since others wrote them.
 import shlex
 from typing import Any, NamedTuple
 
-from spark_reconcile.applying import ACTS
-from spark_reconcile.repair import HUB
-from spark_reconcile.verdicts import FINDINGS, VERDICT
+from spark_reconcile.judgement.verdicts import FINDINGS, VERDICT
+from spark_reconcile.repair.acts import ACTS
+from spark_reconcile.repair.repair_list import HUB
 
 
 class NextStep(NamedTuple):

@@ -7,14 +7,14 @@ from itertools import groupby
 from typing import Any
 
 from semq.store.rows import Event, Side
+from spark_reconcile.extracts.schema import EVENTS_OF, NOTES, mask
+from spark_reconcile.judgement.verdicts import FINDINGS, URGENCY, VERDICT
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.order import in_order
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.steps import next_steps, owner_of
 from spark_reconcile.report.words import app_key_type, event_words, side_word, span, stands
-from spark_reconcile.schema import EVENTS_OF, NOTES, mask
-from spark_reconcile.stages import STORY_LINES
-from spark_reconcile.verdicts import FINDINGS, URGENCY, VERDICT
+from spark_reconcile.run.stages import STORY_LINES
 
 Row = dict[str, Any]
 SIDES = ("sender", "hub", "receiver")

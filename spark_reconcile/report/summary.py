@@ -3,13 +3,13 @@ _RESULT.json."""
 
 from typing import Any
 
-from spark_reconcile.evidence import VERSION
-from spark_reconcile.judging import AGES, LATENCIES
+from spark_reconcile.judgement.assessment import AGES, LATENCIES
+from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sheets import Written
-from spark_reconcile.verdicts import VERDICT
+from spark_reconcile.sources.evidence import VERSION
 
 SUMMARY_VERSION = 1
 

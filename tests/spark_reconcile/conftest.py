@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reconcile import session
+from spark_reconcile.spark import session
 from tests.spark_reconcile.office import Office, StandingClock
 
 # Queries of a few rows cost what their compilation costs; test_judging compares both ways of running them.

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
-from spark_reconcile.extract import Extract, LedgerOrigin, batches_of
-from spark_reconcile.manifest import NAME, Manifest, Part, date_folder, folder_of
-from spark_reconcile.schema import ARROW_SCHEMA
+from spark_reconcile.extracts.extract import Extract, LedgerOrigin, batches_of
+from spark_reconcile.extracts.manifest import NAME, Manifest, Part, date_folder, folder_of
+from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from semq.errors import Misconfigured, SemqError, Unavailable
-from spark_reconcile import commands, runs
-from spark_reconcile.manifest import canonical
+from spark_reconcile import commands
+from spark_reconcile.extracts.manifest import canonical
+from spark_reconcile.run import runs
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, DIRECT, HUB, Office, OfficeMessage, StandingClock
 

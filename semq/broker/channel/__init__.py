@@ -8,5 +8,5 @@
 | consumption, consumer | qos, consume, get, ack; one consumer                   |
 | feeder                | large bodies being sent                                |
 | confirms, transaction | publisher confirms; tx                                 |
-| gathered              | settlements of service queues, in batches              |
+| settlements           | settlements of service queues, in batches              |
 """

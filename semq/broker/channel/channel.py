@@ -17,7 +17,7 @@ from semq.broker import refusals
 from semq.broker.channel.confirms import Confirms
 from semq.broker.channel.consumer import Consumer, Source, counted
 from semq.broker.channel.feeder import Feeder
-from semq.broker.chores import SLICE
+from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, StoredBody
 from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition
@@ -288,7 +288,7 @@ class BrokerChannel:
             consumer.unacked -= 1
             self.counted -= 1
         if isinstance(source, ServiceQueue):
-            session.gathered.add(source, consumer, delivery.item, disposition)
+            session.settlements.add(source, consumer, delivery.item, disposition)
         else:
             source.settle(consumer, (delivery.item,), disposition)
         self._make_room((consumer,) if consumer is not None else ())
@@ -301,7 +301,7 @@ class BrokerChannel:
             self.apply(deliveries, disposition)
             return
         self.hold()
-        self.session.vhost.env.chores.do(self._slices(deliveries, disposition))
+        self.session.vhost.env.long_tasks.do(self._slices(deliveries, disposition))
 
     def _slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> Iterator[None]:
         for start in range(0, len(deliveries), SLICE):
@@ -323,7 +323,7 @@ class BrokerChannel:
         for source, consumer, items in _runs(deliveries):
             if isinstance(source, ServiceQueue):
                 for item in items:
-                    session.gathered.add(source, consumer, item, disposition)
+                    session.settlements.add(source, consumer, item, disposition)
             else:
                 source.settle(consumer, items, disposition)
         self._make_room(roomy)

@@ -14,7 +14,7 @@ from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.publication import REPLY_PREFIX, REPLY_TO
 from semq.broker.definitions import AnyQueue
-from semq.broker.naming import made_name
+from semq.broker.generated_names import made_name
 from semq.broker.queues.queue import Queue
 from semq.broker.services import ServiceQueue
 from semq.broker.users import Right

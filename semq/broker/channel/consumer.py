@@ -125,11 +125,11 @@ class Consumer:
     ) -> None:
         assert isinstance(self.source, ServiceQueue)
         if not self.is_attached:
-            self.channel.session.gathered.add(self.source, self, token, Disposition.LOST)
+            self.channel.session.settlements.add(self.source, self, token, Disposition.LOST)
             return
         self.channel.deliver(self, token, exchange, routing_key, header, body, redelivered)
         if self.no_ack:
-            self.channel.session.gathered.add(self.source, self, token, Disposition.ACK)
+            self.channel.session.settlements.add(self.source, self, token, Disposition.ACK)
 
     def cancel(self) -> None:
         if self.is_attached:

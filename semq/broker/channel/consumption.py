@@ -17,7 +17,7 @@ from semq.broker.channel.confirms import Confirms
 from semq.broker.channel.consumer import Consumer, Source, counted
 from semq.broker.channel.publication import REPLY_TO, commit
 from semq.broker.channel.transaction import Commit, Transaction
-from semq.broker.naming import made_name
+from semq.broker.generated_names import made_name
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceDelivery, ServiceQueue
 from semq.broker.users import Right
@@ -107,7 +107,7 @@ def basic_get(channel: BrokerChannel, ask: m.BasicGet) -> None:
     session.require(Right.READ, "queue", named_queue(channel, ask.queue))
     source = queue_for(channel, ask.queue)
     if isinstance(source, ServiceQueue):
-        session.gathered.hand_over()  # messages that the client returned before this request are available again
+        session.settlements.hand_over()  # messages that the client returned before this request are available again
         source.get(Getter(channel, source, ask.no_ack))
         return
     _get(channel, source, ask.no_ack)
@@ -161,7 +161,7 @@ class Getter:
         channel = self._channel
         if not channel.is_open:
             if found is not None:
-                channel.session.gathered.add(self._source, None, found.token, Disposition.LOST)
+                channel.session.settlements.add(self._source, None, found.token, Disposition.LOST)
             return
         if found is None:
             channel.send(m.BasicGetEmpty())
@@ -170,7 +170,7 @@ class Getter:
             method = m.BasicGetOk(tag, found.redelivered, found.exchange, found.routing_key, left)
             channel.send_content(method, found.header, found.body)
             if self._no_ack:
-                channel.session.gathered.add(self._source, None, found.token, Disposition.ACK)
+                channel.session.settlements.add(self._source, None, found.token, Disposition.ACK)
         channel.release()
 
 

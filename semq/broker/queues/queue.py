@@ -13,8 +13,8 @@ from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.broker.arguments import Overflow, QueueSettings
-from semq.broker.chores import SLICE
 from semq.broker.environment import DeathReason, Environment
+from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, StoredBody, release, retain
 from semq.broker.queues.consumers import ConsumerRing, Taker
 from semq.broker.queues.entry import QueueEntry
@@ -445,7 +445,7 @@ class Queue:
         one.
         """
         waited = len(self.ready)
-        self.env.chores.do(chain(self._forgotten(*self.ready.clear()), _calling(then)))
+        self.env.long_tasks.do(chain(self._forgotten(*self.ready.clear()), _calling(then)))
         return waited
 
     def _forgotten(self, entries: list[QueueEntry], pages: list[QueuePage]) -> Iterator[None]:
@@ -467,7 +467,7 @@ class Queue:
     def delete(self) -> int:
         """End the queue: stop timers and notify consumers. Return the number of waiting messages."""
         waited = len(self.ready)
-        self.env.chores.do(self._forgotten(*self.ready.clear()))
+        self.env.long_tasks.do(self._forgotten(*self.ready.clear()))
         self.is_deleted = True
         waiting, self.waiting = self.waiting, []
         for ask_again in waiting:

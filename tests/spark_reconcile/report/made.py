@@ -4,9 +4,9 @@ from datetime import date
 from typing import Any, cast
 
 from spark_reconcile.days import Calendar
-from spark_reconcile.inputs import Source
-from spark_reconcile.manifest import Manifest
+from spark_reconcile.extracts.manifest import Manifest
 from spark_reconcile.report.findings import Findings, Tally
+from spark_reconcile.sources.inputs import Source
 from tests.spark_reconcile.office import DAY
 
 NOTHING = cast(Any, None)

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from semq.clock import SystemClock
 from semq.store.rows import Event, Side
-from spark_reconcile.job import RunRequest, RunResult, run
 from spark_reconcile.progress import Progress
+from spark_reconcile.run.job import RunRequest, RunResult, run
 from spark_reconcile.settings import Limit
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, Office, OfficeMessage, StandingClock
 from tests.spark_reconcile.report.reading import PageReader

@@ -4,15 +4,15 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from spark_reconcile.gaps import Gap
-from spark_reconcile.limits import Breach
+from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.sheets import Written
 from spark_reconcile.report.summary import summary
+from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
-from spark_reconcile.verdicts import VERDICT
+from spark_reconcile.sources.gaps import Gap
 from tests.spark_reconcile.office import DAY
 from tests.spark_reconcile.report import exposition
 from tests.spark_reconcile.report.made import findings, source

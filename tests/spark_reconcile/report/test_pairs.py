@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile.limits import Breach
 from spark_reconcile.report import pairs as module
 from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.pairs import DateCount, Pair, count, write_pairs
 from spark_reconcile.report.sheets import Written
+from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import MIDNIGHT

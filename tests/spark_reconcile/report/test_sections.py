@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from spark_reconcile.clocks import Skew
-from spark_reconcile.gaps import Gap
-from spark_reconcile.limits import Breach
 from spark_reconcile.report.figures import Figures
 from spark_reconcile.report.findings import Tally, tally
 from spark_reconcile.report.sections import ages, breach_words, latency, limit_words, sources
+from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import Limit, ReconcileSettings
+from spark_reconcile.sources.clocks import Skew
+from spark_reconcile.sources.gaps import Gap
 from tests.spark_reconcile.office import DAY, HUB
 from tests.spark_reconcile.report.made import findings, source
 

@@ -7,8 +7,8 @@ from typer.main import get_command
 
 from semq.cli.main import make
 from spark_reconcile.commands import parser
+from spark_reconcile.judgement.verdicts import RULES, VERDICT
 from spark_reconcile.report.steps import Next, next_steps, owner_of
-from spark_reconcile.verdicts import RULES, VERDICT
 
 WRONG = sorted({(rule.finding, rule.verdict) for rule in RULES if VERDICT[rule.verdict].kind == "exception"})
 

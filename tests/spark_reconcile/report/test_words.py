@@ -3,6 +3,9 @@
 import pytest
 
 from semq.store.rows import Event, Side
+from spark_reconcile.extracts.schema import EVENTS_OF
+from spark_reconcile.judgement.situation import HUBS, RECEIVERS, SENDERS
+from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.words import (
     CHINESE,
     STANDS,
@@ -14,9 +17,6 @@ from spark_reconcile.report.words import (
     span,
     stands,
 )  # fmt: skip
-from spark_reconcile.schema import EVENTS_OF
-from spark_reconcile.situation import HUBS, RECEIVERS, SENDERS
-from spark_reconcile.verdicts import VERDICT
 
 
 def test_every_line_that_can_be_written_has_words() -> None:

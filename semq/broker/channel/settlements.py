@@ -1,0 +1,45 @@
+"""Settlements of service queues, collected over one read of a socket and passed on in batches.
+
+A service that works in batches (a group commit) is called once for a hundred acknowledgements. Owned by ``session``.
+"""
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from semq.broker.queues.queue import Disposition
+from semq.broker.services import ServiceQueue
+from semq.transport.turn import Turn
+
+if TYPE_CHECKING:
+    from semq.broker.channel.consumer import Consumer
+
+_Key: TypeAlias = "tuple[ServiceQueue, Consumer | None, Disposition]"
+
+
+class Settlements:
+    """Tokens by service queue, consumer and disposition."""
+
+    __slots__ = ("_tokens", "_turn")
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._tokens: dict[_Key, list[Any]] = {}
+
+    def add(self, source: ServiceQueue, consumer: "Consumer | None", token: Any, disposition: Disposition) -> None:
+        """Add one; it is passed on at the end of the read, or of the turn."""
+        key = source, consumer, disposition
+        found = self._tokens.get(key)
+        if found is None:
+            found = self._tokens[key] = []
+            self._turn.before_flush(self.hand_over)
+        found.append(token)
+
+    def hand_over(self) -> None:
+        """Pass the settlements to the services, then wake the consumers."""
+        while self._tokens:
+            gathered, self._tokens = self._tokens, {}
+            for (source, consumer, disposition), tokens in gathered.items():
+                source.settled(consumer, tokens, disposition)
+            for source, consumer, _ in gathered:
+                if consumer is not None and consumer.is_attached:
+                    consumer.is_parked = False
+                    source.wake(consumer)

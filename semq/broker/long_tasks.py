@@ -1,0 +1,57 @@
+"""Long tasks of the model in slices, so that other clients are served in between.
+
+Returning fifty thousand deliveries at once, or deleting a queue of a million messages, would delay all other clients. A
+task is an iterator, and each step is one slice. The first slice runs at once, so short tasks keep their order.
+``server`` runs the others one by one, each when the store has saved what the previous one wrote; without a server
+(default ``on_pending``) they run at once. Used by ``queue`` and ``channel``.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+SLICE = 1_000
+"""The number of messages in one slice."""
+
+
+class LongTasks:
+    """Unfinished tasks, which take turns."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Iterator[Any]] = deque()
+        self._is_running = False
+        self.on_pending: Callable[[], None] = self.finish
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def do(self, work: Iterator[Any]) -> None:
+        """Run the first slice now and the others later."""
+        if _step(work):
+            self._waiting.append(work)
+            if len(self._waiting) == 1 and not self._is_running:
+                self.on_pending()
+
+    def run(self) -> None:
+        """Run the next slice."""
+        if self._waiting:
+            work, self._is_running = self._waiting.popleft(), True
+            try:
+                if _step(work):
+                    self._waiting.append(work)
+            finally:
+                self._is_running = False
+
+    def finish(self) -> None:
+        """Run everything that is left."""
+        while self._waiting:
+            self.run()
+
+
+def _step(work: Iterator[Any]) -> bool:
+    """Run one slice; return whether there are more."""
+    try:
+        next(work)
+    except StopIteration:
+        return False
+    return True

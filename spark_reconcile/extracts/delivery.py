@@ -1,0 +1,146 @@
+"""Delivery of extracts to the hub's storage as SEMQ documents: cut into pieces, sent, collected, joined.
+
+The node's side (``deliver``) sends the parcel of an extract to the institution that collects for the hub; a repetition
+sends nothing twice, because every piece has its own token. The hub's side (``Collector``) keeps pieces in a spool until
+a parcel is complete, which ``parcel`` then checks; a piece is acknowledged when it is on disk. The source of the
+message, not the parcel, identifies the node.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from semq.app import Client, Document
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.extracts.manifest import MANIFEST_MAX, NAME, Manifest, read_manifest
+from spark_reconcile.extracts.parcel import BYTES_MAX, CONTENT_TYPE, pack, receive
+from spark_reconcile.storage import Place
+
+MAGIC = b"SEMQ-PIECE-1\n"
+PIECE_BYTES = 8 << 20
+PIECES_MAX = 1 << 16
+SPOOL = "_incoming"
+DELIVERED = "delivered.txt"  # file in the extract's folder that names the last parcel sent
+_ID = 32
+_HEAD = len(MAGIC) + _ID + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One document: a part of a parcel."""
+
+    parcel: str  #: SHA-256 of the manifest, hexadecimal
+    number: int  #: from 1
+    count: int
+    content: bytes
+
+    def encode(self) -> bytes:
+        """Return the body of the document."""
+        numbers = self.number.to_bytes(4, "big") + self.count.to_bytes(4, "big")
+        return MAGIC + bytes.fromhex(self.parcel) + numbers + self.content
+
+
+def read_piece(body: bytes) -> Piece:
+    """Read a piece, the inverse of ``Piece.encode``. Raises BadExtract for anything else."""
+    numbers = body[len(MAGIC) + _ID : _HEAD]
+    number, count = int.from_bytes(numbers[:4], "big"), int.from_bytes(numbers[4:], "big")
+    if len(body) < _HEAD or not body.startswith(MAGIC) or not 1 <= number <= count <= PIECES_MAX:
+        raise BadExtract("This document is not a piece of an extract.", state="UNKNOWN_SCHEMA")
+    return Piece(body[len(MAGIC) : len(MAGIC) + _ID].hex(), number, count, body[_HEAD:])
+
+
+def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
+    """Cut a finished extract into pieces. Raises BadExtract if there is none, or it needs too many pieces."""
+    name, size = _parcel_of(folder)
+    count = max(-(-size // piece_bytes), 1)
+    if count > PIECES_MAX:
+        raise BadExtract("The extract needs too many pieces: raise extract.piece_bytes.", bytes=size)
+    number, rest = 1, bytearray()
+    for block in pack(folder):
+        rest += block
+        while len(rest) >= piece_bytes and number < count:
+            yield Piece(name, number, count, bytes(rest[:piece_bytes]))
+            del rest[:piece_bytes]
+            number += 1
+    yield Piece(name, number, count, bytes(rest))
+
+
+def _parcel_of(folder: Place) -> tuple[str, int]:
+    """Return name and length of the parcel made by ``pack``."""
+    if not (folder / NAME).exists():
+        raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
+    content = (folder / NAME).read(MANIFEST_MAX)
+    files = sum(part.bytes for part in read_manifest(content).files)
+    return hashlib.sha256(content).hexdigest(), len(b"SEMQ-EXTRACT-1\n") + 8 + len(content) + files
+
+
+async def deliver(client: Client, folder: Place, target: str, piece_bytes: int = PIECE_BYTES) -> int:
+    """Send a finished extract and return the number of documents; 0 if this extract was sent before.
+
+    Raises BadExtract and the errors of ``Client.send``; a repetition does not send finished pieces again.
+    """
+    name, _ = _parcel_of(folder)
+    if (folder / DELIVERED).exists() and (folder / DELIVERED).read(200).decode("ascii", "replace").strip() == name:
+        return 0
+    manifest = read_manifest((folder / NAME).read(MANIFEST_MAX))
+    sent = 0
+    for piece in cut(folder, piece_bytes):
+        key = f"semq/extract/{manifest.business_date}/{manifest.store}.{piece.number}"
+        token = f"extract {piece.parcel} {piece.number}"
+        await client.send(target, piece.encode(), app_key=key, content_type=CONTENT_TYPE, token=token)
+        sent += 1
+    (folder / DELIVERED).write(f"{name}\n".encode())
+    return sent
+
+
+@dataclass
+class Collector:
+    """Accept pieces of many nodes in any order, and write the extracts below ``root``."""
+
+    root: Place
+    bytes_max: int = BYTES_MAX  #: of one node's pieces in the spool
+    received: list[Manifest] = field(default_factory=list)
+
+    def take(self, document: Document) -> Manifest | None:
+        """Keep a piece; return the manifest if its parcel is now complete and correct, else None.
+
+        Raises BadExtract if the document is not a piece, or its parcel is wrong; the spool then forgets the parcel.
+        """
+        node = document.source.partition("/")[0]
+        piece = read_piece(document.payload)
+        spool = self.root / SPOOL / f"source={node}"
+        folder = spool / piece.parcel
+        if _bytes_in(spool) + len(piece.content) > self.bytes_max:
+            raise BadExtract("The spool of this node is full.", state="MANIFEST_WRONG", node=node)
+        (folder / f"{piece.number:05d}").write(piece.content)
+        kept = folder.files()
+        if len(kept) < piece.count:
+            return None
+        try:
+            manifest = receive(_Joined(kept), self.root, node)
+        finally:
+            folder.remove()
+        self.received.append(manifest)
+        return manifest
+
+
+def _bytes_in(spool: Place) -> int:
+    return sum(max(file.size(), 0) for folder in spool.folders() for file in folder.files())
+
+
+class _Joined:
+    """A sequence of files, read as one stream."""
+
+    def __init__(self, files: list[Place]) -> None:
+        self._files = iter(files)
+        self._stream = next(self._files).open()
+
+    def read(self, size: int, /) -> bytes:
+        """Read at most ``size`` bytes; none at the end of the last file."""
+        while True:
+            block = bytes(self._stream.read(size))
+            following = None if block else next(self._files, None)
+            if block or following is None:
+                return block
+            self._stream.close()
+            self._stream = following.open()

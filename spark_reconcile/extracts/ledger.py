@@ -1,0 +1,144 @@
+"""The ledger of a node in Postgres, read as Arrow batches by COPY: the rows of an extract.
+
+One statement reads one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. The table
+of expressions below converts rows of ``semq_ledger`` to schema version 1 and leaves out what an institution keeps to
+itself.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pyarrow as pa
+import pyarrow.csv as pv
+from psycopg import sql
+
+from semq.store.rows import Event
+from spark_reconcile.days import Window
+from spark_reconcile.errors import LedgerAway
+from spark_reconcile.extracts.schema import ARROW_SCHEMA
+
+# Column of the extract | what is selected from semq_ledger. ``node`` and ``store`` are the same for all rows and added
+# here.
+SELECT = (
+    ("seq", "number"),
+    ("at", "floor(extract(epoch FROM at) * 1000)::bigint"),
+    ("side", "side"),
+    ("event", "event"),
+    ("lk0", "lk0"),
+    ("source", "substring(lk0 FROM '^[0-9]+[.][A-Za-z0-9_-]+')"),
+    ("target", "target"),
+    ("att", "att"),
+    ("lk1", "lk1"),
+    ("app_key_hash", "{app_key_hash}"),
+    ("app_domain", "{disclosed}app_domain END"),
+    ("app_type", "{disclosed}app_type END"),
+    ("app_subtype", "{disclosed}app_subtype END"),
+    ("digest", "encode(digest, 'hex')"),
+    ("size", "size"),
+    ("reason", "substring(detail FROM '^SEMQ-[0-9][0-9][0-9][0-9]')"),
+    ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
+    ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
+)
+_APP_KEY = "app_domain || '/' || app_type || '/' || app_subtype || '/' || app_key"
+_HASH = f"""CASE WHEN app_domain || app_type || app_subtype || app_key <> ''
+    THEN encode(substring(sha256({{salt}} || convert_to({_APP_KEY}, 'UTF8')) FROM 1 FOR 16), 'hex') END"""
+_BLOCK = 4 << 20  # bytes parsed at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """The parts of an AppKey that the extract discloses.
+
+    Without a salt there are none: the hash of an order number can be found by trying. With a salt, equal AppKeys have
+    equal hashes; institutions that share a salt can be matched by business key. Domain, data type and subtype are
+    disclosed in clear only if ``type_in_clear``.
+    """
+
+    salt: bytes | None = None
+    type_in_clear: bool = False
+
+
+NOTHING_DISCLOSED = Disclosure()
+
+
+def read_ledger(
+    connection: psycopg.Connection, window: Window, node: str, store: str, disclosure: Disclosure = NOTHING_DISCLOSED
+) -> Iterator[pa.RecordBatch]:
+    """Read the lines of a window, in any order. Raises LedgerAway if the table cannot be read."""
+    try:
+        with connection.cursor() as cursor, cursor.copy(_statement(window, disclosure)) as copy:
+            stream = pa.PythonFile(_CopyStream(copy), mode="r")
+            yield from _parse(stream, node, store)
+    except psycopg.Error as error:
+        raise LedgerAway(why=str(error).splitlines()[0][:200] if str(error) else type(error).__name__) from error
+
+
+def _statement(window: Window, disclosure: Disclosure) -> sql.Composed:
+    hashed = sql.SQL("NULL")
+    if disclosure.salt is not None:
+        hashed = sql.SQL(_HASH).format(salt=sql.Literal(disclosure.salt))  # type: ignore[assignment]
+    words = {
+        "app_key_hash": hashed,
+        "disclosed": sql.SQL("CASE WHEN {} THEN ").format(sql.Literal(disclosure.type_in_clear)),
+        "accepted": sql.Literal(int(Event.ACCEPTED)),
+    }
+    return sql.SQL(
+        "COPY (SELECT {} FROM semq_ledger WHERE at >= to_timestamp({}) AND at < to_timestamp({})) "
+        "TO STDOUT (FORMAT csv)"
+    ).format(
+        sql.SQL(", ").join(sql.SQL(text).format(**words) for _, text in SELECT),
+        sql.Literal(window.start / 1000),
+        sql.Literal(window.end / 1000),
+    )
+
+
+def _parse(stream: pa.PythonFile, node: str, store: str) -> Iterator[pa.RecordBatch]:
+    names = [name for name, _ in SELECT]
+    try:
+        reader = pv.open_csv(
+            stream,
+            read_options=pv.ReadOptions(column_names=names, block_size=_BLOCK, use_threads=False),
+            parse_options=pv.ParseOptions(newlines_in_values=True),
+            convert_options=pv.ConvertOptions(
+                column_types={name: ARROW_SCHEMA.field(name).type for name in names},
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,  # an empty text is quoted by COPY, a null is not
+                true_values=["1"],
+                false_values=["0"],
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):
+            return
+        raise
+    for batch in reader:
+        columns = {name: batch.column(name) for name in names}
+        columns["node"] = pa.repeat(pa.scalar(node), batch.num_rows)
+        columns["store"] = pa.repeat(pa.scalar(store), batch.num_rows)
+        yield pa.RecordBatch.from_arrays([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+
+
+class _CopyStream(io.RawIOBase):
+    """The blocks of a COPY as a file, readable once."""
+
+    def __init__(self, copy: psycopg.Copy) -> None:
+        self._copy = copy
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        while not self._rest:
+            block = self._copy.read()
+            if not block:
+                return 0
+            self._rest = memoryview(block)
+        count = min(len(view), len(self._rest))
+        view[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count

@@ -1,0 +1,195 @@
+"""The manifest of an extract: its period, its files, and its node's signature.
+
+``extract`` writes it last: without it the extract does not exist. ``inputs`` and ``parcel`` read and check it.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+import msgspec
+
+from semq.umx_t.address import NodeType
+from spark_reconcile.days import Calendar, Window, parse_date
+from spark_reconcile.errors import BadExtract, BadRequest, BadSettings
+from spark_reconcile.extracts.schema import SCHEMA_VERSION
+
+NAME = "manifest.json"
+_HOUR_MS = 3_600_000
+SKEW_MAX_MS = 8760 * _HOUR_MS  #: a year
+MANIFEST_MAX = 1 << 20  # bytes
+FILES_MAX = 4096
+_NODE = re.compile(r"[0-9]{1,3}\.[A-Za-z0-9_-]{1,64}")
+_STORE = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
+_PART = re.compile(r"part-[0-9A-Za-z-]{1,100}\.parquet")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One Parquet file of an extract."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """A signature: key, algorithm, signature over ``Manifest.signed_bytes`` in base64, certificate."""
+
+    key_id: str
+    algorithm: str
+    value: str
+    certificate: str = ""  #: of the key, DER in base64
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of manifest.json. Unknown fields of a newer writer are tolerated."""
+
+    schema_version: int = SCHEMA_VERSION
+    node: str
+    store: str = "1.1"
+    role: str = "local"  #: local or platform
+    business_date: str
+    zone: str
+    cutoff: str
+    window_start: int  #: milliseconds since 1970 UTC, inclusive
+    window_end: int  #: exclusive
+    watermark: int  #: the ledger is complete up to here; the end of the window if the date was over
+    rows: int
+    files: tuple[Part, ...]
+    seq_first: int | None = None
+    seq_last: int | None = None
+    at_first: int | None = None
+    at_last: int | None = None
+    clock_skew_ms: int | None = None  #: this node's clock minus the hub's, measured by the handshake; None if unknown
+    semq_version: str = ""
+    created_at: str = ""
+    signature: Signature | None = None
+
+    @property
+    def source(self) -> str:
+        """The ledger: node and store."""
+        return f"{self.node}.{self.store}"
+
+    @property
+    def is_platform(self) -> bool:
+        """Whether the address is one of the hub, whatever the role is."""
+        return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
+
+    @property
+    def day(self) -> date:
+        """The business date."""
+        return date.fromisoformat(self.business_date)
+
+    @property
+    def window(self) -> Window:
+        """The period of the extract."""
+        return Window(self.window_start, self.window_end)
+
+    def signed_bytes(self) -> bytes:
+        """Return the signed bytes: everything except the signature and the time of creation, in a fixed order."""
+        bare = msgspec.structs.replace(self, signature=None, created_at="")
+        return msgspec.json.encode(bare, order="sorted")
+
+    def encode(self) -> bytes:
+        """Return the bytes of manifest.json."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+Sign = Callable[[bytes], Signature]
+# A check of a signature. Arguments: node, signed bytes, signature, and the earliest time of signing (milliseconds since
+# 1970 UTC; None: the certificate must be in force now). Returns whether that node made it.
+Verify = Callable[[str, bytes, Signature, int | None], bool]
+
+
+def folder_of(node: str, store: str) -> str:
+    """Return the name of a source's folder below its business date."""
+    return f"source={node}.{store}"
+
+
+def date_folder(day: date) -> str:
+    """Return the name of a business date's folder."""
+    return f"business_date={day.isoformat()}"
+
+
+def read_manifest(content: bytes) -> Manifest:
+    """Read a manifest and check each field.
+
+    Raises BadExtract whose fact ``state`` is UNKNOWN_SCHEMA or MANIFEST_WRONG.
+    """
+    if len(content) > MANIFEST_MAX:
+        raise _wrong("it is too long for a manifest")
+    try:
+        raw = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _wrong("it is not JSON") from error
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise BadExtract("The schema version is not known.", state="UNKNOWN_SCHEMA", schema_version=str(version)[:20])
+    try:
+        manifest = msgspec.convert(raw, Manifest)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error)[:200]) from error
+    fault = _fault(manifest)
+    if fault:
+        raise _wrong(fault)
+    return manifest
+
+
+def _wrong(why: str) -> BadExtract:
+    return BadExtract("The manifest is wrong.", state="MANIFEST_WRONG", why=why)
+
+
+def _fault(m: Manifest) -> str:
+    """Return the first fault of a manifest; empty if there is none."""
+    if not _is_date(m.business_date):
+        return "the business date is not a date"
+    facts: tuple[tuple[bool, str], ...] = (
+        (bool(_NODE.fullmatch(m.node)), "the node is not a node's address"),
+        (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
+        (m.role in ("local", "platform"), "the role is neither local nor platform"),
+        (m.role == "platform" or not m.is_platform, "a node of the hub's type has another role"),
+        (m.window_start < m.window_end, "its window is empty"),
+        (_is_a_day(m.window, m.business_date), "its window does not match its date"),
+        (_is_by_its_calendar(m), "its window does not match its date by its zone and cut-off"),
+        (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "its clock difference is impossible"),
+        (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
+        (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),
+        (m.rows == sum(part.rows for part in m.files), "the rows of its files do not add up"),
+        (len(m.files) <= FILES_MAX, "it has too many files"),
+        (len({part.name for part in m.files}) == len(m.files), "a file is named twice"),
+        (all(_PART.fullmatch(part.name) for part in m.files), "a file has an impossible name"),
+        (all(_SHA256.fullmatch(part.sha256) for part in m.files), "a hash is not a SHA-256"),
+    )
+    return next((words for holds, words in facts if not holds), "")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        parse_date(text)
+    except BadRequest:
+        return False
+    return True
+
+
+def _is_a_day(window: Window, day: str) -> bool:
+    """Whether a window lasts about a day and matches its date in some time zone, with any cut-off."""
+    midnight = datetime.combine(date.fromisoformat(day), time(), UTC).timestamp() * 1000
+    return window.end - window.start <= 26 * _HOUR_MS and abs(window.start - midnight) <= 26 * _HOUR_MS
+
+
+def _is_by_its_calendar(m: Manifest) -> bool:
+    """Whether zone and cut-off lead to the window, but for what a government may do to its clocks; a zone that is not
+    known here proves nothing."""
+    try:
+        by_calendar = Calendar(m.zone, m.cutoff).window(m.day)
+    except BadSettings:
+        return True
+    return all(abs(there - here) <= 3 * _HOUR_MS for there, here in zip(m.window, by_calendar, strict=True))
+
+
+def canonical(value: Any) -> bytes:
+    """Return JSON with sorted keys: equal facts give equal bytes."""
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"

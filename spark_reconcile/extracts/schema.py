@@ -1,0 +1,88 @@
+"""The extract's rows, schema version 1: one row per line of a node's ledger (semq/store/rows.py), without payload.
+
+The table below is the one home of the columns; the Arrow schema, Spark's schema and the chapter in DESIGN.md are made
+from it. Written by ``extract`` and ``invention``, demanded by ``inputs``, read by ``facts``.
+"""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from semq.store.rows import Event, Side
+
+SCHEMA_VERSION = 1
+
+
+class Column(NamedTuple):
+    """A column of the extract: its Arrow type, Spark's name for that type, whether it may be null, what it means."""
+
+    name: str
+    arrow: pa.DataType
+    spark: str
+    required: bool
+    meaning: str
+
+
+# fmt: off
+COLUMNS = (
+    Column("node", pa.string(), "string", True, "the node that wrote the line, such as 1.10008; one value per extract"),
+    Column("store", pa.string(), "string", True, "its store, semq_id.semq_db_id, such as 1.1; one value per extract"),
+    Column("seq", pa.int64(), "bigint", True, "number of the line in that store's ledger; never reused"),
+    Column("at", pa.int64(), "bigint", True, "when, by the clock of the node: milliseconds since 1970 UTC"),
+    Column("side", pa.int8(), "tinyint", True, "as whom: 1 sender, 2 hub, 3 receiver"),
+    Column("event", pa.int16(), "smallint", True, "what: a number of Event, see the table of events"),
+    Column("lk0", pa.string(), "string", True, "the message: its source locator in full"),
+    Column("source", pa.string(), "string", False, "the accepting node: the first two parts of lk0 (for readers)"),
+    Column("target", pa.string(), "string", False, "the target address; empty where the line does not say"),
+    Column("att", pa.int32(), "int", False, "attempt or delivery number; 0 where it means nothing"),
+    Column("lk1", pa.string(), "string", False, "locator of the stored copy; empty if there is none"),
+    Column("app_key_hash", pa.string(), "string", False, "salted hash of the AppKey, 32 hex digits; or null"),
+    Column("app_domain", pa.string(), "string", False, "AppKey domain in clear; null unless disclosed"),
+    Column("app_type", pa.string(), "string", False, "AppKey data type in clear; null unless disclosed"),
+    Column("app_subtype", pa.string(), "string", False, "AppKey subtype in clear; null unless disclosed"),
+    Column("digest", pa.string(), "string", False, "SHA-256 of the payload, lower-case hex; empty where not said"),
+    Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not say"),
+    Column("reason", pa.string(), "string", False, "code SEMQ-nnnn of a refusal or resend; words stay at the node"),
+    Column("save_fwd", pa.int8(), "tinyint", False, "class 1, 2 or 3, on ACCEPTED lines; null is judged as class 3"),
+    Column("ack2", pa.bool_(), "boolean", False, "whether a receipt is wanted, on ACCEPTED lines; null is true"),
+)
+# fmt: on
+
+ARROW_SCHEMA = pa.schema([pa.field(column.name, column.arrow, not column.required) for column in COLUMNS])
+SPARK_SCHEMA = ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
+
+_NOTES = {Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR}
+# What each side may write in schema version 1. A line outside this table cannot be read: a new event is a new version.
+EVENTS_OF: dict[Side, frozenset[Event]] = {
+    Side.SENDER: frozenset(set(Event) - {Event.RELEASED, Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
+    Side.HUB: frozenset(set(Event) - {Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
+    Side.RECEIVER: frozenset(set(Event) - {Event.ACCEPTED, Event.RELEASED}),
+}
+
+
+def mask(*events: Event) -> int:
+    """Events as bits of one number: bit n is the event of number n."""
+    return sum(1 << event for event in events)
+
+
+# Lines that remark on a message without moving it. They never make a message: a hostile peer can cause many of them.
+NOTES = mask(*_NOTES)
+
+
+def arrow_matches(schema: pa.Schema) -> str:
+    """Why a file's schema is not that of version 1, in words; empty if it is. Dictionaries and nullability are free."""
+    names = [name.lower() for name in schema.names]
+    for column in COLUMNS:
+        index = schema.get_field_index(column.name)
+        if index < 0:
+            return f"column {column.name} is missing"
+        if names.count(column.name) > 1:
+            return f"column {column.name} is there twice"  # Spark does not tell capitals from small letters
+        found = schema.field(index).type
+        plain = found.value_type if pa.types.is_dictionary(found) else found
+        if plain not in (column.arrow, _LARGE.get(column.arrow)):
+            return f"column {column.name} is {found}, not {column.arrow}"
+    return ""
+
+
+_LARGE = {pa.string(): pa.large_string()}

@@ -1,0 +1,387 @@
+"""From facts to verdicts, in Spark: business date, words of each side, remarks, then the row of the grid.
+
+The words come from the tables of ``situation``, the row from the grid of ``verdicts``: each row of the grid is one test
+of one number. The whole is a projection, without grouping or exchange. The properties of the sources (delivered, up to
+when, with which clock) are a ``EvidenceCoverage``; ages and the remark *young* use the hub's clock.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from semq.store.rows import Event
+from spark_reconcile.days import DAY_MS, Window
+from spark_reconcile.extracts.schema import NOTES, mask
+from spark_reconcile.judgement.facts import (
+    BEST_EFFORT,
+    HAS_LK1,
+    NAMES,
+    NO_ACK2,
+    OUTSIDE,
+    PROMISED,
+    UNHEARD,
+    UNREADABLE,
+)
+from spark_reconcile.judgement.situation import (
+    ENDINGS,
+    FLAG_BIT,
+    FLAGS,
+    HUB_BIT,
+    HUB_WORDS,
+    HUBS,
+    RECEIVER_BIT,
+    RECEIVER_WORDS,
+    RECEIVERS,
+    RECORDS,
+    SENDER_WORDS,
+    SENDERS,
+    SideStanding,
+    bit,
+)
+from spark_reconcile.judgement.verdicts import RULES, VERDICT, Verdict
+from spark_reconcile.spark.session import small_table
+
+LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
+
+# Bounds of the buckets of latencies and ages, with their labels in the report.
+LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
+             (300_000, "≤ 5 min"), (3_600_000, "≤ 1 h"), (21_600_000, "≤ 6 h"), (86_400_000, "≤ 1 day"),
+             (None, "more"))  # fmt: skip
+AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h"), (86_400_000, "≤ 1 day"),
+        (3 * 86_400_000, "≤ 3 days"), (7 * 86_400_000, "≤ 7 days"), (30 * 86_400_000, "≤ 30 days"),
+        (None, "more"))  # fmt: skip
+
+
+FAR = 2**62  #: a time in the unreachable future
+MARGIN_MS = 5_000  # remaining error of a corrected clock plus the time between two nodes
+
+
+class EvidenceCoverage(NamedTuple):
+    """The gap-free evidence of one ledger (node and store): begin and end by its own clock, and the error of that
+    clock.
+    """
+
+    node: str
+    store: str
+    watermark: int
+    skew: int = 0
+    since: int = -FAR
+
+
+class Ground(NamedTuple):
+    """The data common to the judgement of all messages."""
+
+    window: Window  #: the business date
+    young_ms: int
+    ledgers: tuple[EvidenceCoverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
+    hub_complete: bool  #: all known ledgers of the hub are there
+    hub_watermark: int
+    hub_since: int = -FAR
+    incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
+    unserved: frozenset[str] = frozenset()  #: nodes that recorded messages but do not occur in any ledger of the hub
+
+
+def dated(facts: DataFrame, window: Window) -> DataFrame:
+    """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
+
+    Near: the sender says nothing of the message, so that its date depends on that node's clock (see ``judged``).
+    """
+    return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
+
+
+def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
+    """Add to the dated facts both nodes, a word for each side, and ``row``, the matching row of the grid."""
+    known = _with_coverage(spark, facts, names, ground)
+    placed = known.withColumn("begun_at", _begun()).withColumn("scope", _placed(ground.window))
+    timed = placed.withColumns(
+        {
+            "step_at": _step(),
+            "end_at": F.expr(f"least(sender_mark, receiver_mark, {ground.hub_watermark})"),
+        }
+    )
+    said = timed.withColumns(_said(ground))
+    return said.withColumn("picture", _picture()).withColumn("row", _row()).drop("picture", "remarks")
+
+
+def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, ground: Ground) -> DataFrame:
+    """Add the names of both nodes, the presence of their ledgers, and their periods by the hub's clock."""
+    ledgers = [
+        (f"{one.node}.{one.store}", one.skew, one.since - one.skew, one.watermark - one.skew) for one in ground.ledgers
+    ]
+    nodes: dict[str, tuple[int, int, int]] = {}
+    for one, (_, skew, since, mark) in zip(ground.ledgers, ledgers, strict=True):
+        if one.node not in ground.incomplete:
+            _, others_since, others_mark = nodes.get(one.node, (skew, since, mark))
+            nodes[one.node] = skew, max(since, others_since), min(mark, others_mark)
+    senders = small_table(
+        spark, ledgers, ledger=pa.string(), **{f"sender_{name}": pa.int64() for name in ("skew", "since", "mark")}
+    )
+    receivers = small_table(
+        spark,
+        [(node, *numbers) for node, numbers in nodes.items()],
+        receiver_node=pa.string(),
+        **{f"receiver_{name}": pa.int64() for name in ("skew", "since", "mark")},
+    )
+    targets = names.select(F.col("hash").alias("target"), F.col("node").alias("receiver_node")).join(
+        F.broadcast(receivers), "receiver_node", "left"
+    )
+    return (
+        facts.withColumn("ledger", F.expr("substring_index(lk0, '.', 4)"))
+        .withColumn("sender_node", F.expr("substring_index(lk0, '.', 2)"))
+        .withColumn("target", F.coalesce("target_high", "node_high"))
+        .join(F.broadcast(senders), "ledger", "left")
+        .join(F.broadcast(targets), "target", "left")
+        .drop("ledger")
+    )
+
+
+def _born() -> Column:
+    """Return SQL for the birth: accepted or first sent; without such lines of the sender, first seen by others.
+
+    Null if there is neither: the message belongs to an earlier date, like one that the hub sends without having taken
+    it on these dates.
+    """
+    of_old = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
+    others = f"if({of_old}, NULL, least(taken_at, recorded_at))"
+    own = f"if({_SILENT}, NULL, sent_at), if({_SILENT} OR {_HEADLESS} OR carried > 0, {others}, NULL)"
+    return F.expr(f"coalesce(accepted_at, refused_at, {own}, bad_at)")
+
+
+_SILENT = f"(sender & {~NOTES}) = 0"
+# The sender's lines begin in the middle although the hub took it: otherwise such cut-off messages would be ignored.
+_BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
+_HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
+# The earliest time at which each side must have written a line.
+_MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_sent_at, taken_at, begun_at)"}
+
+
+def _begun() -> Column:
+    """Return SQL for the time of acceptance, or first sight if the sender has no line, by the hub's clock."""
+    return F.expr(
+        "coalesce(coalesce(accepted_at, sent_at) - coalesce(sender_skew, 0), "
+        "least(taken_at, recorded_at - coalesce(receiver_skew, 0)))"
+    )
+
+
+def _step() -> Column:
+    """Return SQL for the last step forward by the hub's clock: the latest of the first times."""
+    own = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
+    return F.expr(f"greatest({own}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))")
+
+
+def _scope(window: Window) -> Column:
+    about = f"born_at BETWEEN {window.start - DAY_MS} AND {window.end + DAY_MS}"
+    near = f"({_SILENT} OR {_HEADLESS}) AND carried = 0 AND {about}"
+    return F.expr(
+        f"CASE WHEN born_at IS NULL AND carried = 0 AND (sender | hub | receiver) & {~NOTES} = 0 THEN 'none' "
+        f"WHEN {near} THEN 'near' WHEN born_at >= {window.end} THEN 'later' WHEN born_at >= {window.start} THEN 'date' "
+        f"WHEN carried > 0 THEN 'carried' ELSE 'earlier' END"
+    )
+
+
+def _placed(window: Window) -> Column:
+    """Return SQL for the scope of a message without a line of its sender: the date of first sight, by its sender's
+    clock.
+    """
+    at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
+    return F.expr(
+        f"CASE WHEN scope <> 'near' THEN scope WHEN {at} >= {window.end} THEN 'later' "
+        f"WHEN {at} >= {window.start} THEN 'date' ELSE 'earlier' END"
+    )
+
+
+def _said(ground: Ground) -> dict[str, Column]:
+    """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
+    # A ledger without a line is missing if it was not delivered, or begins after the message, or after the evidence of
+    # an
+    # earlier run; or if no run ever had all ledgers.
+    since = {"sender": "sender_since", "hub": str(ground.hub_since), "receiver": "receiver_since"}
+    late = {
+        side: f"(carried = {UNHEARD} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {moment})"
+        for side, moment in since.items()
+    }
+    sender_missing = f"sender_mark IS NULL OR {late['sender']}"
+    unserved = ", ".join(f"'{node}'" for node in sorted(ground.unserved))
+    hub_missing = late["hub"] if ground.hub_complete else "true"
+    hub_missing += f" OR coalesce(receiver_node IN ({unserved}), false)" if unserved else ""
+    receiver_missing = f"target IS NOT NULL AND (receiver_mark IS NULL OR {late['receiver']})"
+    remarks = (
+        f"if(coalesce({condition}, false), {bit(FLAGS, flag)}, 0)"
+        for flag, condition in zip(FLAGS, map(_flags(ground).__getitem__, FLAGS), strict=True)
+    )
+    return {
+        "sender_says": F.expr(_words("sender", SENDER_WORDS, SENDERS, _torn(), sender_missing)),
+        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(), hub_missing)),
+        "receiver_says": F.expr(_words("receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), receiver_missing)),
+        "remarks": F.expr(" | ".join(remarks)),
+    }
+
+
+def _picture() -> Column:
+    """The situation as one number, as ``Situation.picture`` draws it."""
+    words = (f"shiftleft(1L, {side}_says + {first})" for side, first in _FIRST_BITS)
+    return F.expr(f"{' | '.join(words)} | shiftleft(bigint(remarks), {FLAG_BIT})")
+
+
+_FIRST_BITS = (("sender", 0), ("hub", HUB_BIT), ("receiver", RECEIVER_BIT))
+
+
+def _row() -> Column:
+    """Return SQL for the first matching row of the grid; -1 cannot occur and would fail the run."""
+    rows = " ".join(f"WHEN picture & {rule.asked}L = {rule.wanted}L THEN {row}" for row, rule in enumerate(RULES))
+    return F.expr(f"CASE {rows} ELSE -1 END")
+
+
+def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str, missing: str) -> str:
+    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first;
+    ``missing`` holds where the ledger was not delivered, or not from the message on."""
+
+    def row(word: SideStanding) -> str:
+        tests = ((word.shown_by, "<>"), (word.unless, "="), (word.needs, "<>"))
+        shown = " AND ".join(f"({column} & {bits}) {sign} 0" for bits, sign in tests if bits)
+        return f"WHEN {shown} THEN {names.index(word.name)}"
+
+    said = " ".join(row(word) for word in words if not word.is_told_by_absence)
+    by_absence = " ".join(row(word) for word in words if word.is_told_by_absence)
+    return f"(CASE WHEN {special} THEN 2 {said} WHEN {missing} THEN 1 {by_absence} ELSE 0 END)"
+
+
+def _torn() -> str:
+    return f"bit_count(sender & {ENDINGS}) > 1 AND (sender & {mask(Event.OPERATOR)}) = 0"
+
+
+def _mixed() -> str:
+    return f"bit_count(receiver & {RECORDS}) > 1"
+
+
+def _direct() -> str:
+    """Return SQL for messages without a relay: within one node, or to or from the hub itself."""
+    return "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
+
+
+def _flags(ground: Ground) -> dict[str, str]:
+    sender_acked, platform_acked = mask(Event.SENDER_ACKED), mask(Event.PLATFORM_ACKED)
+    return {
+        "unreadable": f"bad & {UNREADABLE} <> 0",
+        "out_of_range": f"bad & {OUTSIDE} <> 0",
+        "locator": f"NOT lk0 RLIKE r'{LK0_PATTERN}'",
+        "mismatch": f"(hub | receiver) & {mask(Event.MISMATCH)} <> 0 OR digest_low <> digest_high",
+        "twice": "record_low <> record_high",
+        "astray": "node_low <> target OR node_high <> target",
+        "two_targets": "target_low <> target_high",
+        "young": f"step_at > end_at - {ground.young_ms}",
+        "best_effort": f"traits & {BEST_EFFORT} <> 0",
+        "promised": f"traits & {PROMISED} <> 0",
+        "untold": f"traits & {BEST_EFFORT} <> 0 AND traits & {NO_ACK2} <> 0",
+        "owes": f"receiver & {RECORDS} <> 0 AND ("
+        f"traits & {BEST_EFFORT} = 0 AND receiver & {sender_acked} = 0 OR "
+        f"traits & {HAS_LK1} <> 0 AND receiver & {platform_acked} = 0)",
+        "kept": f"stored_copies & ~released_copies <> 0 AND NOT ({_direct()})",
+        "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
+    }
+
+
+def cells(verdicts: DataFrame) -> DataFrame:
+    """Count the messages by pair, finding, latency and age: the source of all counts in the report."""
+    return (
+        verdicts.withColumns(
+            {"latency": _bucket(F.col("latency_ms"), LATENCIES), "age": _bucket(F.col("age_ms"), AGES)}
+        )
+        .groupBy("scope", "sender", "receiver", "verdict", "finding", "latency", "age")
+        .agg(
+            F.count("*").alias("messages"),
+            F.min("born_at").alias("oldest_at"),
+            F.sum("size").alias("bytes"),
+            F.expr("sum(greatest(att - 1, 0))").alias("resends"),
+            F.expr("count_if(turned)").alias("turned"),
+        )
+    )
+
+
+def _latency() -> Column:
+    """Return SQL for the latency from acceptance to record, by two clocks.
+
+    The bounds come from one clock: not negative, and not longer than until the sender learned of the delivery.
+    """
+    between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
+    told = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
+    # greatest() and least() ignore nulls.
+    return F.expr(f"if({between} IS NULL, NULL, greatest(least({between}, {told}), 0L))")
+
+
+def _absent_at() -> Column:
+    """Return SQL for the time at which the absent ledger should have its first line, by its own clock."""
+    skews = {"sender": "coalesce(sender_skew, 0)", "hub": "0", "receiver": "coalesce(receiver_skew, 0)"}
+    rows = " ".join(
+        f"WHEN row = {number} THEN greatest(coalesce({_MOMENT[side]}, born_at), nullif(carried, 0)) + {skews[side]}"
+        for number, rule in enumerate(RULES)
+        for side in skews
+        if rule.finding == f"{side}_source_missing"
+    )
+    return F.expr(f"CASE {rows} END")
+
+
+def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
+    """The index of the bucket, null where there is no value."""
+    result = F.lit(len(bounds) - 1)
+    for index, (bound, _) in reversed(list(enumerate(bounds))):
+        if bound is not None:
+            result = F.when(value <= F.lit(bound), index).otherwise(result)
+    return F.when(value.isNotNull(), result)
+
+
+def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
+    """One row per message of the date and per carried one: its verdict, what it rests on, its times by the nodes'
+    clocks, whether a carried one has ``turned`` into an exception, and as ``open`` the facts that the next date's run
+    judges again, unless it is older than ``oldest_at``."""
+    learned = {
+        "carried": F.expr(f"if({_is(lambda verdict: verdict.name == 'SOURCE_MISSING')}, greatest(carried, {UNHEARD}L), "
+                          f"{window.end}L)"),
+        "reported": F.expr(f"reported | if({_IS_EXCEPTION}, 1, 0)"),
+    }  # fmt: skip
+    facts = (learned[name].alias(name) if name in learned else F.col(name) for name in NAMES)
+    is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
+    kept = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
+    # Later readers need valid text; only an unreadable locator can be invalid.
+    readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
+    return judged.where("scope IN ('date', 'carried')").select(
+        F.expr(readable("lk0")).alias("lk0"),
+        "scope",
+        F.expr(readable("sender_node")).alias("sender"),
+        F.coalesce("receiver_node", F.lit("")).alias("receiver"),
+        _named([rule.verdict for rule in RULES], "row").alias("verdict"),
+        _named([rule.finding for rule in RULES], "row").alias("finding"),
+        _named(SENDERS, "sender_says").alias("sender_word"),
+        _named(HUBS, "hub_says").alias("hub_word"),
+        _named(RECEIVERS, "receiver_says").alias("receiver_word"),
+        "born_at",
+        "accepted_at",
+        "taken_at",
+        "recorded_at",
+        "ended_at",
+        F.expr("greatest(end_at - born_at, 0)").alias("age_ms"),
+        _latency().alias("latency_ms"),
+        _absent_at().alias("absent_at"),
+        F.coalesce("att", F.lit(0)).alias("att"),
+        F.coalesce("size", F.lit(0)).alias("size"),
+        F.expr(f"scope = 'carried' AND reported = 0 AND {_IS_EXCEPTION}").alias("turned"),
+        kept.alias("open"),
+    )
+
+
+def _is(asked: Callable[[Verdict], bool]) -> str:
+    """Return SQL that tests whether the row of the grid has such a verdict."""
+    rows = ", ".join(str(row) for row, rule in enumerate(RULES) if asked(VERDICT[rule.verdict]))
+    return f"row IN ({rows})"
+
+
+_IS_EXCEPTION = _is(lambda verdict: verdict.kind == "exception")
+
+
+def _named(names: Sequence[str], number: str) -> Column:
+    """Return SQL for the name at this index of a list."""
+    listed = ", ".join(f"'{name}'" for name in names)
+    return F.expr(f"array({listed})[{number}]")

@@ -1,0 +1,178 @@
+"""From lines to facts: one row per message with the facts of its three ledgers, by one grouping of DataFrames.
+
+Every fact is a minimum, a maximum or a union of bits. A line that is delivered twice therefore changes nothing, and
+facts of different dates can be merged, which carries open messages from one date to the next. Texts are compared by
+64-bit hashes, because Spark groups numbers in hash tables but texts by sorting. The hash decides the equality of
+digests and targets within one message only; a message is identified by its whole LK0.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from semq.store.rows import Event, Side
+from spark_reconcile.days import Window
+from spark_reconcile.extracts.schema import ARROW_SCHEMA, EVENTS_OF, NOTES, SPARK_SCHEMA, mask
+from spark_reconcile.judgement.situation import ENDINGS, RECORDS
+
+# Bits of ``bad`` and of ``traits``.
+OUTSIDE, UNREADABLE = 1, 2
+UNHEARD = 1  # value of ``carried``: a ledger was absent in every earlier run
+BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
+TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1
+# A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
+# if others have set the same bit in every group, which one other copy does once in 16 million; it never causes a false
+# exception.
+COPY_GROUPS, COPY_BITS = 8, 8
+
+# Texts that are compared in every line; longer ones are cut, so that oversized texts cost nothing.
+TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
+TEXT_MAX = 1_000  # bytes
+SIZE_MAX = 2**40  # bytes; no document is larger
+
+_S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
+_BORN = mask(Event.ACCEPTED)
+_TAKEN = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
+_HEARD = mask(Event.FORWARDED, Event.STORED)
+
+
+class Fact(NamedTuple):
+    """A column of the facts: the aggregate function, and the contribution of one line (null: none)."""
+
+    name: str
+    merge: str
+    line: str
+
+
+def _when(side: int, events: int, value: str) -> str:
+    return f"if(side = {side} AND (bit & {events}) <> 0, {value}, NULL)"
+
+
+_RECORD = "xxhash64(node, store, seq)"
+_COPY = " | ".join(
+    f"shiftleft(1L, {COPY_BITS * group} + int(shiftright(copy, {3 * group}) & {COPY_BITS - 1}))"
+    for group in range(COPY_GROUPS)
+)
+_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # of the first attempt
+_DIGEST = (
+    f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {_H} AND bit & {_HEARD} <> 0 "
+    f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
+)
+_TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
+
+FACTS = (
+    # events written at least once, as bits by event number
+    Fact("sender", "bit_or", f"if(side = {_S}, bit, 0)"),
+    Fact("hub", "bit_or", f"if(side = {_H}, bit, 0)"),
+    Fact("receiver", "bit_or", f"if(side = {_R}, bit, 0)"),
+    Fact("bad", "bit_or", f"if(outside, {OUTSIDE}, 0) | if(bit = 0, {UNREADABLE}, 0)"),
+    Fact(
+        "traits",
+        "bit_or",
+        f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
+        f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0)",
+    ),
+    # the copies that the hub has stored and released; a line without an LK1 counts for all
+    Fact("stored_copies", "bit_or", f"if(side = {_H} AND bit & {mask(Event.STORED)} <> 0 AND lk1 <> '', {_COPY}, 0L)"),
+    Fact(
+        "released_copies",
+        "bit_or",
+        f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
+    ),
+    # from earlier runs that left the message open: the end of their evidence, 0 without such a run; and whether they
+    # reported it as an exception
+    Fact("carried", "max", "0L"),
+    Fact("reported", "bit_or", "0"),
+    # the first time of each event, by the clock of the writing node
+    Fact("accepted_at", "min", _when(_S, _BORN, "at")),
+    Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
+    Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
+    Fact("heard_at", "min", _when(_S, _HEARD, "at")),
+    Fact("ended_at", "min", _when(_S, ENDINGS, "at")),
+    Fact("taken_at", "min", _when(_H, _TAKEN, "at")),
+    Fact("hub_sent_at", "min", _when(_H, mask(Event.SENT), "at")),
+    Fact("released_at", "min", _when(_H, mask(Event.RELEASED), "at")),
+    Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
+    Fact("bad_at", "min", "if(outside OR bit = 0, at, NULL)"),
+    # lowest and highest: different if there is more than one
+    Fact("record_low", "min", _when(_R, mask(Event.RECEIVED), _RECORD)),
+    Fact("record_high", "max", _when(_R, mask(Event.RECEIVED), _RECORD)),
+    Fact("digest_low", "min", _DIGEST),
+    Fact("digest_high", "max", _DIGEST),
+    Fact("target_low", "min", _TARGET),
+    Fact("target_high", "max", _TARGET),
+    Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
+    Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
+    # values from ledgers, limited so that sums cannot overflow
+    Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
+    Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
+)
+NAMES = ("lk0", *(fact.name for fact in FACTS))
+
+
+def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
+    """Read the lines of all extracts; ``outside`` marks times outside the manifest's window.
+
+    Such times are moved into the window, so that the message belongs to the date of its extract.
+    """
+    parts = [
+        spark.read.schema(SPARK_SCHEMA)
+        .parquet(*uris)
+        .withColumns(
+            {name: F.expr(f"if(octet_length({name}) > {TEXT_MAX}, left({name}, 200), {name})") for name in TEXTS}
+        )
+        .withColumn("outside", F.expr(f"at IS NULL OR at < {window.start} OR at >= {window.end}"))
+        .withColumn("at", F.expr(f"greatest(least(coalesce(at, {window.start}), {window.end - 1}), {window.start})"))
+        for window, uris in groups.items()
+    ]
+    if not parts:
+        nothing = spark.createDataFrame(pa.Table.from_pylist([], ARROW_SCHEMA))
+        return nothing.withColumn("outside", F.lit(False))
+    return reduce(DataFrame.unionByName, parts)
+
+
+# The message of a line; a line without one counts as a message of its own.
+KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
+
+
+def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = None) -> DataFrame:
+    """Group lines to facts, and merge them with the facts of messages that an earlier run left open.
+
+    ``hubs``: the hub's nodes; only their lines count for the side of the hub.
+    """
+    read = lines.withColumns({"bit": F.expr(_bit(hubs)), "copy": F.expr("xxhash64(lk1)")})
+    single = read.select(
+        F.expr(KEY).alias("lk0"),
+        *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
+    )
+    if carried is not None:
+        single = single.unionByName(_as_now(carried))
+    return single.groupBy("lk0").agg(*(F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS))
+
+
+def _as_now(carried: DataFrame) -> DataFrame:
+    """Convert carried facts of an earlier version, which may lack a column."""
+    lacking = [fact for fact in FACTS if fact.name not in carried.columns]
+    neutral = {fact.name: F.expr("0L" if fact.merge == "bit_or" else "NULL") for fact in lacking}
+    return carried.withColumns({**neutral, "traits": F.expr(f"traits & {TRAITS}")}).select(*NAMES)
+
+
+def _bit(hubs: Collection[str]) -> str:
+    """Return the event as a bit; 0 for an unreadable line.
+
+    Unreadable means: no locator or number, a side or event unknown to schema version 1, or a node that may not write
+    such a line. Remarks on other nodes' messages are allowed in any sender's ledger.
+    """
+    known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
+    known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"
+    named = ", ".join(f"'{node}'" for node in sorted(hubs))
+    known[Side.HUB] = f"if(node IN ({named}), {known[Side.HUB]}, 0)" if hubs else "0"
+    cases = " ".join(f"WHEN {int(side)} THEN {events}" for side, events in known.items())
+    return (
+        f"if(lk0 IS NULL OR seq IS NULL OR event IS NULL OR event < 1 OR event > 30, 0, "
+        f"shiftleft(1, int(event)) & CASE side {cases} ELSE 0 END)"
+    )

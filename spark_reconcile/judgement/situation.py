@@ -1,0 +1,133 @@
+"""The situation of a message in its three ledgers: a word for each side and remarks; the key of the verdict grid.
+
+``facts`` collects, for each message and side, the events written at least once, as bits of one number. The tables below
+map the bits of a side to a word: the first row whose events are present and whose excluded events are absent.
+``assessment`` uses the same tables in Spark; ``verdicts`` maps a situation to a finding. A row of the grid tests the
+situation as one number, its "picture", with a bit for each word and each remark.
+"""
+
+from typing import NamedTuple
+
+from semq.store.rows import Event
+from spark_reconcile.extracts.schema import NOTES, mask
+
+
+class SideStanding(NamedTuple):
+    """One standing of a side: the events that show it, those that exclude it, and those that must be there (any of
+    each)."""
+
+    name: str
+    shown_by: int
+    unless: int = 0
+    needs: int = 0
+    is_told_by_absence: bool = False  #: derived from absent lines, so that an incomplete ledger does not show it
+
+
+_ANY = ~NOTES & (2**31 - 1)
+_TAKEN = mask(Event.FORWARDED, Event.STORED, Event.RELEASED)
+
+# The outcomes of a message at its sender: final, at most one.
+ENDINGS = mask(Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
+# The records of a message in the receiver's ledger: exactly one of these, once.
+RECORDS = mask(Event.RECEIVED, Event.REJECTED, Event.CANCELLED)
+
+# Word, events that show it, events that exclude it. "torn" (two outcomes) and "mixed" (two kinds of record) come first.
+SENDER_WORDS = (
+    SideStanding("delivered", mask(Event.DELIVERED)),
+    SideStanding("rejected", mask(Event.REJECTED)),
+    SideStanding("cancelled", mask(Event.CANCELLED)),
+    SideStanding("lost", mask(Event.LOST)),
+    SideStanding("unknown", mask(Event.UNKNOWN)),
+    SideStanding("dropped", mask(Event.DROPPED)),
+    SideStanding("stored", mask(Event.STORED)),  # Ack-Save heard
+    SideStanding("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd heard
+    SideStanding("sent", mask(Event.SENT)),
+    SideStanding("refused", mask(Event.REFUSED)),  # the submission was refused
+    SideStanding("accepted", _ANY),
+)
+HUB_WORDS = (
+    # An operator of the hub has refused the stored copy; its sender has not noted that, or it has.
+    SideStanding("returning", mask(Event.REFUSED), mask(Event.RELEASED), mask(Event.OPERATOR)),
+    SideStanding("returned", mask(Event.REFUSED), 0, mask(Event.OPERATOR)),
+    SideStanding("refused", mask(Event.REFUSED), _TAKEN),
+    SideStanding("dropped", mask(Event.DROPPED), _TAKEN),
+    SideStanding("released", mask(Event.RELEASED)),
+    SideStanding("parked", mask(Event.PARKED)),
+    SideStanding("sent", mask(Event.SENT)),  # a stored copy, on its way to the receiver
+    SideStanding("stored", mask(Event.STORED)),
+    SideStanding("forwarded", mask(Event.FORWARDED)),
+    SideStanding("stored", _ANY),
+)
+RECEIVER_WORDS = (
+    SideStanding("parked", mask(Event.PARKED), mask(Event.DONE), mask(Event.RECEIVED)),
+    SideStanding("received", mask(Event.RECEIVED)),
+    SideStanding("rejected", mask(Event.REJECTED)),
+    SideStanding("void", mask(Event.CANCELLED)),
+    SideStanding("traces", _ANY, is_told_by_absence=True),  # later events of a message without a record
+)
+
+# none: the ledger has no line. missing: the ledger was not delivered. direct: no relay between the two ends.
+SENDERS = ("none", "missing", "torn", *dict.fromkeys(word.name for word in SENDER_WORDS))
+HUBS = ("none", "missing", "direct", *dict.fromkeys(word.name for word in HUB_WORDS))
+RECEIVERS = ("none", "missing", "mixed", *dict.fromkeys(word.name for word in RECEIVER_WORDS))
+
+FLAGS = (
+    "unreadable",  # a line about it cannot be read: unknown side or event
+    "out_of_range",  # a line about it lies outside the dates that its extract covers
+    "locator",  # its source locator cannot be read
+    "mismatch",  # the same identity was seen with other bytes
+    "twice",  # the receiver recorded it twice
+    "astray",  # it was recorded by another node than its target
+    "two_targets",  # lines name different targets
+    "young",  # the last step forward is younger than its time allows, or the evidence ends too early to tell
+    "best_effort",  # class 1 or 2. A class that is not known is judged by the strictest promise, but accuses nobody
+    "promised",  # class 2 or 3: may not be dropped
+    "untold",  # class 1 or 2 without Ack2: the sender is never told
+    "owes",  # the receiver does not know that its acknowledgements were noted
+    "kept",  # the hub has released a copy, but not all stored copies
+    "ahead",  # it begins where the evidence of its sender ends
+)
+
+
+class Situation(NamedTuple):
+    """A situation: a word for each side, and the remarks."""
+
+    sender: str
+    hub: str
+    receiver: str
+    flags: frozenset[str] = frozenset()
+
+    @property
+    def picture(self) -> int:
+        """Return the situation as one number with a bit for each word and each remark."""
+        said = (bit(SENDERS, self.sender), bit(HUBS, self.hub, HUB_BIT), bit(RECEIVERS, self.receiver, RECEIVER_BIT))
+        return sum(said) + sum(bit(FLAGS, flag, FLAG_BIT) for flag in self.flags)
+
+    def pack(self) -> int:
+        """Return the situation as one small integer, the inverse of ``unpack``."""
+        bits = sum(1 << index for index, flag in enumerate(FLAGS) if flag in self.flags)
+        return (
+            SENDERS.index(self.sender)
+            | HUBS.index(self.hub) << HUB_SHIFT
+            | RECEIVERS.index(self.receiver) << RECEIVER_SHIFT
+            | bits << FLAG_SHIFT
+        )
+
+
+HUB_SHIFT, RECEIVER_SHIFT, FLAG_SHIFT = 4, 8, 12
+# First bits of the words of hub and receiver and of the remarks in a picture; those of the sender begin at bit 0.
+HUB_BIT = len(SENDERS)
+RECEIVER_BIT = HUB_BIT + len(HUBS)
+FLAG_BIT = RECEIVER_BIT + len(RECEIVERS)
+
+
+def bit(words: tuple[str, ...], word: str, first: int = 0) -> int:
+    """Return the bit of a word in a picture in which these words begin at bit ``first``."""
+    return 1 << first + words.index(word)
+
+
+def unpack(number: int) -> Situation:
+    """Read a packed situation."""
+    flags = frozenset(flag for index, flag in enumerate(FLAGS) if number >> FLAG_SHIFT >> index & 1)
+    sender, hub, receiver = number & 15, number >> HUB_SHIFT & 15, number >> RECEIVER_SHIFT & 15
+    return Situation(SENDERS[sender], HUBS[hub], RECEIVERS[receiver], flags)

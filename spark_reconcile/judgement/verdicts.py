@@ -1,0 +1,314 @@
+"""The verdicts: what each means, whose it is, what to do next, and the grid that gives exactly one to every message.
+
+Read the grid from the top: the first row that fits the situation is the finding, and its second column the verdict. A
+cell lists the words that fit, a dot fits all; the last column names remarks that must hold (with ``!``: must not). The
+rows leave no situation out, so no message is without a verdict. Pure; ``assessment`` asks the same rows in Spark.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+from spark_reconcile.judgement.situation import (
+    FLAG_BIT,
+    FLAGS,
+    HUB_BIT,
+    HUBS,
+    RECEIVER_BIT,
+    RECEIVERS,
+    SENDERS,
+    Situation,
+    bit,
+)
+
+
+class Verdict(NamedTuple):
+    """A row of the verdict table. Its kind: fine, open (may resolve by itself) or exception (somebody must act)."""
+
+    name: str
+    kind: str
+    carried: bool  #: judged again on the following dates until it is fine
+    owner: str
+    meaning: str
+    next_step: str
+
+
+# fmt: off
+VERDICTS = (
+    Verdict("MATCHED", "fine", False, "nobody",
+            "Sender, hub and receiver agree on the outcome, and every acknowledgement was noted.",
+            "Nothing."),
+    Verdict("IN_FLIGHT", "open", True, "nobody",
+            "Its last step is younger than its time allows when the evidence ends.",
+            "Nothing; the next run decides."),
+    Verdict("WAITING_OFFLINE", "open", True, "receiver",
+            "The hub keeps it for a receiver that was not online.",
+            "If it is old, ask the receiver when it comes online."),
+    Verdict("DROPPED_BY_POLICY", "fine", False, "nobody",
+            "Class 1: discarded because the target was offline, as its sender asked.",
+            "Nothing."),
+    Verdict("REFUSED", "fine", False, "sender",
+            "A responsible party refused it, and the sender's application was told.",
+            "Correct the document or the agreement and send it anew."),
+    Verdict("LOST_BEST_EFFORT", "fine", False, "sender",
+            "Class 1 or 2, sent once and not seen again: within its promise.",
+            "Nothing; or send such documents as class 3."),
+    Verdict("PARKED", "exception", True, "receiver",
+            "Set aside after too many failures, by the receiver's application or by the hub.",
+            "Look at the failure, mend it and requeue."),
+    Verdict("MISSING_AT_HUB", "exception", True, "sender",
+            "The sender has accepted it, and neither hub nor receiver has a trace of it.",
+            "Inquire; the sender resends by itself."),
+    Verdict("NOT_DELIVERED", "exception", True, "hub",
+            "It left its sender or the hub, and the receiver never recorded it.",
+            "Inquire; the one who holds it resends."),
+    Verdict("ACK_NOT_RETURNED", "exception", True, "receiver",
+            "The receiver recorded it or somebody refused it, and the one who waits does not know.",
+            "Acknowledge again, or inquire."),
+    Verdict("REACK_NOT_RETURNED", "exception", True, "sender",
+            "All have it; only the receiver was not told that its acknowledgement was noted.",
+            "The receiver inquires."),
+    Verdict("DUPLICATE_DELIVERED", "exception", False, "receiver",
+            "The receiver recorded it more than once.",
+            "Tell the receiver's application; compare the two records."),
+    Verdict("DIGEST_MISMATCH", "exception", False, "both ends",
+            "The same message was seen with different bytes.",
+            "Stop: compare the two documents and find who changed one."),
+    Verdict("UNKNOWN_ORIGIN", "exception", False, "sender",
+            "Hub or receiver has it, and the ledger of its sender has never heard of it.",
+            "Look for a forged message or a restored sender."),
+    Verdict("STATE_CONTRADICTION", "exception", False, "analyst",
+            "Two ledgers state what cannot both be true.",
+            "Read the story; look for a restored store or an altered ledger."),
+    Verdict("QUARANTINED", "exception", False, "analyst",
+            "A ledger line about it cannot be read or lies outside its dates.",
+            "Extract that node's date again and look at the line."),
+    Verdict("SOURCE_MISSING", "open", True, "its source",
+            "It cannot be judged: a ledger that should speak of it was not delivered.",
+            "Obtain the missing extract and run again."),
+)
+# fmt: on
+
+# Words for several words, in the grid only.
+SHORT = {
+    "open": "accepted|sent|forwarded|stored",  # of the sender: not settled
+    "moved": "sent|forwarded|stored",
+    "told": "delivered|cancelled|rejected",
+    "passed": "forwarded|released|returned|direct",  # of the hub: it has nothing left to do
+    "given_up": "returned|returning",  # by an operator of the hub
+    "taken": "received|parked",  # of the receiver: recorded with its payload
+    "recorded": "received|parked|rejected|void",
+    "nothing": "none|missing",
+}
+
+GRID = """
+finding                  verdict              sender                 hub                  receiver        if
+
+line_unreadable          QUARANTINED          .                      .                    .               unreadable
+line_out_of_range        QUARANTINED          .                      .                    .               out_of_range
+locator_unreadable       QUARANTINED          .                      .                    .               locator
+two_targets              STATE_CONTRADICTION  .                      .                    .               two_targets
+
+turned_away              REFUSED              refused                none|direct|missing  nothing         .
+refused_by_hub           REFUSED              rejected               refused              nothing         .
+refused_untold           REFUSED              accepted|sent          refused              nothing         untold
+refusal_on_its_way       IN_FLIGHT            open                   refused              nothing         young
+refusal_not_returned     ACK_NOT_RETURNED     open                   refused              nothing         .
+dropped_at_sender        DROPPED_BY_POLICY    dropped                .                    nothing         !promised
+dropped_at_hub           DROPPED_BY_POLICY    accepted|sent|unknown  dropped              nothing         !promised
+
+sender_source_missing    SOURCE_MISSING       missing                .                    .               .
+hub_source_missing       SOURCE_MISSING       .                      missing              .               .
+receiver_source_missing  SOURCE_MISSING       .                      .                    missing         .
+
+not_yet_at_sender        IN_FLIGHT            none                   .                    .               ahead
+not_at_sender            UNKNOWN_ORIGIN       none                   .                    .               .
+other_bytes              DIGEST_MISMATCH      .                      .                    .               mismatch
+recorded_twice           DUPLICATE_DELIVERED  .                      .                    .               twice
+recorded_elsewhere       STATE_CONTRADICTION  .                      .                    .               astray
+two_outcomes             STATE_CONTRADICTION  torn                   .                    .               .
+two_records              STATE_CONTRADICTION  .                      .                    mixed           .
+traces_without_record    STATE_CONTRADICTION  .                      .                    traces          .
+refused_yet_moved        STATE_CONTRADICTION  refused                .                    .               .
+promise_dropped          STATE_CONTRADICTION  dropped                .                    .               .
+promise_dropped_at_hub   STATE_CONTRADICTION  .                      dropped              .               .
+delivered_yet_refused    STATE_CONTRADICTION  delivered              .                    rejected|void   .
+rejected_yet_recorded    STATE_CONTRADICTION  rejected               .                    taken           .
+cancelled_yet_recorded   STATE_CONTRADICTION  cancelled              .                    taken|rejected  .
+lost_yet_recorded        STATE_CONTRADICTION  lost                   .                    taken|rejected  .
+refused_yet_recorded     STATE_CONTRADICTION  .                      refused              recorded        .
+
+refused_by_receiver      REFUSED              rejected               .                    rejected        .
+ended_by_marker          REFUSED              rejected               .                    void            .
+returned                 REFUSED              rejected|unknown       given_up             none|void       .
+returned_untold          REFUSED              open                   given_up             none            untold
+cancelled                MATCHED              cancelled              .                    void            .
+declared_lost            NOT_DELIVERED        lost                   .                    none|void       .
+gave_up_too_early        ACK_NOT_RETURNED     unknown                .                    recorded        .
+gave_up                  LOST_BEST_EFFORT     unknown                .                    none            best_effort
+unknown_for_ever         NOT_DELIVERED        unknown                .                    none            .
+parked_by_application    PARKED               .                      .                    parked          .
+parked_at_hub            PARKED               .                      parked               none            .
+all_agree                MATCHED              delivered              passed               received        !owes,!kept
+all_agree_untold         MATCHED              open                   passed               received  untold,!owes,!kept
+target_offline           WAITING_OFFLINE      open                   stored               none            .
+marker_waits             WAITING_OFFLINE      open                   returned             none            .
+on_its_way               IN_FLIGHT            .                      .                    .               young
+
+hub_keeps_a_copy         ACK_NOT_RETURNED     delivered              passed               received        kept
+hub_keeps_a_copy         ACK_NOT_RETURNED     open                   passed               received        untold,kept
+reack_not_noted          REACK_NOT_RETURNED   delivered              passed               received        .
+reack_not_noted          REACK_NOT_RETURNED   open                   passed               received        untold
+hub_has_no_trace         STATE_CONTRADICTION  .                      none                 recorded        .
+hub_not_told             ACK_NOT_RETURNED     delivered              stored|sent|parked|returning  received  .
+return_not_noted         ACK_NOT_RETURNED     open                   returning            none            .
+sender_not_told          ACK_NOT_RETURNED     open                   .                    recorded        .
+settled_without_record   STATE_CONTRADICTION  told                   .                    none            .
+released_without_record  STATE_CONTRADICTION  .                      released             none            .
+lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded       none            best_effort
+never_sent               MISSING_AT_HUB       accepted               none|direct          none            .
+hub_forgot               MISSING_AT_HUB       forwarded|stored       none                 none            .
+never_arrived            MISSING_AT_HUB       sent                   none                 none            .
+sent_to_no_avail         NOT_DELIVERED        .                      sent                 none            .
+forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
+"""
+
+# What a finding says beyond its verdict, and the safe deed that the repair list asks, and of whom.
+FINDINGS = {
+    "line_unreadable": (
+        "A line is not one of schema version 1: by what it says or leaves out, or by whose ledger it stands in.",
+        "",
+        "",
+    ),
+    "line_out_of_range": ("A line's time lies outside the dates that its manifest states.", "", ""),
+    "locator_unreadable": ("The source locator LK0 cannot be read.", "", ""),
+    "refusal_not_returned": ("The hub refused it; its sender still waits.", "sender", "inquire"),
+    "not_at_sender": ("No line of the sender, though its ledger was delivered.", "", ""),
+    "other_bytes": ("The digests differ, or a node raised the alarm itself.", "", ""),
+    "recorded_twice": ("Two records of the same source locator.", "", ""),
+    "recorded_elsewhere": ("Recorded by a node that is not its target.", "", ""),
+    "two_targets": ("Its lines name different targets.", "", ""),
+    "two_outcomes": ("The sender reported two final outcomes.", "", ""),
+    "two_records": ("The receiver recorded it as two different things.", "", ""),
+    "traces_without_record": ("The receiver acted on it, but the line that records it is not there.", "", ""),
+    "refused_yet_moved": ("The sender turned it away, yet others have it.", "", ""),
+    "promise_dropped": ("Dropped though its class promises more.", "sender", "inquire"),
+    "promise_dropped_at_hub": ("The hub dropped it though its class promises more.", "sender", "inquire"),
+    "delivered_yet_refused": ("The sender was told delivered, the receiver recorded no payload.", "", ""),
+    "rejected_yet_recorded": ("The sender was told rejected, the receiver recorded it.", "", ""),
+    "cancelled_yet_recorded": ("The sender was told cancelled, the receiver recorded it.", "", ""),
+    "lost_yet_recorded": ("The sender was told lost, the receiver recorded it.", "", ""),
+    "refused_yet_recorded": ("The hub refused it, the receiver recorded it.", "", ""),
+    "declared_lost": ("Declared lost by its sender: a hub store was lost that held the only copy.", "sender", "close"),
+    "gave_up_too_early": ("The sender reported unknown; the receiver did record it.", "sender", "close"),
+    "unknown_for_ever": ("The sender reported unknown; the receiver never recorded it.", "sender", "close"),
+    "returned": ("An operator of the hub refused its stored copy, and said why there.", "", ""),
+    "returned_untold": ("An operator of the hub refused its stored copy; its sender did not want to know.", "", ""),
+    "marker_waits": ("An operator of the hub refused its stored copy; a marker asks its receiver.", "", ""),
+    "return_not_noted": (
+        "An operator of the hub refused its stored copy; its sender does not know.",
+        "sender",
+        "inquire",
+    ),
+    "parked_by_application": ("It was set aside at its receiver: by its application, or by somebody.", "", ""),
+    "parked_at_hub": ("The target never answered the hub.", "hub", "inquire"),
+    "reack_not_noted": ("Only the last confirmation is missing.", "receiver", "inquire"),
+    "hub_has_no_trace": (
+        "The receiver has it, the hub has no line: passed on just before a hub was killed, or altered.",
+        "",
+        "",
+    ),
+    "hub_not_told": ("The hub still keeps a copy that the receiver has recorded.", "receiver", "reack"),
+    "hub_keeps_a_copy": (
+        "The hub stored it twice, and of one copy it does not know that it is done.",
+        "hub",
+        "inquire",
+    ),
+    "sender_not_told": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
+    "settled_without_record": ("The sender was told an outcome; the receiver has no record of it.", "", ""),
+    "released_without_record": ("The hub let its copy go; the receiver has no record of it.", "sender", "inquire"),
+    "never_sent": ("Accepted and never sent: its link was down, or it is held or scheduled.", "sender", "resend"),
+    "hub_forgot": ("The hub confirmed it to the sender and has no line about it.", "sender", "inquire"),
+    "never_arrived": ("Sent, and not seen at the hub.", "sender", "inquire"),
+    "sent_to_no_avail": ("The hub sent its stored copy; the receiver never recorded it.", "hub", "inquire"),
+    "forwarded_to_no_avail": ("Passed on, and never recorded by the receiver.", "sender", "inquire"),
+}
+
+Flag = tuple[str, bool]
+
+
+class VerdictRule(NamedTuple):
+    """A row of the grid, read: it fits a situation whose picture has, of the bits ``asked``, exactly those ``wanted``.
+
+    Asked are the words that its cells do not list, which must not be said, and the remarks that it names.
+    """
+
+    finding: str
+    verdict: str
+    asked: int
+    wanted: int
+
+    def fits(self, situation: Situation) -> bool:
+        """Whether this row describes the situation."""
+        return situation.picture & self.asked == self.wanted
+
+
+def _read(grid: str) -> tuple[VerdictRule, ...]:
+    """The rules of a grid; any misspelt word raises, so that a slip of the pen cannot become a verdict."""
+    names = {verdict.name for verdict in VERDICTS}
+    rules = []
+    for line in grid.strip().splitlines()[1:]:
+        if not line.strip():
+            continue
+        finding, verdict, sender, hub, receiver, remarks = line.split()
+        if verdict not in names:
+            raise ValueError(f"{finding}: no verdict {verdict}")
+        excluded = (
+            _others(sender, SENDERS, 0),
+            _others(hub, HUBS, HUB_BIT),
+            _others(receiver, RECEIVERS, RECEIVER_BIT),
+        )
+        flags = _flags(remarks)
+        named = sum(bit(FLAGS, flag, FLAG_BIT) for flag, _ in flags)
+        wanted = sum(bit(FLAGS, flag, FLAG_BIT) for flag, holds in flags if holds)
+        rules.append(VerdictRule(finding, verdict, sum(excluded) + named, wanted))
+    return tuple(rules)
+
+
+def _others(cell: str, known: tuple[str, ...], first: int) -> int:
+    """The bits of the words that a cell does not list."""
+    parts = [SHORT.get(part, part) for part in cell.split("|")]
+    words = frozenset(known if cell == "." else "|".join(parts).split("|"))
+    if not words <= set(known):
+        raise ValueError(f"no such word: {words - set(known)}")
+    return sum(bit(known, word, first) for word in known if word not in words)
+
+
+def _flags(cell: str) -> tuple[Flag, ...]:
+    flags = tuple((part.lstrip("!"), not part.startswith("!")) for part in cell.split(",") if part != ".")
+    if not {flag for flag, _ in flags} <= set(FLAGS):
+        raise ValueError(f"no such remark: {cell}")
+    return flags
+
+
+RULES = _read(GRID)
+VERDICT = {verdict.name: verdict for verdict in VERDICTS}
+EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
+
+# What to look at first: where documents are false, then where they are lost, then where somebody waits, then the rest.
+URGENCY = (
+    "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB",
+    "STATE_CONTRADICTION", "PARKED", "ACK_NOT_RETURNED", "QUARANTINED", "REACK_NOT_RETURNED", "SOURCE_MISSING",
+    "WAITING_OFFLINE", "IN_FLIGHT", "LOST_BEST_EFFORT", "REFUSED", "DROPPED_BY_POLICY", "MATCHED",
+)  # fmt: skip
+
+
+@cache
+def judge(situation: Situation) -> VerdictRule:
+    """The first row of the grid that fits; there always is one, as the tests show."""
+    return next(rule for rule in RULES if rule.fits(situation))
+
+
+def advice(finding: str, verdict: str) -> str:
+    """What to do about a message, in one sentence for the analyst."""
+    said = FINDINGS.get(finding, ("", "", ""))[0]
+    return f"{said} {VERDICT[verdict].next_step}".strip()

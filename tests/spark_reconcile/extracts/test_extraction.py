@@ -1,0 +1,123 @@
+"""From the ledger of a running node to the hub's storage as documents, and what never leaves: on real nodes."""
+
+import asyncio
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+
+from local_node.node import LocalNode
+from semq.app import Client
+from semq.clock import SystemClock
+from spark_reconcile import commands
+from spark_reconcile.days import parse_date
+from spark_reconcile.sources import inputs
+from spark_reconcile.storage import Place
+from tests.service.inprocess import LOCAL, InProcess, linked
+
+SECRET_KEY, SECRET_BODY = "S0001-secret", b"the price is 4711"
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+def url(node: LocalNode) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{node.port}"
+
+
+@pytest.fixture
+async def sender(inprocess: InProcess) -> LocalNode:
+    """10008, which delivers its extracts to 56001 in small pieces, with one delivered document in its ledger."""
+    hub = await inprocess.platform()
+    (inprocess.folder / "salt").write_text("a long enough secret\n")
+    text = LOCAL.format(name="10008", hub=hub.port)
+    own = '[extract]\ndeliver_to = "56001/reports"\npiece_bytes = 4096\nsalt_file = "salt"\nfolder = "out"\n'
+    node = LocalNode(inprocess.settings("10008", text + own), SystemClock())
+    inprocess.stack.push_async_callback(node.stop)
+    await node.start()
+    await linked(node)
+    return node
+
+
+async def call(node: LocalNode, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """The command line in another thread, as a process beside the node would run it."""
+    monkeypatch.setenv("SEMQ_DATABASE_URL", node.store.url)
+    monkeypatch.setenv("SEMQ_NODE", url(node))
+    said: list[str] = []
+    monkeypatch.setattr("builtins.print", lambda text, file=None: said.append(text))
+    code = await asyncio.to_thread(commands.main, [*arguments, "--json"], SystemClock())
+    monkeypatch.undo()
+    return code, json.loads(said[-1])
+
+
+async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
+    sender: LocalNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = await inprocess.local("56001", int(str(sender.settings.hub.url).rpartition(":")[2]))  # type: ignore[union-attr]
+    await linked(receiver)
+    async with Client(url(sender)) as application:
+        keys = [f"trade/order//{SECRET_KEY}-{number}" for number in range(40)]
+        sent = [await application.send("56001", SECRET_BODY, app_key=key) for key in keys]
+        await application.wait_for_delivery(sent[-1].lk0, timeout_s=60)
+    config = str(sender.settings.file)
+    code, said = await call(sender, monkeypatch, "extract", "--config", config, "--business-date", TODAY)
+    assert (code, said["outcome"]) == (0, "extracted")
+    assert said["documents"] > 1
+    storage = inprocess.folder / "storage"
+    code, told = await call(
+        receiver, monkeypatch, "collect", "--user", "reports", "--idle", "2", "--extracts", str(storage)
+    )
+    assert (code, told["refused"]) == (0, [])
+    assert told["extracts"] == [f"{TODAY} 1.10008.1.1"]
+    [source] = inputs.gather(Place.at(storage), [parse_date(TODAY)])
+    assert (source.state, source.manifest and source.manifest.rows) == ("COMPLETE", said["rows"])
+    everything = b"".join(file.read_bytes() for file in (inprocess.folder / "out").rglob("*") if file.is_file())
+    tables = [pq.read_table(file).to_pandas() for file in storage.rglob("*.parquet")]
+    salted = hashlib.sha256(f"a long enough secrettrade/order//{SECRET_KEY}-0".encode()).hexdigest()[:32]
+    assert any(salted in set(table["app_key_hash"]) for table in tables)  # by the node's own configuration
+    columns = [table.to_csv() for table in tables]
+    assert SECRET_KEY.encode() not in everything
+    assert SECRET_BODY not in everything
+    assert not any(word in text for text in columns for word in (SECRET_KEY, SECRET_BODY.decode(), "trade", "order"))
+    again = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
+    assert again[0] == 0
+
+
+async def test_nights_that_were_slept_through_are_made_up_for_once(
+    sender: LocalNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = datetime.now(UTC) - timedelta(days=3)
+    with psycopg.connect(sender.store.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
+            " app_subtype, app_key, digest, size, detail) VALUES (9999999, %s, 1, 1, '1.10008.1.1.3f.1', '1.56001', 0,"
+            " '', 'd', 't', '', 'k', '', 1, '')",
+            [began],
+        )
+    config = str(sender.settings.file)
+    code, said = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
+    assert code == 0
+    days = [(began.date() + timedelta(days=step)).isoformat() for step in range(3)]
+    assert [(one["business_date"], one["rows"]) for one in said["extracts"]] == [
+        (days[0], 1),
+        (days[1], 0),
+        (days[2], 0),
+    ]
+    assert said["documents"] >= 3
+    code, said = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
+    assert (code, said["extracts"], said["documents"]) == (0, [], 0)
+
+
+def test_without_a_node_or_its_database_nothing_is_extracted(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(LOCAL.format(name="10008", hub=1))
+    assert commands.main(["extract"]) == 2
+    assert commands.main(["extract", "--config", str(file)]) == 69  # its own server does not run
+    (tmp_path / "salt").write_text("abc")
+    assert (
+        commands.main(["extract", "--node", "1.a", "--database-url", "x", "--salt-file", str(tmp_path / "salt")]) == 78
+    )
+    assert commands.main(["collect"]) == 2

@@ -1,0 +1,127 @@
+"""Parcels: an extract arrives as it left, twice does no harm, and whatever is not one changes nothing."""
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.extracts import parcel
+from spark_reconcile.extracts.manifest import read_manifest
+from spark_reconcile.sources import inputs
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, DIRECT, Office, OfficeMessage, StandingClock
+
+
+@pytest.fixture
+def packed(office: Office) -> bytes:
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract()
+    return b"".join(parcel.pack(Place.at(office.folder("1.a"))))
+
+
+def test_an_extract_arrives_as_it_left(office: Office, packed: bytes, tmp_path: Path) -> None:
+    hub = Place.at(tmp_path / "hub")
+    received = [parcel.receive(io.BytesIO(packed), hub, "1.a") for _ in range(2)]
+    assert received[0] == received[1] == read_manifest((office.folder("1.a") / "manifest.json").read_bytes())
+    assert [source.state for source in inputs.gather(hub, [DAY])] == ["COMPLETE"]
+
+
+def test_an_older_parcel_does_not_replace_a_newer_extract(
+    office: Office, packed: bytes, clock: StandingClock, tmp_path: Path
+) -> None:
+    hub = Place.at(tmp_path / "hub")
+    newer = parcel.receive(io.BytesIO(packed), hub, "1.a")
+    clock.now = clock.now.replace(day=20)
+    office.extract(only=["1.a"])
+    older = b"".join(parcel.pack(Place.at(office.folder("1.a"))))
+    assert parcel.receive(io.BytesIO(older), hub, "1.a") == newer
+
+
+@pytest.mark.parametrize("where", [3, 20, 100, -5])
+def test_a_parcel_cut_short_changes_nothing(packed: bytes, tmp_path: Path, where: int) -> None:
+    with pytest.raises(BadExtract):
+        parcel.receive(io.BytesIO(packed[:where]), Place.at(tmp_path / "hub"), "1.a")
+    assert not list((tmp_path / "hub").rglob("manifest.json"))
+
+
+def test_a_parcel_of_another_node_or_with_a_tail_is_refused(packed: bytes, tmp_path: Path) -> None:
+    hub = Place.at(tmp_path / "hub")
+    for stream, node, state in ((packed, "1.b", "OTHER_NODE"), (packed + b"x", "1.a", "OTHER_ROWS")):
+        with pytest.raises(BadExtract) as caught:
+            parcel.receive(io.BytesIO(stream), hub, node)
+        assert caught.value.facts["state"] == state
+    with pytest.raises(BadExtract):
+        parcel.receive(io.BytesIO(packed), hub, "1.a", bytes_max=10)
+    assert inputs.gather(hub, [DAY]) == [] or inputs.gather(hub, [DAY])[0].state == "UNFINISHED"
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "state"),
+    [
+        (b'"store": "1.1"', b'"store": "0.1"', "OTHER_NODE"),
+        (b'"rows": ', b'"rows": 1', "OTHER_ROWS"),
+        (b'"business_date": "2026-11-20"', b'"business_date": "2026-11-21"', "MANIFEST_WRONG"),
+        (b'"cutoff": "00:00"', b'"cutoff": "18:00"', "MANIFEST_WRONG"),
+    ],
+)
+def test_a_manifest_that_lies_about_its_files_is_refused_at_the_door(
+    office: Office, packed: bytes, tmp_path: Path, said: bytes, instead: bytes, state: str
+) -> None:
+    hub = Place.at(tmp_path / "hub")
+    parcel.receive(io.BytesIO(packed), hub, "1.a")
+    before = {file: file.read_bytes() for file in (tmp_path / "hub").rglob("*") if file.is_file()}
+    assert said in packed
+    head, manifest, files = packed[:15], packed[23 : 23 + int.from_bytes(packed[15:23])], packed[23:]
+    lie = manifest.replace(said, instead)
+    lying = head + len(lie).to_bytes(8, "big") + lie + files[len(manifest) :]
+    with pytest.raises(BadExtract) as caught:
+        parcel.receive(io.BytesIO(lying), hub, "1.a")
+    assert caught.value.facts["state"] == state
+    after = {file: file.read_bytes() for file in (tmp_path / "hub").rglob("*") if file.is_file()}
+    assert {file: after[file] for file in after if file.name != ".lock"} == {
+        file: before[file] for file in before if file.name != ".lock"
+    }
+
+
+def test_a_refused_parcel_leaves_what_stands(
+    office: Office, packed: bytes, clock: StandingClock, tmp_path: Path
+) -> None:
+    hub = Place.at(tmp_path / "hub")
+    parcel.receive(io.BytesIO(packed), hub, "1.a")
+    office.write(OfficeMessage(2), DIRECT)
+    office.extract(only=["1.a"])
+    newer = b"".join(parcel.pack(Place.at(office.folder("1.a"))))
+    for broken in (newer[:-5], newer + b"x", newer[:-5] + b"x" + newer[-4:]):
+        with pytest.raises(BadExtract):
+            parcel.receive(io.BytesIO(broken), hub, "1.a")
+        assert [(source.state, source.manifest.rows) for source in inputs.gather(hub, [DAY]) if source.manifest] == [
+            ("COMPLETE", read_manifest(packed[23 : 23 + int.from_bytes(packed[15:23])]).rows)
+        ]
+        assert not list((tmp_path / "hub").rglob(parcel.ARRIVING))
+
+
+@given(data=st.data())
+def test_a_parcel_with_a_changed_byte_is_refused_or_the_same(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("parcel")
+    office = Office(root, StandingClock())
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract(only=["1.a"])
+    packed = bytearray(b"".join(parcel.pack(Place.at(office.folder("1.a")))))
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+    hub = Place.at(root / "hub")
+    try:
+        parcel.receive(io.BytesIO(packed), hub, "1.a")
+    except BadExtract:
+        assert not list((root / "hub").rglob("manifest.json"))
+    else:
+        assert all(source.is_used or source.state == "MANIFEST_WRONG" for source in inputs.gather(hub, [DAY]))
+
+
+def test_a_folder_without_an_extract_is_not_packed(tmp_path: Path) -> None:
+    with pytest.raises(BadExtract):
+        list(parcel.pack(Place.at(tmp_path)))

@@ -1,0 +1,189 @@
+"""Signatures of extracts and repair lists: made by a node's own key, believed by the authorities alone."""
+
+import asyncio
+import io
+import json
+from base64 import b64encode
+from contextlib import redirect_stdout
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from semq.clock import SystemClock
+from semq.config import load
+from semq.pki.errors import TrustUnreadable
+from semq.service.identity import ring_of
+from spark_reconcile import commands
+from spark_reconcile.days import parse_date
+from spark_reconcile.extracts.manifest import Sign
+from spark_reconcile.extracts.signatures import authorities, signer, signer_of, verifier
+from spark_reconcile.repair.repair_list import HUB, Index, write_index
+from spark_reconcile.sources.inputs import gather
+from spark_reconcile.storage import Place
+from tests.pki.people import NOW, add, authority, ring
+from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked
+from tests.spark_reconcile.office import StandingClock
+
+CONTENT = b"what a node says"
+CLOCK = SystemClock()
+OURS, FOREIGN = authority(), authority("another")
+
+
+@pytest.fixture
+def trust(tmp_path: Path) -> Path:
+    file = tmp_path / "trust.pem"
+    file.write_bytes(OURS.pem)
+    return file
+
+
+def config(folder: Path, text: str = LOCAL.format(name="10008", hub=1)) -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / "node.toml"
+    file.write_text(text)
+    return file
+
+
+def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float = 90, age: int = 0) -> Sign:
+    text = PLATFORM if node.startswith("2.") else LOCAL.format(name=node[2:], hub=1)
+    settings = load(config(folder, text), {})
+    ring(settings.pki_dir, by, node, at=NOW - timedelta(days=age), days=days)  # type: ignore[arg-type]
+    made = signer(settings)
+    assert made is not None
+    return made
+
+
+def test_a_signature_is_believed_for_its_node_and_content_only(tmp_path: Path, trust: Path) -> None:
+    signature = sign_of(tmp_path)(CONTENT)
+    verify = verifier(trust, CLOCK)
+    assert verify("1.10008", CONTENT, signature, None)
+    assert not verify("1.56001", CONTENT, signature, None)
+    assert not verify(HUB, CONTENT, signature, None)
+    assert not verify("1.10008", CONTENT + b".", signature, None)
+
+
+def test_only_the_platform_speaks_for_the_hub(tmp_path: Path, trust: Path) -> None:
+    verify = verifier(trust, CLOCK)
+    assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT), None)
+
+
+def test_other_authorities_and_old_certificates_are_not_believed(tmp_path: Path, trust: Path) -> None:
+    verify = verifier(trust, CLOCK)
+    for name, made in {"a": sign_of(tmp_path, FOREIGN), "b": sign_of(tmp_path / "..", days=10, age=20)}.items():
+        assert not verify("1.10008", CONTENT, made(CONTENT), None), name
+
+
+def test_what_the_certificate_before_has_signed_is_believed_until_it_ends(tmp_path: Path, trust: Path) -> None:
+    before = sign_of(tmp_path, days=10)(CONTENT)
+    keys = ring_of(load(config(tmp_path), {}))
+    add(keys, OURS)
+    renewed = signer_of(config(tmp_path))
+    assert renewed is not None
+    after = renewed(CONTENT)
+    assert before.key_id != after.key_id
+    clock = StandingClock()
+    for day, believed in ((0, [True, True]), (11, [False, True]), (91, [False, False])):
+        clock.now = NOW + timedelta(days=day, minutes=1)
+        assert [verifier(trust, clock)("1.10008", CONTENT, one, None) for one in (before, after)] == believed
+
+
+def test_what_a_ledger_said_is_believed_after_its_certificate_has_ended(tmp_path: Path, trust: Path) -> None:
+    signature = sign_of(tmp_path, days=10)(CONTENT)
+    clock = StandingClock()
+    clock.now = NOW + timedelta(days=400)
+    for day, believed in ((-1, True), (9.9, True), (10.1, False), (401, False)):
+        since = int((NOW + timedelta(days=day)).timestamp() * 1000)
+        assert verifier(trust, clock)("1.10008", CONTENT, signature, since) is believed, day
+    # Dates before the certificate's life that were extracted late; before that life began nothing can be signed.
+    long_ago = int((NOW - timedelta(days=30)).timestamp() * 1000)
+    for day, believed in ((5, True), (-5, False)):
+        clock.now = NOW + timedelta(days=day)
+        assert verifier(trust, clock)("1.10008", CONTENT, signature, long_ago) is believed, day
+    other = sign_of(tmp_path / "foreign", FOREIGN, days=10)(CONTENT)
+    assert not verifier(trust, clock)("1.10008", CONTENT, other, long_ago)
+
+
+@pytest.mark.parametrize("field", ["value", "certificate"])
+@pytest.mark.parametrize("text", ["", "no base64!", b64encode(b"nonsense").decode()])
+def test_nonsense_is_no_signature(tmp_path: Path, trust: Path, field: str, text: str) -> None:
+    signature = sign_of(tmp_path)(CONTENT)
+    assert not verifier(trust, CLOCK)("1.10008", CONTENT, msgspec.structs.replace(signature, **{field: text}), None)
+
+
+def test_who_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
+    assert signer_of(config(tmp_path)) is None
+    assert authorities("", config(tmp_path)) is None
+    job = config(tmp_path, "[reconcile]\n")
+    assert [signer_of(job), signer_of(None), authorities("", job), authorities("", None)] == [None] * 4
+    with pytest.raises(TrustUnreadable):
+        verifier(tmp_path / "nothing.pem", CLOCK)
+
+
+def test_an_enrolled_node_believes_its_own_authorities(tmp_path: Path) -> None:
+    sign = sign_of(tmp_path)
+    file = config(tmp_path)
+    own = authorities("", file)
+    assert own is not None
+    assert verifier(own, CLOCK)("1.10008", CONTENT, sign(CONTENT), None)
+    assert signer_of(file) is not None
+    assert authorities("stated.pem", file) == Path("stated.pem")
+
+
+async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
+    """The command line in another thread, as a process beside a node would run it."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        code = await asyncio.to_thread(commands.main, [*map(str, arguments), "--json"])
+    return code, json.loads(said.getvalue())
+
+
+def altered(file: Path, **fields: object) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+async def test_enrolled_nodes_sign_what_a_run_believes_and_believe_what_their_hub_signs(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
+    hub = await inprocess.secure_platform()
+    node = await inprocess.secure_local("10008", hub)
+    await linked(node)
+    storage, today = tmp_path / "storage", datetime.now(UTC).date().isoformat()
+    of_node, of_hub = Path(str(node.settings.file)), Path(str(hub.settings.file))
+    for file in (of_node, of_hub):
+        assert (await call("extract", "--config", file, "--business-date", today, "--extracts", storage))[0] == 0
+    believed = authorities("", of_hub)
+    assert believed is not None
+
+    def states() -> dict[str, str]:
+        found = gather(Place.at(storage), [parse_date(today)], verifier(believed, CLOCK))
+        return {one.source.rpartition(".1.1")[0]: one.state for one in found}
+
+    assert states().keys() == {"1.10008", "2.hub"}
+    assert set(states().values()) <= {"COMPLETE", "EMPTY"}
+    manifest = storage / f"business_date={today}" / "source=1.10008.1.1" / "manifest.json"
+    whole = manifest.read_text()
+    foreign = msgspec.to_builtins(sign_of(tmp_path / "foreign", FOREIGN)(CONTENT))
+    for fields, state in (
+        ({"semq_version": "another"}, "BAD_SIGNATURE"),
+        ({"signature": foreign}, "BAD_SIGNATURE"),
+        ({"signature": None}, "UNSIGNED"),
+    ):
+        altered(manifest, **fields)
+        assert states()["1.10008"] == state
+        job = tmp_path / "job.toml"
+        job.write_text(f'[reconcile]\nextracts = "storage"\nreports = "reports"\ntrust = "{believed}"\n')
+        code, said = await call("run", "--config", job, "--business-date", today)
+        assert (code, said["outcome"]) == (65, "refused")
+        assert state in said["error"]
+        manifest.write_text(whole)
+
+    # What the hub signs its nodes apply; what another authority's hub signs they do not, nor what nobody signs.
+    url = f"amqp://guest:guest@127.0.0.1:{node.port}"
+    strange = sign_of(tmp_path / "strange", FOREIGN, "2.hub")
+    for signs, code, words in ((signer_of(of_hub), 0, ""), (strange, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED")):
+        write_index(Place.at(tmp_path / "repair"), Index(today, "r", "f", {}), signs)
+        told = await call("apply", "--config", of_node, "--node", url, "--list", tmp_path / "repair", "--yes")
+        assert told[0] == code
+        assert words in told[1].get("error", "")

@@ -1,0 +1,140 @@
+"""The whole way from lines to verdicts in Spark, against the oracle: for ledgers that nobody would think of."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from semq.store.rows import Event, Side
+from spark_reconcile.days import Window
+from spark_reconcile.extracts.schema import ARROW_SCHEMA
+from spark_reconcile.judgement import assessment, facts
+from spark_reconcile.judgement.assessment import EvidenceCoverage, Ground
+from spark_reconcile.judgement.verdicts import RULES
+from spark_reconcile.run import stages
+from tests.spark_reconcile.office import DIRECT, HOUR, HUB, MIDNIGHT, STORED
+from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
+
+DAY = Window(MIDNIGHT, MIDNIGHT + 24 * HOUR)
+PATIENCE = 900_000
+COURSES = [
+    DIRECT,
+    STORED,
+    "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46",
+    "S:ACCEPTED@0 S:SENT@3 H:DROPPED@24 S:DROPPED@46",
+    "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:REJECTED@90 R:SENDER_ACKED@120",
+    "S:ACCEPTED@0 S:SENT@3 S:VOIDED@9 H:FORWARDED@24 R:CANCELLED@40 S:CANCELLED@90 R:SENDER_ACKED@120",
+    "S:REFUSED@0",
+    "S:ACCEPTED@0",
+    "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@41 R:PARKED@999 S:UNKNOWN@5000",
+    "S:ACCEPTED@0 S:SENT@3 H:STORED@24c H:PARKED@70000 S:LOST@80000",
+    "S:ACCEPTED@0 S:SENT@3 H:STORED@24c H:OPERATOR@70000 H:REFUSED@70000 S:REJECTED@70020 H:RELEASED@70040",
+    "S:ACCEPTED@0 S:SENT@3 H:STORED@24c H:OPERATOR@70000 H:REFUSED@70000 S:UNKNOWN@70020 H:RELEASED@70040",
+    "S:ACCEPTED@0 S:SENT@3 H:STORED@24c H:SENT@60000 R:RECEIVED@60010 H:OPERATOR@70000 H:REFUSED@70000 S:DELIVERED@80000",
+]
+SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
+NODES = ["1.a", "1.b", "1.c", "1.away", HUB]
+
+
+def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
+    """A message's sender and lines: a course with lines lost, added, repeated or changed; rarely anything at all."""
+    sender = dice.choice(NODES)
+    receiver = dice.choice(NODES[:4] if dice.random() < 0.8 else NODES)
+    born = int(MIDNIGHT + dice.choice([1, 10, 10, 10, 10, 23.9, 24.5, -3]) * HOUR)
+    save_fwd = dice.choice([None, 3, 3, 1, 2])
+    steps = [_step(text) for text in dice.choice(COURSES).split()]
+    steps = [step for step in steps if dice.random() < 0.85]
+    for _ in range(dice.choice([0, 0, 1, 2])):
+        steps.append((dice.choice([1, 1, 2, 3, 3]), int(dice.choice(list(Event))), dice.choice([5, 60, 70_000]), ""))
+    if dice.random() < 0.05:
+        steps.append((dice.randrange(6), dice.randrange(40), 50, ""))
+    differs = dice.random() < 0.1
+    return sender, [
+        {"node": dice.choice(NODES[:3]) if dice.random() < 0.02 else {2: HUB, 3: receiver}.get(side, sender),
+         "at": born + after, "side": side, "event": event,
+         "target": dice.choice([receiver, receiver, f"{receiver}/buyer", ""]) if dice.random() < 0.99 else "1.c",
+         "att": int(event == Event.SENT), "lk1": dice.choice(["1.1.7"] * 9 + ["1.2.8", ""]) if marks else "",
+         "digest": "y" if differs and side == Side.RECEIVER else "x",
+         "save_fwd": save_fwd if event == Event.ACCEPTED and side == Side.SENDER else None,
+         "ack2": dice.choice([True, False, None]) if event == Event.ACCEPTED and side == Side.SENDER else None,
+         "outside": dice.random() < 0.01}
+        for side, event, after, marks in steps
+    ]  # fmt: skip
+
+
+def _step(text: str) -> tuple[int, int, int, str]:
+    side, _, rest = text.partition(":")
+    event, _, when = rest.partition("@")
+    return int(SIDES[side]), int(Event[event]), int(when.rstrip("c")), "c" if when.endswith("c") else ""
+
+
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
+
+
+@pytest.fixture(params=["compiled", "interpreted"])
+def ways(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, running queries as large inputs have them run, and as small ones do."""
+    before = {name: spark.conf.get(name) for name in COMPILED}
+    for name, value in COMPILED.items():
+        if request.param == "compiled":
+            spark.conf.set(name, value)
+    yield spark
+    for name, old in before.items():
+        spark.conf.set(name, str(old))
+
+
+@pytest.mark.parametrize("hub_there", [True, False])
+def test_spark_and_oracle_give_every_message_the_same_verdict(ways: SparkSession, hub_there: bool) -> None:
+    present = {"1.a", "1.b", "1.c", *([HUB] if hub_there else [])}
+    marks = {"1.a": DAY.end, "1.b": DAY.end - 2 * HOUR, "1.c": DAY.end + HOUR, HUB: DAY.end}
+    world = OracleWorld(
+        DAY.start, DAY.end, PATIENCE, {name: marks[name] for name in present}, DAY.end if hub_there else None
+    )
+    ledgers = tuple(EvidenceCoverage(name, "1.1", marks[name]) for name in sorted(present))
+    ground = Ground(DAY, PATIENCE, ledgers, hub_there, DAY.end if hub_there else 2**62)
+
+    # Messages are small and independent: the first that differs says enough, a smaller example costs minutes. The same
+    # seeds each time: what a suite says of a commit must not depend on luck.
+    @settings(max_examples=2, derandomize=True, phases=(Phase.generate,))
+    @given(st.integers(0, 2**32))
+    def check(seed: int) -> None:
+        dice = Random(seed)
+        rows: list[dict[str, Any]] = []
+        stories: dict[str, list[OracleLine]] = {}
+        world.outside.clear()
+        for number in range(2000):
+            sender, fields = invent(dice)
+            lk0 = f"{sender}.broken.{number}" if dice.random() < 0.01 else f"{sender}.1.1.3f.{number}"
+            for one in fields:
+                row = {**one, "lk0": lk0, "store": "1.1", "seq": len(rows) + 1}
+                rows.append(row)
+                if row["outside"]:
+                    world.outside.add(row["seq"])
+                facts = {name: value for name, value in row.items() if name not in ("outside", "store")}
+                stories.setdefault(lk0, []).append(OracleLine(**facts))
+        found = _judge(ways, rows, ground)
+        expected = {lk0: opinion(lines, world) for lk0, lines in stories.items()}
+        wrong = [(lk0, expected[lk0], found[lk0], stories[lk0]) for lk0 in expected if found[lk0][:2] != expected[lk0]]
+        assert not wrong, f"{len(wrong)} differ, such as {wrong[0]}"
+        assert found.keys() == expected.keys()
+
+    check()
+
+
+def _judge(spark: SparkSession, rows: list[dict[str, Any]], ground: Ground) -> dict[str, tuple[str, str, str]]:
+    schema = ARROW_SCHEMA.append(pa.field("outside", pa.bool_()))
+    lines = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+    nodes = {str(row[name]) for row in rows for name in ("node", "source", "target") if row.get(name)}
+    names = stages.names(spark, nodes, None)
+    dated = assessment.dated(facts.gather(lines, {HUB}), ground.window)
+    judged = assessment.judged(spark, dated, names, ground).select("lk0", "scope", "row").collect()
+    return {
+        row["lk0"]: (row["scope"], RULES[row["row"]].verdict if row["scope"] == "date" else "",
+                     RULES[row["row"]].finding)
+        for row in judged
+    }  # fmt: skip

@@ -1,0 +1,172 @@
+"""Lines that nobody would write, planted among good ones: each has the verdict that DESIGN.md promises, in one run."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from semq.store.rows import Event, Side
+from spark_reconcile.judgement.facts import gather, read_lines
+from spark_reconcile.progress import Progress
+from spark_reconcile.run.job import RunRequest, run
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, OfficeMessage, StandingClock
+
+Lines = list[dict[str, Any]]
+COPIES = 150  # messages of which the hub keeps a second copy
+
+
+def change(line: int, **fields: object) -> Callable[[Lines], None]:
+    """Change fields of one line of the message."""
+    return lambda lines: lines[line].update(fields)
+
+
+def without(at: int) -> Callable[[Lines], None]:
+    """Let a line be lost."""
+    return lambda lines: lines[at].clear()
+
+
+def of(side: Side, node: str) -> Callable[[Lines], None]:
+    """Let another node have written the lines of a side."""
+
+    def move(lines: Lines) -> None:
+        for line in lines:
+            if line["side"] == side:
+                line["node"] = node
+
+    return move
+
+
+def nothing(lines: Lines) -> None:
+    """Leave the lines as they are."""
+
+
+def twice_in_two_stores(lines: Lines) -> None:
+    lines[3]["seq"] = 77_777
+    lines.append({**lines[3], "store": "2.1"})
+
+
+def second_copy(*events: Event, lk1: str = "2.1.99") -> Callable[[Lines], None]:
+    """Let the hub write these lines of another copy, too."""
+
+    def store(lines: Lines) -> None:
+        at = next(line for line in lines if line["side"] == Side.HUB)
+        lines.extend({**at, "event": int(event), "lk1": lk1, "seq": 70_000 + event} for event in events)
+
+    return store
+
+
+LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
+EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
+# Lines of DIRECT: 0 S:ACCEPTED 1 S:SENT 2 H:FORWARDED 3 R:RECEIVED 4 S:FORWARDED 5 S:DELIVERED 6 R:SENDER_ACKED.
+CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
+    "expired, and ended by a void marker": ("REFUSED", EXPIRED, nothing),
+    "turned away, with a null attempt": ("REFUSED", "S:REFUSED@0", change(0, att=None)),
+    "nulls instead of empty texts": ("MATCHED", STORED, change(0, att=None, lk1=None, size=None, reason=None)),
+    "no ACCEPTED line": ("MATCHED", DIRECT, without(0)),
+    "nothing but SENT": ("MISSING_AT_HUB", "S:SENT@0", nothing),
+    "nothing of its sender but DELIVERED": ("MATCHED", DIRECT.replace("S:ACCEPTED@0 S:SENT@3 ", ""), nothing),
+    "a later attempt of an earlier date": ("", DIRECT.replace("S:ACCEPTED@0 ", ""), change(0, att=2)),
+    "no FORWARDED line": ("STATE_CONTRADICTION", DIRECT, without(2)),
+    "no RECEIVED line": ("STATE_CONTRADICTION", DIRECT, without(3)),
+    "no DELIVERED line": ("ACK_NOT_RETURNED", DIRECT, without(5)),
+    "no SENDER_ACKED line": ("REACK_NOT_RETURNED", DIRECT, without(6)),
+    "recorded by another node": ("STATE_CONTRADICTION", DIRECT, of(Side.RECEIVER, "1.c")),
+    "sent by another node": ("QUARANTINED", DIRECT, of(Side.SENDER, "1.c")),
+    "passed on by an institution": ("QUARANTINED", DIRECT, of(Side.HUB, "1.c")),
+    "recorded in two stores under one number": ("DUPLICATE_DELIVERED", DIRECT, twice_in_two_stores),
+    "forged": ("UNKNOWN_ORIGIN", "H:FORWARDED@24 R:RECEIVED@40", nothing),
+    "two copies at the hub, both let go": ("MATCHED", STORED, second_copy(Event.STORED, Event.RELEASED)),
+    "two copies at the hub, one let go": ("ACK_NOT_RETURNED", STORED, second_copy(Event.STORED)),
+    "let go without saying which copy": ("MATCHED", STORED, second_copy(Event.RELEASED, lk1="")),
+    "passed on, and stored by another hub": ("ACK_NOT_RETURNED", DIRECT, second_copy(Event.STORED)),
+    "let go, and never stored": ("MATCHED", STORED.replace("H:STORED@24c ", ""), nothing),
+    "given to the application without a record": ("STATE_CONTRADICTION", f"{LOST} R:GIVEN@41 R:DONE@50", nothing),
+    "parked without a record": ("STATE_CONTRADICTION", f"{LOST} R:PARKED@50", nothing),
+    "parked, requeued, given and not yet done": (
+        "PARKED",
+        f"{DIRECT} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601",
+        nothing,
+    ),
+    "parked, requeued and done": ("MATCHED", f"{DIRECT} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601 R:DONE@700", nothing),
+    "no number": ("QUARANTINED", DIRECT, change(5, seq=None)),
+    "no time": ("QUARANTINED", DIRECT, change(2, at=None)),
+    "an absurd time": ("QUARANTINED", DIRECT, change(3, at=2**63 - 1)),
+    "an unknown event": ("QUARANTINED", DIRECT, change(4, event=17)),
+    "an absurd size and attempt": ("MATCHED", DIRECT, change(0, size=2**63 - 1, att=-(2**31))),
+    "a locator with a line's end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a.1.1.3f.7\n")),
+    "a locator without an end": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="1.a." + "9" * 100_000)),
+    "a locator that is no text": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0=b"1.a.\xff")),
+    "a reason that is no text": ("QUARANTINED", DIRECT, change(2, reason=b"\xc3\x28", event=99)),
+    "a target that is no text": ("STATE_CONTRADICTION", DIRECT, change(2, target=b"1.b\xff")),
+    "an empty locator": ("QUARANTINED", "S:ACCEPTED@0", change(0, lk0="", seq=88_888)),
+    "an attempt of an earlier date that is delivered": ("", "H:SENT@0 R:RECEIVED@9 H:RELEASED@20", nothing),
+    "a copy that comes again": ("", "R:DUPLICATE@0", nothing),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The verdict of each message, by locator, of one run over all cases and what happens every day."""
+    office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
+    all_lines: Lines = []
+    for number in range(3):
+        all_lines += office.lines_of(OfficeMessage(number + 900), DIRECT)
+        all_lines += office.lines_of(OfficeMessage(number + 950, "1.c", "1.b"), STORED)
+    for number, (_, course, plant) in enumerate(CASES.values()):
+        lines = office.lines_of(OfficeMessage(number, at=3 * HOUR + number * 60_000), course)
+        plant(lines)
+        all_lines += filter(None, lines)
+    for number in range(COPIES):
+        lines = office.lines_of(OfficeMessage(5_000 + number, at=4 * HOUR + number * 60_000), STORED)
+        second_copy(Event.STORED, lk1=f"2.1.{number}")(lines)
+        all_lines += lines
+    office.deliver(all_lines)
+    result = run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
+    rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
+    assert len({row["lk0"] for row in rows}) == len(rows) == result.messages
+    return {row["lk0"]: row["verdict"] for row in rows}
+
+
+NAMES = {"a locator with a line's end": "1.a.1.1.3f.7\n", "a locator without an end": "1.a." + "9" * 196,
+         "a locator that is no text": "1.a.\ufffd", "an empty locator": "?1.a.1.1.88888"}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_planted_has_the_verdict_that_is_promised(verdicts: dict[str, str], case: str) -> None:
+    lk0 = NAMES.get(case, OfficeMessage(list(CASES).index(case)).lk0)
+    assert verdicts.get(lk0, "") == CASES[case][0]
+
+
+def test_a_copy_that_is_kept_is_seen_whichever_other_was_let_go(verdicts: dict[str, str]) -> None:
+    assert {verdicts[OfficeMessage(5_000 + number).lk0] for number in range(COPIES)} == {"ACK_NOT_RETURNED"}
+
+
+def test_what_happens_every_day_is_fine_beside_it(verdicts: dict[str, str]) -> None:
+    daily = [verdicts[OfficeMessage(number + 900).lk0] for number in range(3)]
+    daily += [verdicts[OfficeMessage(number + 950, "1.c", "1.b").lk0] for number in range(3)]
+    assert daily == ["MATCHED"] * 6
+
+
+def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSession) -> None:
+    """Its facts had no copies of their own; where these were, nothing is left."""
+    nothing = read_lines(spark, {})
+    now = gather(nothing, {"2.hub"})
+    old = now.drop("stored_copies", "released_copies")
+    values = [
+        "'1.a.1.1.3f.7' AS lk0",
+        "12345 AS traits",
+        *(f"0 AS {name}" for name in old.columns[1:] if name != "traits"),
+    ]
+    carried = spark.sql(f"SELECT {', '.join(values)}").select(*old.columns)
+    (row,) = gather(nothing, {"2.hub"}, carried).collect()
+    assert (row["lk0"], row["traits"], row["stored_copies"], row["released_copies"]) == (
+        "1.a.1.1.3f.7",
+        12345 & 15,
+        0,
+        0,
+    )

@@ -1,0 +1,32 @@
+"""Packed situations read back as they were, and every word fits into its bits."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reconcile.judgement.situation import FLAG_SHIFT, FLAGS, HUBS, RECEIVERS, SENDERS, Situation, unpack
+
+SITUATIONS = st.builds(
+    Situation,
+    st.sampled_from(SENDERS),
+    st.sampled_from(HUBS),
+    st.sampled_from(RECEIVERS),
+    st.frozensets(st.sampled_from(FLAGS)),
+)
+
+
+@given(SITUATIONS)
+def test_a_packed_situation_reads_back(situation: Situation) -> None:
+    assert unpack(situation.pack()) == situation
+
+
+def test_words_and_remarks_fit_into_their_bits() -> None:
+    assert max(len(SENDERS), len(HUBS), len(RECEIVERS)) <= 16
+    assert FLAG_SHIFT + len(FLAGS) < 32
+
+
+def test_the_words_that_have_a_place_of_their_own_stand_first() -> None:
+    assert (SENDERS[:3], HUBS[:3], RECEIVERS[:3]) == (
+        ("none", "missing", "torn"),
+        ("none", "missing", "direct"),
+        ("none", "missing", "mixed"),
+    )

@@ -1,0 +1,69 @@
+"""The grid: every situation has exactly one verdict, every row is reached, and a slip of the pen fails at import."""
+
+from itertools import product
+
+import pytest
+
+from spark_reconcile.judgement import verdicts
+from spark_reconcile.judgement.situation import FLAGS, HUBS, RECEIVERS, SENDERS, Situation
+from spark_reconcile.judgement.verdicts import (
+    EXCEPTIONS,
+    FINDINGS,
+    GRID,
+    RULES,
+    URGENCY,
+    VERDICT,
+    VERDICTS,
+    advice,
+    judge,
+)
+from spark_reconcile.repair.repair_list import DEEDS
+
+PROMISED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED",
+            "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
+            "REFUSED", "STATE_CONTRADICTION", "QUARANTINED", "SOURCE_MISSING"]  # fmt: skip
+TELLING = [frozenset(), *(frozenset({flag}) for flag in FLAGS), frozenset({"untold", "best_effort"}),
+           frozenset({"untold", "best_effort", "owes"}), frozenset({"best_effort", "promised"}), frozenset({"untold", "best_effort", "kept"})]  # fmt: skip
+
+
+def test_the_promised_verdicts_are_there_once() -> None:
+    names = [verdict.name for verdict in VERDICTS]
+    assert set(PROMISED) <= set(names)
+    assert len(names) == len(set(names))
+    assert {verdict.kind for verdict in VERDICTS} == {"fine", "open", "exception"}
+
+
+def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() -> None:
+    reached = {judge(Situation(*words, flags)) for words in product(SENDERS, HUBS, RECEIVERS) for flags in TELLING}
+    assert reached == set(RULES)
+
+
+def test_every_finding_that_somebody_must_act_on_says_what_and_whose() -> None:
+    for rule in RULES:
+        verdict = VERDICT[rule.verdict]
+        if verdict.kind == "exception":
+            said, side, deed = FINDINGS[rule.finding]
+            assert said.endswith(".")
+            assert (side == "") == (deed == "")
+            assert deed in ("", *DEEDS)
+            assert side in ("", "sender", "hub", "receiver")
+            assert advice(rule.finding, rule.verdict).startswith(said)
+    assert FINDINGS.keys() <= {rule.finding for rule in RULES}
+
+
+def test_every_verdict_has_its_urgency_and_exceptions_go_first() -> None:
+    assert sorted(URGENCY) == sorted(VERDICT)
+    assert {VERDICT[name].kind for name in URGENCY[: len(EXCEPTIONS)]} == {"exception"}
+
+
+def test_the_grid_is_readable_at_a_glance() -> None:
+    assert max(map(len, GRID.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["x MATHCED . . . .", "x MATCHED senderr . . .", "x MATCHED . . received yuong", "x MATCHED . . ."],
+)
+def test_a_misspelt_word_is_no_rule(row: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 the message names the word
+        verdicts._read(f"heading\n{row}")

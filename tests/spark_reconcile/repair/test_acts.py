@@ -1,0 +1,215 @@
+"""A repair list is applied on real nodes: a dry run first, what has resolved itself left alone, the rest by inquiry."""
+
+import asyncio
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from local_node.node import LocalNode
+from semq.app import Client, NoAnswer, NodeUnreachable
+from semq.clock import SystemClock
+from spark_reconcile import commands
+from spark_reconcile.errors import BadRepairList
+from spark_reconcile.extracts.manifest import canonical
+from spark_reconcile.judgement.verdicts import FINDINGS
+from spark_reconcile.repair import acts
+from spark_reconcile.repair.acts import ACTS, Applied, apply, apply_one
+from spark_reconcile.repair.repair_list import INDEX, Deed, read_repair
+from spark_reconcile.settings import ReconcileSettings
+from spark_reconcile.storage import Place
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+
+
+def url(node: Any) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{node.port}"
+
+
+def deed(lk0: str, what: str = "inquire", side: str = "sender") -> Deed:
+    return Deed(lk0, what, side, "never_arrived", "MISSING_AT_HUB", "1.10008", "1.56001")
+
+
+def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
+    """A repair folder as the job writes it; a node's name has ``_`` for its dot."""
+    nodes = {}
+    for name, lines in deeds.items():
+        node = name.replace("_", ".").removeprefix("n")
+        file = Place.at(folder) / f"{node}.jsonl"
+        file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        nodes[node] = {"file": file.name, "rows": len(lines), "sha256": file.sha256()}
+    index = {"business_date": "2026-11-20", "run": "r", "fingerprint": "f", "nodes": nodes, "signature": None}
+    (Place.at(folder) / INDEX).write(canonical(index))
+    return folder
+
+
+async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str, Any], list[str]]:
+    told: list[str] = []
+    arguments = Namespace(node=url(node), config=None, list=str(folder), yes=yes)
+    code, said = await asyncio.to_thread(apply, arguments, ReconcileSettings(), None, SystemClock(), told.append)
+    return code, said, told
+
+
+async def sent(node: LocalNode, target: str) -> str:
+    async with Client(url(node)) as application:
+        return (await application.send(target, b"order")).lk0
+
+
+async def events(node: Any, lk0: str) -> list[str]:
+    async with Client(url(node)) as application:
+        return [line["event"] for line in (await application.request("msg.trace", {"id": lk0}))["events"]]
+
+
+def inquiries(node: LocalNode) -> int:
+    return node.engine.core.counters.counts.get("inquired", 0)
+
+
+async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
+    hub = await inprocess.platform()
+    sender, receiver = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(sender, receiver)
+    delivered = await sent(sender, "56001")
+    async with Client(url(sender)) as application:
+        await application.wait_for_delivery(delivered, timeout_s=60)
+    await receiver.stop()
+    waiting = await sent(sender, "56001")
+
+    async def is_stored() -> bool:
+        return "STORED" in await events(sender, waiting)
+
+    await until(is_stored)
+    sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)  # not by itself
+    folder = repair_list(
+        tmp_path / "repair",
+        n1_10008=[deed(delivered), deed(waiting), deed(waiting, "close"), deed(waiting, "reack"), deed("1.10008.9.9.3f.1")],
+        hub=[deed(waiting, side="hub")],
+    )  # fmt: skip
+
+    code, said, told = await applied(sender, folder, yes=False)
+    assert (code, said["outcome"]) == (0, "planned")
+    assert [one["result"] for one in said["deeds"]] == ["resolved", "planned", "left", "left", "left"]
+    assert "never heard of it" in said["deeds"][-1]["note"]
+    assert told[-2:] == ["1 resolved, 1 planned, 3 left", "Nothing was done. Give --yes to do it."]
+    before = inquiries(sender)
+    code, said, _ = await applied(sender, folder, yes=True)
+    assert (code, said["outcome"], said["counts"]) == (0, "applied", {"resolved": 1, "done": 1, "left": 3})
+    await until(lambda: inquiries(sender) > before)
+    _, said, _ = await applied(hub, folder, yes=True)
+    assert said["counts"] == {"done": 1}
+
+    await inprocess.started(receiver.settings)
+    async with Client(url(sender)) as application:
+        await application.wait_for_delivery(waiting, timeout_s=60)
+    before = inquiries(sender)
+    _, said, _ = await applied(sender, folder, yes=True)  # once more, when all is well
+    assert [one["result"] for one in said["deeds"][:2]] == ["resolved", "resolved"]
+    assert inquiries(sender) == before
+
+
+async def test_what_a_node_refuses_is_told(inprocess: InProcess) -> None:
+    hub = await inprocess.platform()
+    sender = await inprocess.local("10008", hub.port)
+    lk0 = await sent(sender, "56001")
+    async with Client(url(hub)) as application:
+        strange = deed(lk0, "resend", "hub")
+        assert (await apply_one(application, strange, is_real=True)).result == "left"
+    async with Client(url(sender)) as application:
+        again = await apply_one(application, deed(lk0, "resend"), is_real=True)
+        assert again == Applied(lk0, "resend", "done", again.note)
+        assert "OPERATOR" in await events(sender, lk0)
+
+
+def test_every_deed_of_the_findings_has_an_act() -> None:
+    wanted = {(what, side) for _, side, what in FINDINGS.values() if what}
+    assert wanted <= {(act.deed, act.side) for act in ACTS}
+
+
+async def test_what_a_node_is_not_asked_it_says(inprocess: InProcess, tmp_path: Path) -> None:
+    hub = await inprocess.platform()
+    folder = repair_list(tmp_path / "repair", n1_10008=[deed("1.10008.1.1.3f.1")])
+    assert await applied(hub, folder, yes=True) == (
+        0,
+        {"outcome": "applied", "exit_code": 0, "counts": {}, "deeds": []},
+        ["The repair list has nothing for hub."],
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "told", "tried"),
+    [(NodeUnreachable("Gone."), "2 of 3 were not done", 2), (NoAnswer("Silent."), "1 done, 2 failed", 3)],
+)
+async def test_what_fails_is_told_and_not_taken_for_done(
+    inprocess: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str, tried: int
+) -> None:
+    hub = await inprocess.platform()
+    folder = repair_list(tmp_path / "repair", hub=[deed(f"1.10008.1.1.3f.{number}", side="hub") for number in range(3)])
+    asked: list[str] = []
+
+    async def row(_: Client, lk0: str, side: str) -> dict[str, Any]:
+        asked.append(lk0)
+        if len(asked) > 1:
+            raise failure
+        return {"outcome": None}
+
+    async def request(client: Client, operation: str, *rest: Any, **more: Any) -> Any:
+        return None if operation == "msg.inquire" else await ask(client, operation, *rest, **more)
+
+    ask = Client.request
+    monkeypatch.setattr(acts, "_row", row)
+    monkeypatch.setattr(Client, "request", request)
+    code, said, lines = await applied(hub, folder, yes=True)
+    assert (code, said["outcome"], said["counts"]) == (1, "failed", {"done": 1, "failed": 2})
+    assert told in "\n".join(lines)
+    assert len(asked) == tried
+
+
+def rewrite(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+# How a list comes to be one that a node does not use | the state that is told.
+BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
+    ("ALTERED", lambda folder: rewrite(folder / "1.10008.jsonl", json.dumps({"lk0": "another"}))),
+    ("MISSING", lambda folder: (folder / "1.10008.jsonl").unlink()),
+    ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, "no list")),
+    ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, '{"nodes": []}')),
+    ("UNKNOWN_SCHEMA", lambda folder: _again(folder, msgspec.to_builtins(deed("L")) | {"deed": "erase"})),
+    ("UNKNOWN_SCHEMA", lambda folder: _again(folder, {"lk0": 1})),
+    ("OTHER_NODE", lambda folder: _again(folder, msgspec.to_builtins(deed("L")) | {"sender": "1.56001"})),
+    ("OTHER_NODE", lambda folder: _again(folder, msgspec.to_builtins(deed("L", side="receiver")))),
+)
+
+
+def _again(folder: Path, line: dict[str, Any]) -> None:
+    """The list with another line, and an index that agrees."""
+    file = Place.at(folder / "1.10008.jsonl")
+    file.write(msgspec.json.encode(line))
+    nodes = {"1.10008": {"file": file.name, "rows": 1, "sha256": file.sha256()}}
+    rewrite(folder / INDEX, json.dumps({"nodes": nodes, "signature": None}))
+
+
+@pytest.mark.parametrize(("state", "spoil"), BAD_LISTS)
+def test_a_list_that_cannot_be_believed_is_refused(tmp_path: Path, state: str, spoil: Callable[[Path], None]) -> None:
+    folder = repair_list(tmp_path / "repair", n1_10008=[deed("1.10008.1.1.3f.1")])
+    assert len(read_repair(Place.at(folder), "1.10008")) == 1
+    spoil(folder)
+    with pytest.raises(BadRepairList) as caught:
+        read_repair(Place.at(folder), "1.10008")
+    assert caught.value.facts["state"] == state
+
+
+def test_where_signatures_are_asked_for_a_list_without_one_is_refused(tmp_path: Path) -> None:
+    folder = repair_list(tmp_path / "repair", hub=[deed("1.10008.1.1.3f.1", side="hub")])
+    with pytest.raises(BadRepairList, match="not signed"):
+        read_repair(Place.at(folder), "hub", lambda *_: True)
+
+
+def test_without_a_node_or_a_run_nothing_is_applied(tmp_path: Path) -> None:
+    assert commands.main(["apply", "--list", str(tmp_path)]) == 2
+    assert commands.main(["apply", "--business-date", "2026-11-20", "--reports", str(tmp_path), "--node", "x"]) == 4

@@ -1,0 +1,332 @@
+"""Whole runs: published results against the generator's truth and against DataComPy, repeated, carried on, refused."""
+
+import csv
+import io
+import json
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import datacompy
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from spark_reconcile.days import Calendar
+from spark_reconcile.errors import BadExtract, BadRepairList, BeingRun, NoSuchRun, SourcesMissing, SparkFailed
+from spark_reconcile.extracts.manifest import Signature, date_folder
+from spark_reconcile.judgement.verdicts import VERDICT
+from spark_reconcile.progress import Progress
+from spark_reconcile.repair import repair_list
+from spark_reconcile.run import runs, stages
+from spark_reconcile.run.diff import diff
+from spark_reconcile.run.job import RunRequest, RunResult, run
+from spark_reconcile.samples.invention import Truth, generate
+from spark_reconcile.settings import Limit, ReconcileSettings
+from spark_reconcile.spark import session
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, OfficeMessage, StandingClock
+
+NEXT = DAY + timedelta(days=1)
+
+
+def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingClock, **asked: Any) -> RunResult:
+    day = asked.pop("day", DAY)
+    return run(settings, RunRequest(day, **asked), clock, Progress(SystemClock(), io.StringIO()), spark)
+
+
+@dataclass
+class PublishedRun:
+    """One published run over invented ledgers with every kind of defect."""
+
+    settings: ReconcileSettings
+    truth: Truth
+    result: RunResult
+    folder: Path
+    root: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        return content
+
+    def table(self, name: str) -> Any:
+        return pq.read_table(self.folder / name).to_pandas()
+
+
+def sign(content: bytes) -> Signature:
+    return Signature("hub", "length", str(len(content)))
+
+
+@pytest.fixture(scope="module")
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> PublishedRun:
+    root = tmp_path_factory.mktemp("published")
+    settings = ReconcileSettings(
+        extracts=str(root / "extracts"), reports=str(root / "reports"), zone="Asia/Shanghai", stories_max=2,
+        names={"1.10001": "上海凌云贸易", "1.10002": "<b>津南物流</b>"},
+        pair_thresholds={"1.10001>1.10002": {"MATCHED": Limit(max_count=0)}},
+    )  # fmt: skip
+    clock = StandingClock()
+    truth = generate(Place.at(settings.extracts), Place.at(root / "truth"), DAY, Calendar("Asia/Shanghai"), clock, 3000,
+                     nodes=3, defects=20)  # fmt: skip
+    result = reconcile(settings, spark, clock, sign=sign)
+    return PublishedRun(settings, truth, result, Path(result.report).parent, root)
+
+
+def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: PublishedRun) -> None:
+    found = {name: count for name, count in published.result.verdicts.items() if count}
+    assert found == published.truth.verdicts
+    assert sum(found.values()) == published.result.messages == 3000
+    assert published.summary["verdicts"] == published.result.verdicts
+    pairs = published.table("pairs.parquet")
+    assert pairs.groupby("verdict")["messages"].sum().to_dict() == found
+    assert len(found) == len(VERDICT) - 1  # every verdict but SOURCE_MISSING
+    verdicts = published.table("verdicts.parquet")
+    both_known = verdicts["accepted_at"].notna() & verdicts["recorded_at"].notna()
+    assert (verdicts["latency_ms"].notna() == both_known).all()  # what was never recorded took no time
+    assert sum(row["messages"] for row in published.summary["latency"]) == both_known.sum() < 3000
+
+
+def test_every_message_has_the_verdict_of_the_truth(published: PublishedRun) -> None:
+    true = pq.read_table(published.root / "truth" / "truth.parquet").to_pandas().set_index("lk0")["verdict"].to_dict()
+    verdicts = published.table("verdicts.parquet")
+    assert not verdicts["lk0"].duplicated().any()
+    assert verdicts.set_index("lk0")["verdict"].to_dict() == true
+
+
+def test_datacompy_finds_the_same_differences_between_both_ends(published: PublishedRun) -> None:
+    files = (published.root / "extracts").rglob("*.parquet")
+    lines = pa.concat_tables(pq.read_table(file) for file in files).to_pandas()
+    sent = lines[(lines.side == 1) & (lines.event == 1)][["lk0", "digest"]]
+    recorded = lines[(lines.side == 3) & (lines.event == 20)][["lk0", "digest"]].drop_duplicates("lk0")
+    second = datacompy.PandasCompare(sent, recorded, join_columns=["lk0"])
+    verdicts = published.table("verdicts.parquet").set_index("lk0")
+    assert set(second.df1_unq_rows["lk0"]) == set(verdicts[verdicts.recorded_at.isna()].index)
+    assert set(second.df2_unq_rows["lk0"]) == set(verdicts[verdicts.verdict == "UNKNOWN_ORIGIN"].index)
+    assert set(second.all_mismatch()["lk0"]) == set(verdicts[verdicts.verdict == "DIGEST_MISMATCH"].index)
+
+
+def test_thresholds_are_judged_in_all_and_by_pair(published: PublishedRun) -> None:
+    assert (published.result.outcome, published.result.exit_code) == ("breached", 3)
+    breached = {(breach["pair"], breach["verdict"], breach["what"]) for breach in published.result.breaches}
+    assert ("", "MISSING_AT_HUB", "max_count") in breached
+    assert ("", "ACK_NOT_RETURNED", "max_rate") in breached
+    assert ("1.10001>1.10002", "MATCHED", "max_count") in breached
+    assert not any(verdict == "WAITING_OFFLINE" for _, verdict, _ in breached)
+
+
+def test_the_file_for_spreadsheets_lists_every_exception(published: PublishedRun) -> None:
+    content = (published.folder / "exceptions.csv").read_bytes()
+    assert content.startswith(b"\xef\xbb\xbf")
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+    exceptions = published.table("exceptions.parquet")
+    assert [row["Message (LK0)"] for row in rows] == list(exceptions["lk0"])
+    assert {row["Verdict"] for row in rows} == {name for name, v in VERDICT.items() if v.kind == "exception"}
+    assert all(row["What to do"] and row["Owner"] and row["Sender says"] for row in rows)
+    assert len(rows) == published.summary["exceptions"]
+
+
+def test_the_page_stays_small_however_many_exceptions_there_are(published: PublishedRun) -> None:
+    page = (published.folder / "report.html").read_text()
+    assert len(page) < 500_000
+    assert all(name in page and f"{count:,}" in page for name, count in published.result.verdicts.items())
+
+
+def test_the_repair_list_asks_each_node_for_safe_deeds(published: PublishedRun) -> None:
+    place = Place.at(published.folder / "repair")
+
+    def verify(signer: str, content: bytes, signature: Signature, since: int | None) -> bool:
+        return since is None and signer == "hub" and signature == sign(content)
+
+    deeds = [
+        deed
+        for node in ("1.10001", "1.10002", "1.10003", "hub")
+        for deed in repair_list.read_repair(place, node, verify)
+    ]
+    asked = {"MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED", "REACK_NOT_RETURNED"}
+    assert {deed.verdict for deed in deeds} == asked
+    assert sum(published.result.deeds.values()) == len(deeds) == sum(published.result.verdicts[name] for name in asked)
+    assert all(deed.sender == "1.10001" for deed in repair_list.read_repair(place, "1.10001") if deed.side == "sender")
+    assert repair_list.read_repair(place, "1.99999") == []
+    with pytest.raises(BadRepairList):
+        repair_list.read_repair(place, "1.10001", lambda signer, content, signature, since: False)
+    with pytest.raises(NoSuchRun):
+        repair_list.read_repair(Place.at(published.root), "1.10001")
+    (published.folder / "repair" / "1.10002.jsonl").write_text('{"lk0": "1.1.1.1.1.1"}')
+    with pytest.raises(BadRepairList):
+        repair_list.read_repair(place, "1.10002")
+
+
+def test_a_repetition_is_another_folder_with_the_same_bytes(published: PublishedRun, spark: SparkSession) -> None:
+    clock = StandingClock()
+    clock.now += timedelta(hours=3)
+    again = reconcile(published.settings, spark, clock)
+    other = Path(again.report).parent
+    assert other != published.folder
+    tables = {str(file.relative_to(other)) for file in other.glob("*.parquet/*")}
+    assert tables == {str(file.relative_to(published.folder)) for file in published.folder.glob("*.parquet/*")}
+    for name in ("summary.json", "exceptions.csv", "pairs.csv", "report.html", *sorted(tables)):
+        assert (other / name).read_bytes() == (published.folder / name).read_bytes(), name
+    reports = Place.at(published.settings.reports)
+    standing = runs.current(reports, DAY)
+    assert standing is not None
+    assert standing.name == again.run
+    assert [one.name for one in runs.of_date(reports, DAY)] == sorted([published.result.run, again.run])
+    same = diff(spark, runs.find(reports, DAY, published.result.run), standing)
+    assert (same["changed"], same["moves"]) == (0, [])
+    assert not (other / "_staging").exists()
+
+
+# ---------------------------------------------------------------- from one night to the next
+
+
+def test_open_messages_are_judged_again_until_they_are_settled(office: Office, spark: SparkSession) -> None:
+    late, waiting, lost = OfficeMessage(1, at=24 * HOUR - 30), OfficeMessage(2), OfficeMessage(3)
+    office.write(late, DIRECT)  # crosses midnight
+    office.write(waiting, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c")
+    office.write(lost, "S:ACCEPTED@0 S:SENT@3")
+    office.write(OfficeMessage(4), DIRECT)
+    office.extract()
+    first = reconcile(office.settings, spark, office.clock)
+    assert {name: count for name, count in first.verdicts.items() if count} == {
+        "MATCHED": 1, "IN_FLIGHT": 1, "WAITING_OFFLINE": 1, "MISSING_AT_HUB": 1,
+    }  # fmt: skip
+
+    office.sleep(1)
+    tomorrow = {"S": 30, "H": 25, "R": 26}
+    for step in "H:SENT R:RECEIVED H:RELEASED R:PLATFORM_ACKED S:DELIVERED R:SENDER_ACKED".split():
+        office.write(waiting, f"{step}@{tomorrow[step[0]] * HOUR - 10 * HOUR}c")
+    office.write(replace(OfficeMessage(5), at=26 * HOUR), DIRECT)
+    office.extract(NEXT)
+    second = reconcile(office.settings, spark, office.clock, day=NEXT)
+    assert {name: count for name, count in second.verdicts.items() if count} == {"MATCHED": 1}
+    assert second.carried == {"MATCHED": 2, "MISSING_AT_HUB": 1}
+    assert second.outcome == "met"  # what an earlier date has reported does not breach this one again
+
+    again = reconcile(office.settings, spark, office.clock)  # the first date, now that the second is known
+    reports = Place.at(office.settings.reports)
+    moved = diff(spark, runs.find(reports, DAY, first.run), runs.find(reports, DAY, again.run))
+    assert {(move["old"], move["new"]): move["messages"] for move in moved["moves"]} == {
+        ("IN_FLIGHT", "MATCHED"): 1,
+        ("WAITING_OFFLINE", "MATCHED"): 1,
+    }
+    assert [row["lk0"] for row in moved["sample"]] == [late.lk0, waiting.lk0]
+    page = Path(second.report).read_text()
+    assert "Messages by business date." in page
+    assert "carried from an earlier date" in page
+
+
+def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
+    office: Office, spark: SparkSession
+) -> None:
+    fast = {"1.fast": HOUR}
+    for number in range(6):
+        office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), DIRECT, skew=fast)
+        office.write(OfficeMessage(100 + number, "1.b", "1.fast", 9 * HOUR), DIRECT, skew=fast)
+    # Twenty minutes before midnight by the hub's clock: the receiver's line is in its next date.
+    at_night = office.write(OfficeMessage(7, "1.b", "1.fast", 24 * HOUR - 1_200_000), DIRECT, skew=fast)
+    office.write(OfficeMessage(8, "1.a", "1.gone", 9 * HOUR), DIRECT)
+    office.write(OfficeMessage(9, "1.gone", "1.a", 9 * HOUR), STORED)
+    office.write(OfficeMessage(10, "1.a", "1.nobody", 9 * HOUR), "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46")
+    office.extract(only=["1.fast", "1.b", "1.a", HUB])
+    found = reconcile(office.settings, spark, office.clock)
+    assert (found.outcome, found.exit_code) == ("partial", 7)
+    assert {name: count for name, count in found.verdicts.items() if count} == {
+        "MATCHED": 12, "IN_FLIGHT": 1, "SOURCE_MISSING": 2, "REFUSED": 1,
+    }  # fmt: skip
+    assert found.missing == ["1.gone.1.1"]  # a message of it names its ledger
+    verdicts = pq.read_table(Path(found.report).parent / "verdicts.parquet").to_pylist()
+    assert [row["lk0"] for row in verdicts if row["verdict"] == "IN_FLIGHT"] == [at_night.lk0]
+    assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000
+    page = Path(found.report).read_text()
+    assert "fast by 1 h" in page
+    assert "No ledger</a> of <bdi>1.gone.1.1</bdi>: 2 messages cannot be judged." in page
+
+
+def test_where_all_are_required_absent_ones_are_named_before_spark_works(office: Office) -> None:
+    office.write(OfficeMessage(1, "1.a", "1.gone"), DIRECT)
+    office.extract(only=["1.a", HUB])
+
+    def stop(*_: Any, **__: Any) -> Any:
+        raise AssertionError("Spark is asked")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "start", stop)
+        with pytest.raises(SourcesMissing) as caught:
+            run(
+                office.settings, RunRequest(DAY, require_all=True), office.clock, Progress(SystemClock(), io.StringIO())
+            )
+    assert caught.value.facts["sources"] == ["1.gone"]
+    assert [path for path in (office.root / "reports").rglob("*") if path.is_file() and path.name != ".lock"] == []
+
+
+def test_nothing_at_all_is_published_but_not_believed(office: Office, spark: SparkSession) -> None:
+    for name in ("1.a", "1.b", HUB):
+        office.node(name)
+    office.extract()
+    found = reconcile(office.settings, spark, office.clock)
+    assert (found.outcome, found.exit_code, found.messages) == ("implausible", 3, 0)
+    assert "no message at all" in Path(found.report).read_text()
+
+
+# ---------------------------------------------------------------- refusals, before Spark is asked
+
+
+def test_without_the_hub_nothing_is_published(office: Office) -> None:
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract(only=["1.a", "1.b"])
+    with pytest.raises(SourcesMissing) as caught:
+        run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+    assert caught.value.facts["sources"] == ["the hub"]
+    assert runs.dates(Place.at(office.settings.reports)) == [DAY]
+    assert runs.of_date(Place.at(office.settings.reports), DAY) == []
+
+
+def test_a_required_source_is_waited_for(office: Office) -> None:
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract()
+    settings = ReconcileSettings(**{**_fields(office.settings), "required": ("1.a", "1.zzz")})
+    with pytest.raises(SourcesMissing) as caught:
+        run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+    assert caught.value.facts["sources"] == ["1.zzz"]
+
+
+def _fields(settings: ReconcileSettings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
+
+
+def test_a_bad_extract_is_refused_by_name(office: Office) -> None:
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract()
+    (part,) = office.folder("1.a").glob("part-*")
+    part.write_bytes(part.read_bytes()[:-9])
+    with pytest.raises(BadExtract) as caught:
+        run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+    assert "1.a.1.1 TRUNCATED" in caught.value.facts["sources"][0]
+
+
+def test_what_spark_cannot_do_is_said_and_nothing_is_published(
+    office: Office, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract()
+    monkeypatch.setattr(stages, "survey", lambda *_: spark.sql("SELECT raise_error('no space left')").collect())
+    with pytest.raises(SparkFailed, match="no space left"):
+        reconcile(office.settings, spark, office.clock)
+    (failed,) = runs.of_date(Place.at(office.settings.reports), DAY)
+    assert failed.result["outcome"] == "failed"
+    assert "SEMQ-6010" in failed.result["error"]
+    assert runs.current(Place.at(office.settings.reports), DAY) is None
+
+
+def test_a_date_is_run_once_at_a_time(office: Office) -> None:
+    with (Place.at(office.settings.reports) / date_folder(DAY)).lock():
+        with pytest.raises(BeingRun):
+            run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+
+
+def test_midnight_is_where_the_tests_think_it_is() -> None:
+    assert Calendar().window(DAY).start == MIDNIGHT

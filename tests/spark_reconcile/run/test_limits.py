@@ -1,0 +1,50 @@
+"""Thresholds and plausibility: what is passed, by how much, and that nothing is not fine."""
+
+import pytest
+
+from spark_reconcile.run.limits import Breach, VerdictCount, breaches, plausibility
+from spark_reconcile.settings import Limit
+
+
+def test_each_kind_of_threshold_is_told_apart() -> None:
+    counts = [
+        VerdictCount("", "A", 3, 1000, 50),
+        VerdictCount("", "B", 0, 1000),
+        VerdictCount("1.a>1.b", "A", 3, 10, 5),
+    ]
+    limits = {"A": Limit(max_count=2, max_rate=0.01, max_age_s=49), "B": Limit(max_count=0, max_rate=0.0, max_age_s=0)}
+    assert breaches(counts, limits) == [
+        Breach("", "A", "max_count", 3, 2, 3, 1000),
+        Breach("", "A", "max_age_s", 50, 49, 3, 1000),
+        Breach("1.a>1.b", "A", "max_count", 3, 2, 3, 10),
+        Breach("1.a>1.b", "A", "max_rate", 0.3, 0.01, 3, 10),
+    ]
+
+
+def test_what_was_found_is_not_rounded_to_what_is_accepted() -> None:
+    (breach,) = breaches([VerdictCount("", "A", 1_000_001, 10**9)], {"A": Limit(max_rate=0.001)})
+    assert breach.found > breach.accepted
+
+
+def test_what_is_not_limited_is_never_passed() -> None:
+    assert breaches([VerdictCount("", "MATCHED", 10**9, 10**9)], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "earlier", "believed"),
+    [
+        (100, [100, 110, 90], True),
+        (49, [100, 100], False),
+        (201, [100, 100], False),
+        (0, [], False),
+        (0, [100, 100], False),
+        (0, [0, 0], True),
+        (5, [0, 0], True),
+        (1, [1000], True),
+        (0, [1000], False),
+    ],
+)
+def test_volumes_far_from_usual_are_not_believed(messages: int, earlier: list[int], believed: bool) -> None:
+    found = plausibility(messages, earlier, 0.5, 2.0)
+    assert found.believed is believed
+    assert bool(found.why) is not believed

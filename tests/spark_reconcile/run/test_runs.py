@@ -1,0 +1,72 @@
+"""Run folders: names, the pointer, and what counts as history."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_reconcile.errors import NoSuchRun
+from spark_reconcile.extracts.manifest import canonical, date_folder
+from spark_reconcile.run import runs
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, StandingClock
+
+
+def test_a_run_counts_only_when_the_pointer_names_it(tmp_path: Path, clock: StandingClock) -> None:
+    reports = Place.at(tmp_path)
+    first = runs.begin(reports, DAY, clock, "ab" * 32)
+    second = runs.begin(reports, DAY, clock, "ab" * 32)
+    assert first.name != second.name
+    assert first.name.startswith("20261121T120000Z-abababab-")
+    assert runs.current(reports, DAY) is None
+    assert first.result == {}
+    runs.finish(first, {"outcome": "met"})
+    runs.point_to(reports, first)
+    assert runs.find(reports, DAY, "current") == first
+    assert runs.find(reports, DAY, second.name) == second
+    assert first.result == {"outcome": "met"}
+    assert [run.name for run in runs.of_date(reports, DAY)] == sorted([first.name, second.name])
+
+
+def test_a_pointer_to_a_run_that_was_removed_counts_for_nothing(tmp_path: Path, clock: StandingClock) -> None:
+    reports = Place.at(tmp_path)
+    run = runs.begin(reports, DAY, clock, "ab" * 32)
+    runs.point_to(reports, run)
+    (run.place / "_staging").make()
+    runs.clear(reports, DAY, "_staging")
+    assert runs.current(reports, DAY) == run
+    assert run.place.folders() == []
+    run.place.remove()
+    assert runs.current(reports, DAY) is None
+    assert runs.history(reports, DAY + timedelta(days=1), 3) == []
+
+
+@pytest.mark.parametrize("damage", [b'{"messages": 1', b"\xff", b"", b"[]"])
+def test_what_an_old_run_said_and_can_no_longer_be_read_is_left_out(
+    tmp_path: Path, clock: StandingClock, damage: bytes
+) -> None:
+    reports = Place.at(tmp_path)
+    run = runs.begin(reports, DAY, clock, "ab" * 32)
+    runs.point_to(reports, run)
+    (run.place / runs.SUMMARY).write(damage)
+    assert runs.history(reports, DAY + timedelta(days=1), 3) == []
+    assert run.summary == {}
+
+
+@pytest.mark.parametrize("name", ["current", "20261121T120000Z-abababab-0000", "../../etc", ""])
+def test_a_run_that_is_not_there_is_said_so(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NoSuchRun):
+        runs.find(Place.at(tmp_path), DAY, name)
+
+
+def test_history_is_what_was_published_before(tmp_path: Path, clock: StandingClock) -> None:
+    reports = Place.at(tmp_path)
+    for back, published in ((1, True), (2, False), (3, True), (20, True)):
+        run = runs.begin(reports, DAY - timedelta(days=back), clock, "cd" * 32)
+        (run.place / runs.SUMMARY).write(canonical({"messages": back}))
+        if published:
+            runs.point_to(reports, run)
+    (tmp_path / "notes").mkdir()
+    assert [summary["messages"] for _, summary in runs.history(reports, DAY, 14)] == [3, 1]
+    assert runs.dates(reports) == [DAY - timedelta(days=back) for back in (20, 3, 2, 1)]
+    assert (tmp_path / date_folder(DAY - timedelta(days=1)) / "CURRENT").read_text().count("\n") == 1

@@ -1,0 +1,60 @@
+"""Planted defects: the verdict that each promises is the one that the oracle gives, and the rest is left alone."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile.days import Calendar
+from spark_reconcile.errors import BadRequest
+from spark_reconcile.samples.defects import DEFECTS, plant
+from spark_reconcile.sources.inputs import gather
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, DIRECT, HUB, MIDNIGHT, STORED, Office, OfficeMessage, StandingClock
+from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
+
+UTC = Calendar()
+
+
+def stories(office: Office) -> dict[str, list[OracleLine]]:
+    told: dict[str, list[OracleLine]] = {}
+    for file in sorted((office.root / "extracts").rglob("*.parquet")):
+        for row in pq.read_table(file).to_pylist():
+            facts = {name: row[name] for name in OracleLine.__dataclass_fields__}
+            told.setdefault(row["lk0"], []).append(OracleLine(**facts))
+    return told
+
+
+@pytest.fixture
+def delivered(office: Office) -> Office:
+    for number in range(10):
+        office.write(OfficeMessage(number), DIRECT)
+    office.write(OfficeMessage(10), STORED)
+    office.extract()
+    return office
+
+
+def test_every_defect_has_the_verdict_that_it_promises(delivered: Office, clock: StandingClock) -> None:
+    planted = plant(Place.at(delivered.root / "extracts"), DAY, UTC, clock)
+    assert [one.verdict for one in planted] == [verdict for verdict, _, _ in DEFECTS]
+    end = MIDNIGHT + 86_400_000
+    world = OracleWorld(MIDNIGHT, end, 1000, {"1.a": end, "1.b": end, HUB: end}, end)
+    given = {lk0: opinion(lines, world) for lk0, lines in stories(delivered).items()}
+    expected = {one.lk0: ("date", one.verdict) for one in planted}
+    assert given == {lk0: expected.get(lk0, ("date", "MATCHED")) for lk0 in given}
+    assert len(given) == 11
+
+
+def test_the_extracts_are_whole_again(delivered: Office, clock: StandingClock) -> None:
+    root = Place.at(delivered.root / "extracts")
+    plant(root, DAY, UTC, clock)
+    assert {source.state for source in gather(root, [DAY])} == {"COMPLETE"}
+
+
+def test_large_extracts_are_left_alone(
+    delivered: Office, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("spark_reconcile.samples.defects.ROWS_MAX", 10)
+    with pytest.raises(BadRequest):
+        plant(Place.at(delivered.root / "extracts"), DAY, UTC, clock)
+    assert plant(Place.at(tmp_path / "nothing"), DAY, UTC, clock) == []

@@ -1,0 +1,61 @@
+"""Invented ledgers: what they claim to be, and every course ends in the verdict that the oracle gives too."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile.days import Calendar
+from spark_reconcile.samples import invention as module
+from spark_reconcile.samples.invention import ALL, generate
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, HUB, MIDNIGHT, StandingClock
+from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
+
+
+@pytest.mark.parametrize("skew", [True, False])
+def test_the_oracle_agrees_with_the_truth(
+    tmp_path: Path, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, skew: bool
+) -> None:
+    monkeypatch.setattr(module, "SLICE", 700)
+    made = generate(
+        Place.at(tmp_path / "x"), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 4000, nodes=3, defects=20, skew=skew
+    )
+    rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert made.rows == len(rows)
+    assert len({(row["node"], row["seq"]) for row in rows}) == len(rows)
+    world = OracleWorld(MIDNIGHT, MIDNIGHT + 86_400_000, 900_000, {}, MIDNIGHT + 86_400_000)
+    stories: dict[str, list[OracleLine]] = {}
+    for number, row in enumerate(rows):
+        line = _line(row, number)
+        stories.setdefault(line.lk0, []).append(line)
+        world.marks[line.node] = world.end
+        if not world.start <= line.at < world.end:
+            world.outside.add(number)
+    true = {row["lk0"]: row["verdict"] for row in pq.read_table(tmp_path / "t" / "truth.parquet").to_pylist()}
+    found = {lk0: opinion(lines, world)[1] for lk0, lines in stories.items()}
+    assert found == true
+    assert set(made.verdicts) == {course.verdict for course in ALL}
+    assert json.loads((tmp_path / "t" / "truth.json").read_text())["verdicts"] == made.verdicts
+
+
+def _line(row: dict[str, object], number: int) -> OracleLine:
+    return OracleLine(**{**{name: row[name] for name in OracleLine.__dataclass_fields__}, "seq": number})  # type: ignore[arg-type]
+
+
+def test_the_same_seed_makes_the_same_ledgers(tmp_path: Path, clock: StandingClock) -> None:
+    for name in ("one", "two"):
+        generate(Place.at(tmp_path / name), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 100, nodes=2, seed=5)
+    one, two = ({f.name: f.read_bytes() for f in (tmp_path / n).rglob("part-*")} for n in ("one", "two"))
+    assert one == two
+    assert len(list((tmp_path / "one").rglob(f"source={HUB}*"))) == 1
+
+
+def test_no_two_dates_name_the_same_message(tmp_path: Path, clock: StandingClock) -> None:
+    named: list[set[str]] = []
+    for day in (DAY, DAY - timedelta(days=1)):
+        generate(Place.at(tmp_path / "x"), Place.at(tmp_path / f"{day}"), day, Calendar(), clock, 100, nodes=2)
+        named.append(set(pq.read_table(tmp_path / f"{day}" / "truth.parquet")["lk0"].to_pylist()))
+    assert len(named[0] | named[1]) == 200

@@ -1,0 +1,80 @@
+"""Clocks: told from the ledgers to the second, whatever single messages say, and as they stand at the end."""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_reconcile.run import stages
+from spark_reconcile.sources import clocks
+from spark_reconcile.sources.clocks import Hour, Skew, applied, at_first, latest
+
+HOUR = clocks.HOUR_MS
+NAMES = ("lk0", "att", "accepted_at", "sent_at", "heard_at", "ended_at", "taken_at", "hub_sent_at", "released_at",
+         "recorded_at")  # fmt: skip
+# Milliseconds by which the clock of each node is fast, at noon and an hour later.
+SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1.set": (HOUR, 0), "1.kept": (-HOUR, -HOUR),
+         "1.few": (90_000, 90_000), "1.plain": (5_000, 5_000)}  # fmt: skip
+
+
+def message(
+    number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **other: int | None
+) -> dict[str, object]:
+    """The times of a message that is forwarded at noon or an hour ``later``, by the clocks of those who note them."""
+    at, mine, theirs = (12 + later) * HOUR, SKEWS[sender][later], SKEWS[receiver][later]
+    facts = {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "accepted_at": at - 2 + mine, "sent_at": at + mine,
+             "taken_at": at + way, "heard_at": at + 2 * way + mine, "recorded_at": at + 2 * way + theirs,
+             "ended_at": at + 4 * way + mine, "hub_sent_at": None, "released_at": None, "node": receiver}  # fmt: skip
+    return {**facts, **other}
+
+
+def test_clocks_are_told_by_the_messages_of_the_last_hour(spark: SparkSession) -> None:
+    rows = [message(number, "1.fast", "1.slow", later=number % 2) for number in range(10)]
+    rows += [message(100 + number, "1.set", "1.right", later=number % 2, way=900) for number in range(10)]
+    rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]
+    # No answer of the hub is noted: the end-to-end acknowledgement tells as much.
+    rows += [message(300 + number, "1.plain", "1.right", heard_at=None, sent_at=None) for number in range(3)]
+    # Always away: only copies that the hub kept, and let go when they were acknowledged.
+    kept: dict[str, Any] = {
+        "ended_at": None,
+        "hub_sent_at": 20 * HOUR,
+        "recorded_at": 19 * HOUR + 30,
+        "released_at": 20 * HOUR + 60,
+    }
+    rows += [message(400 + number, "1.right", "1.kept", **kept) for number in range(3)]
+    off = {"taken_at": 13 * HOUR + 77_000}
+    rows += [
+        message(500, "1.fast", "1.slow", later=1, **off),  # one message says something else
+        message(501, "1.fast", "1.slow", later=1, **off, att=2),  # sent again: says nothing
+        message(502, "1.fast", "1.slow", later=1, **off, way=9_000),  # too slow to tell
+        message(503, "1.fast", "1.slow", **off, heard_at=None, ended_at=None),
+        message(504, "1.fast", "1.slow", recorded_at=None, node=None),
+    ]
+    schema = pa.schema([(name, pa.string() if name in ("lk0", "node") else pa.int64()) for name in (*NAMES, "node")])
+    facts = spark.createDataFrame(pa.Table.from_pylist(rows, schema)).selectExpr("*", "xxhash64(node) AS node_high")
+    found = clocks.estimate(facts, stages.names(spark, SKEWS, None))
+    for node, (_, after) in SKEWS.items():
+        assert abs(found[node].ms - after) <= found[node].within_ms, node
+    assert found["1.fast"].within_ms < 100 < found["1.set"].within_ms < 1000
+    assert (found["1.fast"].agreeing, found["1.fast"].of) == (12, 12)
+    assert (found["1.set"].agreeing, found["1.set"].of) == (5, 10)
+
+
+def test_one_absurd_line_does_not_set_a_clock() -> None:
+    assert latest([Hour(9, 0, 50, 40), Hour(10, HOUR, 2, 90)]) == Skew(0, 50, 52, 0, 25)
+    assert latest([Hour(9, 0, 2, 40), Hour(10, HOUR, 1, 100)]) == Skew(0, 2, 3, 0, 35)
+    assert latest([Hour(10, HOUR, 3, 40), Hour(9, 0, 50)]) == Skew(HOUR, 3, 53, 0, 25)
+    assert latest([Hour(8, 60_000, 2), Hour(9, -HOUR, 3), Hour(10, 0, 3, 40)]) == Skew(0, 3, 8, -HOUR, 25)
+
+
+def test_a_difference_below_its_own_precision_is_none() -> None:
+    estimated = {"1.a": Skew(40, 9, 9, 0, 50), "1.b": Skew(-60, 9, 9, -40, 50)}
+    assert applied(estimated, {"1.a": 90_000}) == {"1.b": -60}
+    assert at_first(estimated, {}) == {}
+
+
+def test_an_estimate_counts_before_what_a_manifest_states_and_nothing_that_cannot_be() -> None:
+    stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999, "1.e": 25 * HOUR, "1.f": -25 * HOUR}
+    estimated = {"1.a": Skew(3_600_000, 5, 5, 0), "1.d": Skew(1_000, 5, 5, -7_000)}
+    assert applied(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000, "1.d": 1_000}
+    assert at_first(estimated, stated) == {"1.b": 60_000, "1.d": -7_000}

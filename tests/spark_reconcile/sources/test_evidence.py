@@ -1,0 +1,235 @@
+"""Where the evidence begins and ends: no message is called lost there, none is counted twice, and none is forgotten."""
+
+import io
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from semq.clock import SystemClock
+from semq.store.rows import Side
+from spark_reconcile.progress import Progress
+from spark_reconcile.run.job import RunRequest, RunResult, run
+from spark_reconcile.sources.evidence import Evidence, believe
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, STORED, Office, OfficeMessage
+
+NEXT, BEFORE = DAY + timedelta(days=1), DAY - timedelta(days=1)
+LATE, MINUTE = 24 * HOUR, 60_000
+SKEW = {"1.fast": HOUR, "1.slow": -HOUR, "1.ahead": 40}
+
+
+def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult, dict[str, tuple[str, str]]]:
+    """The result of a run, and scope and verdict of each message."""
+    office.sleep(1)
+    result = run(office.settings, RunRequest(day), office.clock, Progress(SystemClock(), io.StringIO()), spark)
+    rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
+    return result, {row["lk0"]: (row["scope"], row["verdict"]) for row in rows}
+
+
+def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark: SparkSession) -> None:
+    for number in range(4):  # by these the clocks are told
+        for other, node in enumerate(("1.fast", "1.slow", "1.b")):
+            office.write(OfficeMessage(number, node, "1.a", 22 * HOUR + number * MINUTE), DIRECT, SKEW)
+            office.write(OfficeMessage(100 * other + number, "1.a", node, 22 * HOUR + number * MINUTE), DIRECT, SKEW)
+        # Its clock was an hour slow in the morning, and put right at noon.
+        office.write(
+            OfficeMessage(300 + number, "1.a", "1.reset", 8 * HOUR + number * MINUTE), DIRECT, {"1.reset": -HOUR}
+        )
+        office.write(OfficeMessage(310 + number, "1.a", "1.reset", 22 * HOUR + number * MINUTE), DIRECT)
+    sent = "S:ACCEPTED@0 S:SENT@3"
+    lost = office.write(OfficeMessage(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
+    lost_at_noon = office.write(OfficeMessage(21, "1.a", "1.b", 12 * HOUR), sent)
+    tomorrow = office.write(
+        OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), DIRECT, SKEW
+    )  # by its sender's clock
+    ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), DIRECT, SKEW)
+    crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), DIRECT)
+    # Recorded in the last hour of the date before, by the receiver's clock: an extract that was never delivered.
+    early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), DIRECT, SKEW)
+    reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), DIRECT, {"1.reset": -HOUR})
+    absent = office.write(OfficeMessage(26, "1.a", "1.gone", 9 * HOUR), DIRECT)
+    forged = office.write(OfficeMessage(27, "1.a", "1.b", LATE - 2_000), "H:FORWARDED@24 R:RECEIVED@40")
+    for number in range(30, 34):
+        for node in ("1.fast", "1.b", "1.gone"):
+            office.write(OfficeMessage(number, node, "1.a", LATE + 9 * HOUR), DIRECT, SKEW)
+
+    office.extract(only=[name for name in office.lines if name != "1.gone"])
+    first, found = reconcile(office, spark, DAY)
+    assert [found.get(one.lk0) for one in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
+        ("date", "IN_FLIGHT"), ("date", "MISSING_AT_HUB"), None, ("date", "IN_FLIGHT"), ("date", "IN_FLIGHT"),
+        ("date", "SOURCE_MISSING"), ("date", "SOURCE_MISSING"), ("date", "IN_FLIGHT"),
+    ]  # fmt: skip
+    assert found[reset.lk0] == ("date", "SOURCE_MISSING")
+    assert (first.verdicts["MATCHED"], first.verdicts["STATE_CONTRADICTION"]) == (32, 0)
+
+    office.extract(NEXT)
+    second, found = reconcile(office, spark, NEXT)
+    assert [found.get(one.lk0) for one in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
+        ("carried", "MISSING_AT_HUB"), ("carried", "MISSING_AT_HUB"), ("date", "MATCHED"), ("date", "MATCHED"),
+        ("carried", "MATCHED"), ("carried", "SOURCE_MISSING"), ("carried", "SOURCE_MISSING"),
+        ("carried", "UNKNOWN_ORIGIN"),
+    ]  # fmt: skip
+    assert first.missing == ["1.gone", "1.reset.1.1", "1.slow.1.1"]  # of two of them the date before
+    # What the first night has not reported counts now; what it has does not count again.
+    assert {(one["verdict"], one["found"]) for one in second.breaches} == {("MISSING_AT_HUB", 1), ("UNKNOWN_ORIGIN", 1)}
+
+
+def test_latencies_are_right_though_clocks_differ_by_less_than_anybody_would_notice(
+    office: Office, spark: SparkSession
+) -> None:
+    off = {"1.a": -900, "1.b": 1_100, "1.c": 40}
+    for number in range(5):
+        for sender, receiver in (("1.a", "1.b"), ("1.b", "1.c"), ("1.c", "1.a")):
+            order = OfficeMessage(number, sender, receiver, 9 * HOUR + number * MINUTE)
+            office.write(order, DIRECT if number else DIRECT.replace("S:DELIVERED@90 R:SENDER_ACKED@120", ""), off)
+    office.extract()
+    result, _ = reconcile(office, spark, DAY)
+    rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
+    assert all(abs(row["latency_ms"] - 40) <= 50 for row in rows)  # recorded 40 ms after it was accepted, all of them
+
+
+# ---------------------------------------------------------------- before Spark is asked
+
+
+def ground_of(office: Office, first: dict[str, int] | None = None) -> Any:
+    evidence: Evidence = believe(office.settings, DAY, allow_partial=True)
+    return evidence.ground({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
+
+
+def test_evidence_reaches_as_far_as_extracts_follow_each_other(office: Office) -> None:
+    office.write(OfficeMessage(1, at=HOUR), STORED)
+    office.sleep(2)
+    for day in (BEFORE, DAY, NEXT):
+        office.extract(day)
+    by_node = {one.node: one for one in ground_of(office).ledgers}
+    assert {one.skew for one in by_node.values()} == {0, 5_000}
+    for one in by_node.values():
+        assert (one.since, one.watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 48 * HOUR)
+    (office.folder("1.a", BEFORE) / "manifest.json").unlink()
+    (office.folder(HUB, NEXT) / "manifest.json").unlink()
+    ground = ground_of(office)
+    by_node = {one.node: one for one in ground.ledgers}
+    assert (by_node["1.a"].since, by_node["1.b"].since) == (MIDNIGHT, MIDNIGHT - 24 * HOUR)
+    assert (ground.hub_since, ground.hub_watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 24 * HOUR)
+    assert ground.hub_complete
+    assert ground.incomplete == frozenset()
+
+
+def test_evidence_begins_as_much_later_as_a_clock_was_slow_at_first(office: Office) -> None:
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract()
+    for first, later in (({}, 5_000), ({"1.a": -HOUR}, HOUR + 5_000), ({"1.a": HOUR}, 0), ({"1.b": -HOUR}, 5_000)):
+        by_node = {one.node: one for one in ground_of(office, first).ledgers}
+        assert (by_node["1.a"].since - MIDNIGHT, by_node["1.a"].skew) == (later, 5_000), first
+        assert by_node["1.b"].since - MIDNIGHT == (HOUR if "1.b" in first else 0)
+
+
+def test_a_node_of_which_one_ledger_is_absent_is_incomplete(office: Office) -> None:
+    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    other = [{**line, "store": "2.1"} for line in lines if line["node"] in ("1.b", HUB)]
+    office.deliver([*lines, *other])
+    assert (ground_of(office).hub_complete, ground_of(office).incomplete) == (True, frozenset())
+    for node in ("1.b", HUB):
+        part = next(Path(office.extracts.path).rglob(f"source={node}.2.1/part-*"))
+        part.write_bytes(part.read_bytes()[:-1])
+    ground = ground_of(office)
+    assert (ground.hub_complete, ground.incomplete) == (False, {"1.b", HUB})
+
+
+def test_the_platform_is_who_says_so(office: Office) -> None:
+    office.write(replace(OfficeMessage(1), sender=HUB), DIRECT)
+    office.extract()
+    assert believe(office.settings, DAY).hubs == {HUB}
+
+
+def test_every_message_of_another_date_is_counted(office: Office, spark: SparkSession) -> None:
+    """Also those that only the clock of a silent sender puts there."""
+    for number in range(4):
+        office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), DIRECT, SKEW)
+        office.write(OfficeMessage(10 + number, "1.slow", "1.b", 9 * HOUR), DIRECT, SKEW)
+    office.write(
+        OfficeMessage(20, "1.fast", "1.b", LATE - 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40"
+    )  # tomorrow, it says
+    office.write(OfficeMessage(21, "1.slow", "1.b", 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")  # yesterday
+    office.write(OfficeMessage(22, "1.a", "1.b", -HOUR), "R:GIVEN@7200000")
+    office.write(OfficeMessage(23, "1.a", "1.b", LATE - 30), "S:ACCEPTED@40 H:FORWARDED@60")
+    office.extract()
+    office.extract(NEXT)
+    result, found = reconcile(office, spark, DAY)
+    assert len(found) == result.messages == 8
+    assert json.loads((Path(result.report).parent / "summary.json").read_text())["other_dates"] == {
+        "earlier": 2, "later": 2, "none": 0,
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- a store of the hub of which nothing came
+
+
+def through_second_store(office: Office, orders: list[OfficeMessage], course: str) -> list[dict[str, Any]]:
+    """Lines of messages that a second store of the hub has relayed, without that store's own."""
+    lines = [line for order in orders for line in office.lines_of(order, course) if line["side"] != Side.HUB]
+    return [{**line, "lk1": str(line["lk1"]).replace("1.1.", "2.1.", 1)} for line in lines]
+
+
+def test_a_store_of_the_hub_that_never_delivered_accuses_nobody(office: Office, spark: SparkSession) -> None:
+    lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), DIRECT)]
+    lines += through_second_store(office, [OfficeMessage(10 + number) for number in range(4)], DIRECT)
+    lines += through_second_store(office, [OfficeMessage(20 + number) for number in range(2)], STORED)
+    office.deliver(lines)
+    result, _ = reconcile(office, spark, DAY)
+    assert {name: count for name, count in result.verdicts.items() if count} == {"MATCHED": 3, "SOURCE_MISSING": 6}
+    assert (result.missing, result.exit_code) == ([f"{HUB}.2.1"], 7)
+
+
+def test_a_node_of_which_no_ledger_of_the_hub_speaks_is_not_accused_either(office: Office, spark: SparkSession) -> None:
+    lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), DIRECT)]
+    elsewhere = [OfficeMessage(10 + number, "1.x", "1.y", at=HOUR * 9 + number * 1000) for number in range(30)]
+    lines += through_second_store(office, elsewhere, DIRECT)
+    lines += through_second_store(office, [OfficeMessage(50)], DIRECT)  # a single one is remarked on: the hub knows 1.b
+    office.deliver(lines)
+    result, found = reconcile(office, spark, DAY)
+    assert {name: count for name, count in result.verdicts.items() if count} == {
+        "MATCHED": 3, "SOURCE_MISSING": 30, "STATE_CONTRADICTION": 1,
+    }  # fmt: skip
+    assert found[OfficeMessage(50).lk0] == ("date", "STATE_CONTRADICTION")
+    assert result.missing == ["a store of the hub"]
+
+
+def test_a_copy_that_one_institution_invents_hides_nothing(office: Office, spark: SparkSession) -> None:
+    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    lines += [{**line, "lk1": "9.9.1"} if line["node"] == "1.b" else line
+              for line in through_second_store(office, [OfficeMessage(2)], DIRECT)]  # fmt: skip
+    office.deliver(lines)
+    result, found = reconcile(office, spark, DAY)
+    assert found[OfficeMessage(2).lk0] == ("date", "STATE_CONTRADICTION")
+    assert result.missing == []
+
+
+def test_a_store_of_the_hub_that_an_earlier_run_has_read_is_expected(office: Office, spark: SparkSession) -> None:
+    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    office.deliver([*lines, *({**line, "store": "2.1"} for line in lines if line["node"] == HUB)])
+    reconcile(office, spark, DAY)
+    later = DAY + timedelta(days=5)
+    office.write(OfficeMessage(2, at=5 * LATE + HOUR), DIRECT)
+    office.sleep(5)
+    office.extract(later)
+    absent = [one.source for one in believe(office.settings, later).sources if one.state == "MISSING"]
+    assert absent == [f"{HUB}.2.1"]
+
+
+def test_what_a_receiver_did_after_a_record_that_was_not_delivered_is_no_contradiction(
+    office: Office, spark: SparkSession
+) -> None:
+    for number in range(4):
+        office.write(OfficeMessage(number, "1.a", "1.slow", 9 * HOUR), DIRECT, SKEW)
+    # Recorded before midnight by the receiver's clock, in an extract that never came; given after it.
+    early = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@3000000 R:DONE@3000050"
+    cut = office.write(OfficeMessage(9, "1.a", "1.slow", 30 * MINUTE), early, SKEW)
+    office.extract()
+    result, found = reconcile(office, spark, DAY)
+    assert found[cut.lk0] == ("date", "SOURCE_MISSING")
+    assert result.missing == ["1.slow.1.1"]

@@ -1,0 +1,152 @@
+"""Footers: read as Arrow reads them where they are sound, and never the end of the process where they are not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reconcile.extracts.manifest import Manifest, Part
+from spark_reconcile.extracts.schema import ARROW_SCHEMA
+from spark_reconcile.sources.footer import MAGIC, BadFooter, Chunk, _read, _Reader, chunks, put_in_order
+from spark_reconcile.sources.parts import looked_into
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.report.made import source
+
+ROW: dict[str, Any] = {"node": "1.a", "store": "1.1", "side": 1, "event": 1, "lk0": "1.a.1.1.3f.7", "at": -5}
+ROWS = [{**ROW, "seq": number, "at": number - 5} for number in range(50)]
+FILE = "part-0.parquet"
+MANIFEST = cast(Manifest, source("1.a").manifest)
+
+
+def write(folder: Path, **how: Any) -> Place:
+    pq.write_table(pa.Table.from_pylist(ROWS, ARROW_SCHEMA), folder / FILE, **how)
+    return Place.at(folder / FILE)
+
+
+def found(file: Place) -> list[Chunk]:
+    with file.open() as stream:
+        return chunks(stream)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"compression": "none", "row_group_size": 7},
+        {"compression": "gzip", "write_statistics": False},
+        {"compression": "zstd", "version": "1.0", "write_page_index": True},
+        {"compression": {name: "snappy" if name == "at" else "lz4" for name in ARROW_SCHEMA.names}},
+        {"compression": "brotli"},
+    ],
+)
+def test_what_is_sound_is_read_as_arrow_reads_it(tmp_path: Path, how: dict[str, Any]) -> None:
+    file = write(tmp_path, **how)
+    metadata = pq.read_metadata(file.path)
+    theirs = []
+    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+        for column in (group.column(number) for number in range(group.num_columns)):
+            said = column.statistics
+            is_whole = column.physical_type == "INT64" and said is not None and said.has_min_max
+            codec = {"LZ4": "LZ4_RAW"}.get(column.compression, column.compression)  # Arrow writes the sound kind only
+            theirs.append(
+                Chunk(column.path_in_schema, codec, column.num_values, column.total_uncompressed_size,
+                      (said.min, said.max) if is_whole else None, is_elsewhere=False)
+            )  # fmt: skip
+    assert found(file) == theirs
+
+
+def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path: Path) -> None:
+    file = write(tmp_path, compression="zstd")
+    whole = Path(file.path).read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    part = Part(FILE, len(ROWS), len(whole), "0" * 64)
+    states = set()
+    for at in range(len(whole) - 8 - footer, len(whole), 9):
+        for octet in (whole[at] ^ 1 << at % 8, 0xFF):
+            Path(file.path).write_bytes(whole[:at] + bytes([octet]) + whole[at + 1 :])
+            states.add(looked_into(part, file, MANIFEST).state)
+    assert {"TRUNCATED", "UNKNOWN_SCHEMA", ""} <= states
+
+
+def test_the_encodings_of_a_column_are_put_in_one_order(tmp_path: Path) -> None:
+    file = write(tmp_path, compression="zstd", row_group_size=20)
+    path = Path(file.path)
+    put_in_order(path)
+    first = path.read_bytes()
+    footer = len(first) - 8 - int.from_bytes(first[-8:-4], "little")
+    lists = [column[3][2] for group in _read(first[footer:-8])[4] for column in group[1]]
+    assert max(map(len, lists)) > 1
+    assert all(list(encodings) == sorted(encodings) for encodings in lists)
+    turned = bytearray(first)
+    for encodings in lists:
+        begin, end = (footer + at for at in encodings.span)
+        turned[begin:end] = reversed(turned[begin:end])
+    path.write_bytes(turned)
+    assert turned != first
+    put_in_order(path)
+    assert path.read_bytes() == first
+    assert pq.read_table(path).to_pylist() == pa.Table.from_pylist(ROWS, ARROW_SCHEMA).to_pylist()
+
+
+@pytest.mark.parametrize("absent", ["node", "store", "lk0", "reason"])
+def test_a_column_that_is_not_there_is_named(tmp_path: Path, absent: str) -> None:
+    table = pa.Table.from_pylist(ROWS, ARROW_SCHEMA).drop_columns([absent])
+    pq.write_table(table, tmp_path / FILE)
+    seen = looked_into(Part(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
+    assert seen[:2] == ("UNKNOWN_SCHEMA", f"{FILE}: column {absent} is missing")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"\0" * 8, b"\xff\xff\xff\x7fPAR1", b"\1\0\0\0PAR1", b"\x19\1\0\0\0PAR1"]
+)
+def test_what_has_no_footer_is_said_so(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(BadFooter):
+        found(Place.at(tmp_path / FILE))
+
+
+@given(st.binary(max_size=200))
+def test_any_octets_are_a_struct_or_none(octets: bytes) -> None:
+    try:
+        _Reader(octets).struct(12)
+    except (BadFooter, IndexError):
+        pass
+    stream = pa.BufferReader(octets + len(octets).to_bytes(4, "little") + MAGIC)
+    try:
+        assert isinstance(chunks(stream), list)
+    except BadFooter:
+        pass
+
+
+def with_footer(file: Place, change: Callable[[bytes], bytes]) -> Place:
+    whole = Path(file.path).read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    changed = change(whole[-8 - footer : -8])
+    content = whole[: -8 - footer] + changed + len(changed).to_bytes(4, "little") + MAGIC
+    Path(file.path).write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"\x11",  # field 1 again, as a boolean
+        b"\x18\x03abc",  # and as a text
+        b"\x06\xf6\x7f\x00",  # a field that is said twice further up
+    ],
+)
+def test_a_field_that_is_said_twice_is_believed_in_neither_way(tmp_path: Path, more: bytes) -> None:
+    file = with_footer(write(tmp_path), lambda footer: b"\x15\x04" + b"\x05\x02\x02" + footer + more)
+    with pytest.raises(BadFooter):
+        found(file)
+
+
+def test_a_footer_that_says_too_much_is_not_unpacked(tmp_path: Path) -> None:
+    nothings = b"\xfc" + b"\x80\x89\x7a" + b"\x00" * 2_000_000  # a list of two million empty structs
+    file = with_footer(write(tmp_path), lambda footer: footer[:-1] + b"\x09\x64" + nothings + b"\x00")
+    with pytest.raises(BadFooter):
+        found(file)

@@ -1,0 +1,235 @@
+"""Bad input has a name: every way in which an extract can be wrong, and which of several is believed."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile.extracts.manifest import Signature
+from spark_reconcile.sources import inputs
+from spark_reconcile.sources.inputs import STATES, Source
+from spark_reconcile.storage import Place
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, MIDNIGHT, Office, OfficeMessage
+
+
+@pytest.fixture
+def folder(office: Office) -> Path:
+    """The extract of 1.b, which received one message."""
+    office.write(OfficeMessage(1), DIRECT)
+    office.extract()
+    return office.folder("1.b")
+
+
+def states(office: Office) -> dict[str, str]:
+    return {source.source: source.state for source in inputs.gather(office.extracts, [DAY])}
+
+
+def rewrite(
+    folder: Path,
+    change: Callable[[pa.Table], pa.Table],
+    *,
+    honest: bool = True,
+    statistics: bool = True,
+    **manifest: object,
+) -> None:
+    """Change the rows of an extract and describe the new file in its manifest, or not."""
+    (part,) = folder.glob("part-*.parquet")
+    pq.write_table(change(pq.read_table(part)), part, compression="NONE", write_statistics=statistics)
+    if honest:
+        described = json.loads((folder / "manifest.json").read_text())
+        place = Place.at(part)
+        described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
+        described |= manifest
+        (folder / "manifest.json").write_text(json.dumps(described))
+
+
+def set_manifest(folder: Path, **changes: object) -> None:
+    described = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**described, **changes}))
+
+
+def cut(folder: Path) -> None:
+    (part,) = folder.glob("part-*.parquet")
+    part.write_bytes(part.read_bytes()[:-20])
+
+
+def flip(folder: Path) -> None:
+    (part,) = folder.glob("part-*.parquet")
+    content = bytearray(part.read_bytes())
+    content[30] ^= 1
+    part.write_bytes(content)
+
+
+def no_parquet(folder: Path) -> None:
+    (part,) = folder.glob("part-*.parquet")
+    part.write_bytes(b"not a parquet file")
+    place = Place.at(part)
+    described = json.loads((folder / "manifest.json").read_text())
+    described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
+    (folder / "manifest.json").write_text(json.dumps(described))
+
+
+def brotli(folder: Path) -> None:
+    (part,) = folder.glob("part-*.parquet")
+    pq.write_table(pq.read_table(part), part, compression="brotli")
+    place = Place.at(part)
+    described = json.loads((folder / "manifest.json").read_text())
+    described["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
+    (folder / "manifest.json").write_text(json.dumps(described))
+
+
+def vanish(folder: Path) -> None:
+    (part,) = folder.glob("part-*.parquet")
+    part.unlink()
+
+
+def no_json(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+
+
+def no_file(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").mkdir()
+
+
+def no_utf8(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "node", pa.array([b"\xff", b"\xfe"]).view(pa.string()))
+
+
+def other_node(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "node", pa.array(["1.c"] * table.num_rows))
+
+
+WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "a file cut short": ("TRUNCATED", cut),
+    "a file that is gone": ("TRUNCATED", vanish),
+    "a byte flipped": ("ALTERED", flip),
+    "rows changed behind the manifest's back": (
+        "ALTERED",
+        lambda f: rewrite(f, lambda t: pa.concat_tables([t] * 2000), honest=False),
+    ),
+    "no Parquet at all": ("TRUNCATED", no_parquet),
+    "more rows than stated": ("OTHER_ROWS", lambda f: rewrite(f, lambda t: pa.concat_tables([t, t]))),
+    "rows that do not add up": ("MANIFEST_WRONG", lambda f: set_manifest(f, rows=99)),
+    "a manifest of another date": ("MANIFEST_WRONG", lambda f: set_manifest(f, business_date="2026-11-19")),
+    "a window of many years": ("MANIFEST_WRONG", lambda f: set_manifest(f, window_start=0)),
+    "a clock that stands nowhere": ("MANIFEST_WRONG", lambda f: set_manifest(f, clock_skew_ms=2**62)),
+    "a compression that Spark does not know": ("UNKNOWN_SCHEMA", brotli),
+    "a manifest that is not JSON": ("MANIFEST_WRONG", no_json),
+    "a schema version of the future": ("UNKNOWN_SCHEMA", lambda f: set_manifest(f, schema_version=2)),
+    "a column of another type": (
+        "UNKNOWN_SCHEMA",
+        lambda f: rewrite(f, lambda t: t.set_column(3, "at", t["at"].cast(pa.float64()))),
+    ),
+    "a column that is not there": ("UNKNOWN_SCHEMA", lambda f: rewrite(f, lambda t: t.drop_columns(["lk0"]))),
+    "a column that is there in capitals too": (
+        "UNKNOWN_SCHEMA",
+        lambda f: rewrite(f, lambda t: t.append_column("AT", t["at"])),
+    ),
+    "texts that only look small": (
+        "UNKNOWN_SCHEMA",
+        lambda f: rewrite(f, lambda t: t.set_column(17, "reason", pa.array([letter * 10_000_000 for letter in "xy"]))),
+    ),
+    "an institution that says it is the platform": ("MANIFEST_WRONG", lambda f: set_manifest(f, role="platform")),
+    "rows of another node": ("OTHER_NODE", lambda f: rewrite(f, other_node, statistics=False)),
+    "a row of no node": (
+        "OTHER_NODE",
+        lambda f: rewrite(f, lambda t: t.set_column(0, "node", pa.array([None, "1.b"]))),
+    ),
+    "a node that is no text": ("TRUNCATED", lambda f: rewrite(f, no_utf8)),
+    "a manifest that is a folder": ("MANIFEST_WRONG", no_file),
+    "no manifest yet": ("UNFINISHED", lambda f: (f / "manifest.json").unlink()),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_what_is_wrong_with_an_extract_has_a_name(office: Office, folder: Path, how: str) -> None:
+    state, spoil = WRONG[how]
+    spoil(folder)
+    assert states(office) == {"1.a.1.1": "COMPLETE", "1.b.1.1": state, f"{HUB}.1.1": "COMPLETE"}
+    assert {source.state for source in inputs.gather(office.extracts, [DAY]) if source.is_used} == {"COMPLETE"}
+
+
+def test_an_empty_extract_and_dictionary_columns_are_in_order(office: Office, folder: Path) -> None:
+    office.node("1.c")
+    office.extract(only=["1.c"])
+    rewrite(folder, lambda t: t.set_column(0, "node", t["node"].dictionary_encode()))
+    assert states(office) == {
+        "1.a.1.1": "COMPLETE",
+        "1.b.1.1": "COMPLETE",
+        "1.c.1.1": "EMPTY",
+        f"{HUB}.1.1": "COMPLETE",
+    }
+
+
+def test_a_range_that_does_not_occur_is_remarked_on(office: Office, folder: Path) -> None:
+    def said() -> tuple[str, str]:
+        (source,) = (one for one in inputs.gather(office.extracts, [DAY]) if one.source == "1.b.1.1")
+        return source.state, source.note
+
+    assert said() == ("COMPLETE", "")
+    set_manifest(folder, seq_last=999)
+    assert said() == ("COMPLETE", "its manifest states another range of seq than 1 to 2")
+    set_manifest(folder, seq_first=None, seq_last=None, at_first=0)
+    assert said()[1].startswith("its manifest states another range of at than 1795168")
+    rewrite(folder, lambda table: table, statistics=False)
+    assert said() == ("COMPLETE", "")
+
+
+def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:
+    shutil.copytree(folder, folder.with_name("source=copy"))
+    found = [source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1"]
+    assert sorted(source.state for source in found) == ["COMPLETE", "REPEATED"]
+
+
+def test_a_later_extract_takes_the_place_of_an_earlier_one(office: Office, folder: Path) -> None:
+    older = folder.with_name("source=older")
+    shutil.copytree(folder, older)
+    described = json.loads((older / "manifest.json").read_text())
+    set_manifest(older, watermark=described["watermark"] - 1)
+    rewrite(older, lambda t: t.slice(1), rows=described["rows"] - 1)
+    described = json.loads((older / "manifest.json").read_text())
+    described["files"][0]["rows"] -= 1
+    (older / "manifest.json").write_text(json.dumps(described))
+    found = {source.folder.name: source.state for source in inputs.gather(office.extracts, [DAY]) if source.folder}
+    assert found["source=older"] == "SUPERSEDED"
+    assert found["source=1.b.1.1"] == "COMPLETE"
+
+
+def test_two_extracts_that_contradict_each_other_are_both_refused(office: Office, folder: Path) -> None:
+    other = folder.with_name("source=other")
+    shutil.copytree(folder, other)
+    rewrite(other, lambda t: t.set_column(3, "at", pa.array([at + 1 for at in t["at"].to_pylist()])))
+    found = [source.state for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1"]
+    assert found == ["CONFLICTING", "CONFLICTING"]
+
+
+def test_where_signatures_are_required_each_is_checked(office: Office, folder: Path) -> None:
+    set_manifest(folder, signature={"key_id": "b", "algorithm": "test", "value": "right"})
+    set_manifest(office.folder(HUB), signature={"key_id": "h", "algorithm": "test", "value": "wrong"})
+
+    def verify(node: str, signed: bytes, signature: Signature, since: int | None) -> bool:
+        assert since == MIDNIGHT + 24 * HOUR  # what a ledger said up to then may have been signed ever since
+        return signature.value == "right" and node == "1.b" and b'"rows":3' not in signed.replace(b"3", b"x")
+
+    found = {source.source: source.state for source in inputs.gather(office.extracts, [DAY], verify)}
+    assert found == {"1.a.1.1": "UNSIGNED", "1.b.1.1": "COMPLETE", f"{HUB}.1.1": "BAD_SIGNATURE"}
+
+
+def test_missing_sources_are_named_by_node_or_ledger(office: Office, folder: Path) -> None:
+    found = inputs.gather(office.extracts, [DAY])
+    assert inputs.missing(["1.a", "1.b.1.1", "1.c", "1.b.1.2"], found, DAY) == [
+        Source(DAY, "1.b.1.2", "MISSING"),
+        Source(DAY, "1.c", "MISSING"),
+    ]
+
+
+def test_the_facts_of_a_source_do_not_tell_where_it_lies(office: Office, folder: Path) -> None:
+    (source,) = (one for one in inputs.gather(office.extracts, [DAY]) if one.source == "1.b.1.1")
+    assert str(office.root) not in json.dumps(source.facts())
+    assert source.facts()["rows"] == 2
+    assert len(STATES) == len({state.name for state in STATES})

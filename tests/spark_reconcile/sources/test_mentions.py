@@ -1,0 +1,75 @@
+"""Mentions: who is named by the lines of a date and has not delivered it, told without Spark."""
+
+from datetime import timedelta
+
+import pytest
+
+from spark_reconcile.sources.evidence import believe
+from spark_reconcile.sources.mentions import unheard
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, HUB, STORED, Office, OfficeMessage
+
+SENT = "S:ACCEPTED@0 S:SENT@3"
+
+
+def absent(office: Office) -> list[str]:
+    return unheard(believe(office.settings, DAY, allow_partial=True).sources, DAY)
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "course", "named"),
+    [
+        ("1.a", "1.b", DIRECT, []),
+        ("1.a", "1.gone", DIRECT, ["1.gone"]),
+        ("1.a", "1.gone", SENT, ["1.gone"]),
+        ("1.a", "1.gone", f"{SENT} H:REFUSED@24 S:REJECTED@46", []),
+        ("1.a", "1.gone", f"{SENT} H:DROPPED@24 S:DROPPED@46", []),
+        ("1.a", "1.gone", "S:REFUSED@0", []),
+        ("1.a", "1.gone", "S:INQUIRED@0", []),
+        ("1.gone", "1.a", STORED, ["1.gone.1.1"]),
+        ("1.gone", "1.a", "R:RECEIVED@0", ["1.gone.1.1"]),
+    ],
+)
+def test_who_is_named_and_absent(office: Office, sender: str, receiver: str, course: str, named: list[str]) -> None:
+    office.write(OfficeMessage(1), DIRECT)
+    office.write(OfficeMessage(2, sender, receiver), course)
+    office.extract(only=[name for name in office.lines if name != "1.gone"])
+    assert absent(office) == named
+
+
+def test_a_ledger_is_named_where_another_one_of_its_node_is_there(office: Office) -> None:
+    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    office.deliver([{**line, "lk0": line["lk0"].replace("1.a.1.1", "1.a.2.1")} for line in lines if line["side"] != 1])
+    office.write(OfficeMessage(2), DIRECT)
+    office.extract(only=["1.a"])
+    assert absent(office) == ["1.a.2.1"]
+
+
+def test_a_ledger_that_delivered_the_date_before_is_expected(office: Office) -> None:
+    office.write(OfficeMessage(1, at=-HOUR), DIRECT)
+    office.extract(DAY - timedelta(days=1))
+    office.extract(only=["1.a", HUB])
+    (office.folder("1.b")).mkdir(parents=True)
+    assert absent(office) == ["1.b.1.1"]
+
+
+def test_names_of_no_ledger_and_texts_that_are_none_name_nobody(office: Office) -> None:
+    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    strange = [
+        {**lines[2], "lk0": b"\xff\xfe", "seq": 90},
+        {**lines[2], "lk0": "broken.7", "seq": 91},
+        {**lines[2], "lk0": None, "target": None, "event": None, "side": None, "seq": 92},
+    ]
+    office.deliver([*lines, *strange])
+    assert absent(office) == []
+
+
+def test_a_store_of_the_hub_is_named_by_the_copies_in_it_if_two_nodes_say_so(office: Office) -> None:
+    lines = office.lines_of(OfficeMessage(1), DIRECT)
+    stored = [
+        {**line, "lk1": line["lk1"] and "2.1.7"}
+        for line in office.lines_of(OfficeMessage(2), STORED)
+        if line["side"] != 2
+    ]
+    invented = [{**line, "lk1": "9.9.7"} for line in office.lines_of(OfficeMessage(3), DIRECT) if line["side"] == 3]
+    office.deliver([*lines, *stored, *invented])
+    assert absent(office) == [f"{HUB}.2.1"]

@@ -1,0 +1,75 @@
+"""Java: which versions serve, and that the shim drops one argument and keeps all others as they were."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spark_reconcile.errors import NoJava
+from spark_reconcile.spark import java
+
+
+@pytest.mark.parametrize(
+    ("version", "suits"),
+    [((17, 0, 15), True), ((21, 0, 8), True), ((25, 0, 3), True), ((25, 0, 2), False), ((11, 0, 2), False),
+     ((8, 0, 0), False),      ((26, 0, 0), True), ((24, 0, 1), False), (None, False)],
+)  # fmt: skip
+def test_the_versions_that_serve(version: tuple[int, int, int] | None, suits: bool) -> None:
+    assert java.is_suitable(version) is suits
+
+
+def fake(folder: Path, text: str) -> Path:
+    script = folder / "bin" / "java"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [('openjdk version "17.0.15" 2025-04-15', (17, 0, 15)), ('java version "25"', (25, 0, 0)), ("no such thing", None)],
+)
+def test_a_java_says_which_version_it_is(tmp_path: Path, said: str, version: tuple[int, int, int] | None) -> None:
+    assert java.version_of(fake(tmp_path, f"echo '{said}' >&2")) == version
+    assert java.version_of(tmp_path / "not-there") is None
+
+
+def test_a_suitable_java_home_is_taken_and_an_old_one_is_passed_over(tmp_path: Path) -> None:
+    fake(tmp_path / "old", "echo 'version \"11.0.2\"' >&2")
+    fake(tmp_path / "new", "echo 'version \"21.0.1\"' >&2")
+    environment = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")}
+    home = java.java_home(environment, tmp_path / "cache")
+    assert java.version_of(home / "bin" / "java") == (21, 0, 1)
+
+
+def test_the_wheel_serves_where_the_machine_has_none(tmp_path: Path) -> None:
+    home = java.java_home({"PATH": str(tmp_path)}, tmp_path / "it's a cache")
+    assert home.parent == tmp_path / "it's a cache"
+    assert java.version_of(home / "bin" / "java") == (21, 0, 8)
+    started = subprocess.run(
+        [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, check=False
+    )
+    assert started.returncode == 0, started.stderr
+    assert java.java_home({"PATH": str(tmp_path)}, tmp_path / "it's a cache") == home
+
+
+def test_the_shim_keeps_every_other_argument(tmp_path: Path) -> None:
+    real = fake(tmp_path / "re al'", 'printf "%s\\n" "$@"')
+    script = java.make_shim(real, tmp_path / "shim") / "bin" / "java"
+    arguments = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "", "*", "$HOME"]
+    said = subprocess.run([script, *arguments], capture_output=True, text=True, check=True).stdout
+    assert said.split("\n")[:-1] == ["-Dx=a b", "--add-modules=java.sql", "", "*", "$HOME"]
+
+
+def test_without_a_home_to_write_to_the_shim_goes_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    home = java.java_home({"PATH": str(tmp_path)}, tmp_path / "file" / "cache")
+    assert os.access(home / "bin" / "java", os.X_OK)
+
+
+def test_no_java_at_all_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    with pytest.raises(NoJava):
+        java.java_home({"PATH": str(tmp_path)})

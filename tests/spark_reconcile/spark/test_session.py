@@ -1,0 +1,143 @@
+"""Sessions that are not the tests' own, in processes of their own: Spark allows one a process."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+from semq.store.rows import Event, Side
+from spark_reconcile.errors import SparkAway
+from spark_reconcile.progress import Progress
+from spark_reconcile.run.job import RunRequest, run
+from spark_reconcile.spark import processes, session
+from spark_reconcile.spark.java import java_home
+from tests.spark_reconcile.office import DAY, DIRECT, STORED, Office, OfficeMessage
+
+TABLES = ("verdicts", "exceptions", "pairs")
+
+
+def call(*command: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "JAVA_HOME": str(java_home()), "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+
+
+def published(report: str) -> dict[str, Any]:
+    """The rows of a run's tables, and its result without what names the run or tells its time."""
+    folder = Path(report).parent
+    tables = {name: ds.dataset(folder / f"{name}.parquet", partitioning=None).to_table() for name in TABLES}
+    rows = {name: sorted(map(str, table.to_pylist())) for name, table in tables.items()}
+    result = json.loads((folder / "_RESULT.json").read_text())
+    return rows | {name: result[name] for name in ("outcome", "verdicts", "carried", "deeds", "fingerprint")}
+
+
+def test_executors_of_their_own_publish_what_one_process_does(office: Office, spark: SparkSession) -> None:
+    for number in range(1, 13):
+        office.write(OfficeMessage(number, at=number * 3_600_000), DIRECT if number % 2 else STORED)
+    office.write(OfficeMessage(20), "S:ACCEPTED@0 S:SENT@3")
+    office.write(OfficeMessage(21), DIRECT.replace("R:SENDER_ACKED@120", ""))
+    office.add("1.b", OfficeMessage(3), Side.RECEIVER, Event.RECEIVED, 50)
+    office.extract()
+    mine = run(office.settings, RunRequest(DAY), office.clock, Progress(office.clock), spark)
+    done = call(
+        sys.executable, "-P", "-m", "spark_reconcile", "run", "--master", "local-cluster[2,1,1024]", "--json",
+        "--business-date", DAY, "--extracts", office.settings.extracts, "--reports", office.root / "theirs",
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    theirs = json.loads(done.stdout)
+    assert published(theirs["report"]) == published(mine.report)
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [str(DAY), "report"]
+
+
+def test_only_processes_of_this_machine_are_told_to_stay_on_it() -> None:
+    assert processes.on_this_machine("spark://somewhere:7077") == {}
+    here = processes.on_this_machine("local[2]")
+    assert here.pop("spark.local.dir") == str(processes.folder())
+    assert set(here.values()) == {processes.LOOPBACK}
+
+
+def test_only_what_py4j_says_at_the_end_is_not_told() -> None:
+    records = [
+        logging.LogRecord("root", logging.ERROR, f"/lib/{path}.py", 1, "Exception while sending command.", (), None)
+        for path in ("py4j/java_gateway", "semq/clock")
+    ]
+    assert list(map(processes.by_others, records)) == [False, True]
+
+
+KILLED = "import sys; from spark_reconcile import processes; print(processes.folder(), flush=True); sys.stdin.read()"
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    both = [subprocess.Popen([sys.executable, "-P", "-c", KILLED], env=environment, **pipes) for _ in range(2)]
+    killed, living = (Path(process.stdout.readline().strip()) for process in both if process.stdout)
+    being_made, foreign = tmp_path / "semq-spark-made", tmp_path / "semq-spark-link"
+    being_made.mkdir()
+    foreign.symlink_to(tmp_path / "elsewhere")
+    both[0].kill()
+    both[0].communicate()
+    try:
+        processes.remove_dead(tmp_path)
+        assert not killed.exists()
+        assert living.exists()
+        assert being_made.exists()
+        assert foreign.is_symlink()
+    finally:
+        both[1].communicate()
+    assert not living.exists()
+
+
+SUBMITTED = """
+import sys
+import pyarrow as pa
+from spark_reconcile import commands
+from spark_reconcile.spark import session
+spark = session.start(rows=10)
+session.fit_to(spark, 10)
+assert session.small_table(spark, [(1,), (2,)], number=pa.int64()).repartition(2).count() == 2
+print({key.removeprefix("spark.sql."): spark.conf.get(key) for key in sys.argv[1].split()})
+sys.exit(commands.main(["run", "--business-date", "2026-11-20", "--extracts", "nowhere", "--reports", sys.argv[2]]))
+"""
+# What is stated by whoever submits (empty: nothing) | what holds
+STATED = {
+    "spark.sql.ansi.enabled": ("false", "true"),
+    "spark.sql.parquet.compression.codec": ("snappy", "snappy"),
+    "spark.sql.codegen.hugeMethodLimit": ("", "8000"),
+    "spark.sql.shuffle.partitions": ("7", "7"),
+    "spark.sql.codegen.wholeStage": ("", "false"),
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": ("", "false"),
+}
+
+
+def test_what_is_submitted_keeps_its_settings_and_its_exit_code(tmp_path: Path) -> None:
+    script = tmp_path / "submitted.py"
+    script.write_text(SUBMITTED)
+    conf = [f"--conf={key}={value}" for key, (value, _) in STATED.items() if value]
+    submit = Path(sys.executable).with_name("spark-submit")
+    done = call(
+        submit, "--master", "local[1]", "--driver-java-options", session.FEW, "--conf", "spark.ui.enabled=false",
+        "--conf", f"spark.pyspark.driver.python={sys.executable}", "--conf", "spark.pyspark.python=no-such-python",
+        *conf, script, " ".join(STATED), tmp_path / "reports",
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert str({key.removeprefix("spark.sql."): value for key, (_, value) in STATED.items()}) in done.stdout
+
+
+def test_a_spark_that_does_not_start_is_said_so(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    def refuse(*_: object) -> None:
+        spark.sparkContext._jvm.org.apache.spark.util.Utils.checkHostPort("nowhere")  # type: ignore[union-attr]
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refuse)
+    with pytest.raises(SparkAway, match="nowhere"):
+        session.start(master="local[1]")
