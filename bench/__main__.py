@@ -39,7 +39,7 @@ WARM_UP = 500
 LATENCY_S = 10
 FLOOR_MAX = 20_000  # documents; the rate of the floor does not depend on their number
 SUMMARY = """
-{messages} documents of {size} octets from A to {partners} partner(s) by a hub; {cores} cores, load {load_1m}
+{messages} documents of {size} bytes from A to {partners} partner(s) by a hub; {cores} cores, load {load_1m}
   online   {online_per_s:>6}/s from submit at A until all nodes are clean; {online_ack2_per_s}/s until SS_ACK2
            {ratio_online:>6} of the floor, {floor_per_s}/s ({ratio_online_now} of {floor_now_per_s}/s, the rows of now)
   stored   {stored_per_s:>6}/s the same through the hub's store
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
         return other
     parser = cli.parser_of("", __doc__)
     parser.add_argument("--messages", type=cli.count, default=60_000, metavar="N", help="documents in a phase (60000)")
-    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="octets in a document (1024)")
+    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     parser.add_argument("--rate", type=cli.rate, default=100.0, metavar="PER_S", help="of the latency phase (100)")
     parser.add_argument("--partners", type=cli.count, default=1, metavar="N", help="institutions that receive (1)")
     parser.add_argument("--backlog", type=cli.count, default=0, metavar="N", help="documents that wait meanwhile (0)")

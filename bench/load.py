@@ -1,7 +1,7 @@
 """The applications of a measurement: one submits at A, one receives at B, one watches A.
 
 They are ordinary AMQP clients on the same machine, in the process of the bench: what they cost is part of the figures.
-Every document is different (its number stands in its first eight octets), and the receiving application keeps account
+Every document is different (its number stands in its first eight bytes), and the receiving application keeps account
 of which numbers it got, so that a figure never stands for documents that were lost or given twice. Used by ``phases``.
 """
 

@@ -33,7 +33,7 @@ A, B, HUB = "a", "b", "hub"
 NODE_IDS = {A: "10008", B: "56001"}
 ABSENT = "99001"  # an institution that is never online
 T = TypeVar("T")
-PLATFORM = """\
+HUB_CONFIG = """\
 [node]
 kind = "platform"
 id = "hub"
@@ -186,7 +186,7 @@ class BenchNetwork:
     async def start(self, name: str) -> None:
         """Start a node; the hub first."""
         node = self.nodes[name]
-        template = PLATFORM if name == HUB else LOCAL
+        template = HUB_CONFIG if name == HUB else LOCAL
         facts = {"name": name, "node_id": node.node_id, "hub_port": self.nodes[HUB].port, "password": self._password}
         config = template.format(application=APPLICATION, **facts)
         if name == HUB:

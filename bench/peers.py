@@ -23,7 +23,7 @@ from bench.rabbitmq import PROGRAM, Server, is_installed, server
 
 WARM_UP = 500
 SUMMARY = """
-{messages} documents of {size} octets a round, {rounds} rounds in turns; {cores} cores, load {load_1m}
+{messages} documents of {size} bytes a round, {rounds} rounds in turns; {cores} cores, load {load_1m}
   our nodes        {online_per_s}/s until all nodes are clean, {online_cpu_us} µs of processor time a document
   RabbitMQ chain   {chain_per_s}/s until the last receipt, {chain_cpu_us} µs
   ratio            {ratio_chain}
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     parser = cli.parser_of("peers", __doc__)
     parser.add_argument("--messages", type=cli.count, default=20_000, metavar="N", help="documents in a round (20000)")
     parser.add_argument("--rounds", type=cli.count, default=3, metavar="N", help="rounds of each (3)")
-    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="octets in a document (1024)")
+    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     arguments = parser.parse_args(argv)
     with ExitStack() as stack:
         cli.end_in_order()

@@ -1,6 +1,6 @@
 """The rows that a phase really changed at each node, and what that cost its log, as Postgres itself has counted them.
 
-Read from ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (octets and
+Read from ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (bytes and
 fsyncs of the write-ahead log). Backends report these late, some only when they next do something, so a reading waits
 until the statistics agree with the rows that are there. Used by ``phases``; ``floor`` repeats what is found here.
 """
@@ -23,7 +23,7 @@ STATISTICS = """
     SELECT CASE WHEN relname LIKE 'semq_ledger%' THEN 'semq_ledger' ELSE relname END AS name,
         sum(n_tup_ins)::bigint, sum(n_tup_upd)::bigint, sum(n_tup_del)::bigint
     FROM pg_stat_user_tables GROUP BY 1"""
-# Octets and fsyncs of the log; the servers before Postgres 18 count the latter elsewhere.
+# Bytes and fsyncs of the log; the servers before Postgres 18 count the latter elsewhere.
 WAL = "SELECT wal_bytes::bigint, (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal')::bigint FROM pg_stat_wal"
 WAL_BEFORE_18 = "SELECT wal_bytes::bigint, wal_sync FROM pg_stat_wal"
 QUEUES = ("tb_0031", "tb_0030")

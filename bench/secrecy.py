@@ -31,7 +31,7 @@ RATIOS = {
     "everything_to_nothing": (SEALED, PLAIN),
 }
 SUMMARY = """
-{messages} documents of {size} octets a round, {rounds} rounds, online from submit at A until all nodes are clean
+{messages} documents of {size} bytes a round, {rounds} rounds, online from submit at A until all nodes are clean
   plain links, nothing signed      {plain_per_s:>6}/s  {plain_us:>6} µs of processor time a document
   TLS, signed receipts             {secure_per_s:>6}/s  {secure_us:>6} µs  {secure_to_plain:.2f} of the rate of it
   TLS, signed receipts, sealed     {sealed_per_s:>6}/s  {sealed_us:>6} µs  {everything_to_nothing:.2f} of it; \
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
     parser = cli.parser_of("secrecy", __doc__)
     parser.add_argument("--messages", type=cli.count, default=5000, metavar="N", help="documents in a round (5000)")
     parser.add_argument("--rounds", type=cli.count, default=5, metavar="N", help="rounds of each kind (5)")
-    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="octets in a document (1024)")
+    parser.add_argument("--size", type=cli.size, default=1024, metavar="BYTES", help="bytes in a document (1024)")
     given = parser.parse_args(argv)
 
     def measure(folder: Path) -> Coroutine[Any, Any, dict[str, Any]]:

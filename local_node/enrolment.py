@@ -151,11 +151,11 @@ async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
                     writer.write(bytes(piece))
                 heard = 0
                 while not machine.peer_properties and heard < GREETING_MAX:
-                    octets = await reader.read(4096)
-                    if not octets:
+                    data = await reader.read(4096)
+                    if not data:
                         break
-                    heard += len(octets)
-                    machine.receive(octets, 0.0)
+                    heard += len(data)
+                    machine.receive(data, 0.0)
             finally:
                 writer.transport.abort()
     except (OSError, TimeoutError, AmqpError) as error:

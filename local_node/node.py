@@ -248,7 +248,7 @@ class LocalNode(Node[LocalEngine]):
     async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         base = await super().status(arguments)
         link = self.uplink.link
-        base["platform"] = {
+        base["hub"] = {
             "link": "up" if link is not None else "down",
             "node": str(link.peer) if link is not None else None,
             "last_error": self.uplink.last_error,

@@ -2,8 +2,8 @@
 
 import sys
 
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.service.process import main
 
 if __name__ == "__main__":
-    sys.exit(main("platform", PlatformNode))
+    sys.exit(main("platform", HubNode))

@@ -32,7 +32,7 @@ from semq.umx_t.address import Address, parse_address
 from semq.umx_t.locator import LK0, parse_lk0
 
 if TYPE_CHECKING:
-    from platform_node.node import PlatformNode
+    from platform_node.node import HubNode
 
 ASK_EXCHANGE = "semq.ask"
 AT_ONCE = 4  # requests of one node
@@ -47,7 +47,7 @@ Events = Sequence[Mapping[str, Any]]
 class AskService:
     """The handlers of ``semq.ask``."""
 
-    def __init__(self, node: "PlatformNode") -> None:
+    def __init__(self, node: "HubNode") -> None:
         self._node = node
         self._looks = QuestionTurns(node.clock, LOOKS_AT_ONCE)  # into the hub's own ledger
 

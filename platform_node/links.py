@@ -90,11 +90,11 @@ class NodeLink:
         if not self.is_up:
             return
         try:
-            routing_key, header, octets = write_frame(frame)
+            routing_key, header, content = write_frame(frame)
         except SemqError as error:  # whoever sends has just committed something and must go on
             log.error("not_sent", error=str(error))
             return
-        body = octets if isinstance(octets, bytes) else bytes(octets)
+        body = content if isinstance(content, bytes) else bytes(content)
         if isinstance(frame, Data):
             self._out += 1
             self._bytes += len(body)

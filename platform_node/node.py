@@ -52,7 +52,7 @@ WARN_S = 3600.0
 LIVES_S = 10.0  # a login has its life written at once; this repeats what failed
 
 
-class PlatformNode(Node[HubEngine]):
+class HubNode(Node[HubEngine]):
     """The hub."""
 
     vhosts = (APPLICATIONS, UMX, ENROLL)

@@ -17,7 +17,7 @@ id = "10008"
 url = "amqp://127.0.0.1:17670"
 password = "secret-one"
 """
-PLATFORM = """
+HUB_CONFIG = """
 [node]
 kind = "platform"
 id = "hub"
@@ -76,14 +76,14 @@ def test_a_short_file_leaves_the_rest_to_defaults(file: Path) -> None:
     assert (settings.node.umx_type, settings.node.semq_id, settings.database.dsn) == (1, 1, None)
     assert settings.protocol.inquiry_s == 15
     assert settings.data_dir == file.parent / "var" / "10008"
-    assert read(file, PLATFORM).node.umx_type == 2
-    assert read(file, PLATFORM.replace('"hub"', '"hub"\ntype = 3')).node.umx_type == 3
+    assert read(file, HUB_CONFIG).node.umx_type == 2
+    assert read(file, HUB_CONFIG.replace('"hub"', '"hub"\ntype = 3')).node.umx_type == 3
 
 
 def test_the_environment_wins_over_the_file(file: Path) -> None:
     settings = read(
         file,
-        PLATFORM,
+        HUB_CONFIG,
         SEMQ_AMQP__PORT="5999",
         SEMQ_NODES__10008__PASSWORD="secret-two",
         SEMQ_NODES__56001__PASSWORD="secret-three",
@@ -178,7 +178,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     ),
     "a key like no other": (LOCAL + "[log]\nzzzzz = 1\n", {}, ["semq.toml: log.zzzzz: unknown key"]),
     "a misspelt key of an institution": (
-        PLATFORM + 'pasword = "secret"\n',
+        HUB_CONFIG + 'pasword = "secret"\n',
         {},
         ["semq.toml: nodes.10008.pasword: unknown key; did you mean nodes.10008.password?"],
     ),
@@ -241,12 +241,12 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         ["semq.toml: nodes: only the hub has institutions; remove this section or set node.kind to platform"],
     ),
     "a platform with a hub": (
-        PLATFORM + LOCAL.partition("[hub]")[1] + LOCAL.partition("[hub]")[2],
+        HUB_CONFIG + LOCAL.partition("[hub]")[1] + LOCAL.partition("[hub]")[2],
         {},
         ["semq.toml: hub: this node is the hub; remove this section or set node.kind to local"],
     ),
     "an agreement with a stranger": (
-        PLATFORM + 'may_send_to = ["10009"]\n',
+        HUB_CONFIG + 'may_send_to = ["10009"]\n',
         {},
         ["semq.toml: nodes.10008.may_send_to: 10009 is not among nodes; did you mean 10008?"],
     ),
@@ -271,7 +271,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         ],
     ),
     "a port in clear for other machines": (
-        PLATFORM + '[amqp]\nhost = "0.0.0.0"\n',
+        HUB_CONFIG + '[amqp]\nhost = "0.0.0.0"\n',
         {},
         [
             (
@@ -281,7 +281,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         ],
     ),
     "a node that could not log in": (
-        PLATFORM.replace('password = "secret-one"', ""),
+        HUB_CONFIG.replace('password = "secret-one"', ""),
         {},
         ["semq.toml: nodes.10008.password: missing: without amqp.tls a node can only log in with a password"],
     ),
@@ -314,7 +314,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         ],
     ),
     "a virtual host that is not there": (
-        PLATFORM + USERS.replace('"shop"]', '"shopping", "umx"]'),
+        HUB_CONFIG + USERS.replace('"shop"]', '"shopping", "umx"]'),
         {"SEMQ_AMQP__USERS__WEB": "secret"},
         [
             "semq.toml: amqp.virtual_hosts: umx is reserved for the hub: choose another name",
@@ -349,8 +349,8 @@ ALOUD = {
     "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),
     "loopback of IPv6": LOCAL.replace("127.0.0.1", "[::1]"),
     "a link in clear, allowed": LOCAL.replace("127.0.0.1", "hub.example.org") + "allow_plain = true\n",
-    "a port in clear, said aloud": PLATFORM + '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\n',
-    "a TLS port": PLATFORM.replace("password", "# password") + '[amqp]\nhost = "::"\ntls = true\n',
+    "a port in clear, said aloud": HUB_CONFIG + '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\n',
+    "a TLS port": HUB_CONFIG.replace("password", "# password") + '[amqp]\nhost = "::"\ntls = true\n',
 }
 
 
@@ -375,12 +375,12 @@ def test_every_fault_is_named(what: str, file: Path) -> None:
 
 
 def test_a_list_that_is_not_json_names_its_variable(file: Path) -> None:
-    [fault] = faults(file, PLATFORM, SEMQ_NODES__10008__MAY_SEND_TO="secret,other")
+    [fault] = faults(file, HUB_CONFIG, SEMQ_NODES__10008__MAY_SEND_TO="secret,other")
     assert fault.startswith("SEMQ_NODES__10008__MAY_SEND_TO: nodes.10008.may_send_to: ")
 
 
 def test_a_table_that_is_not_json_is_a_fault(file: Path) -> None:
-    [fault] = faults(file, PLATFORM, SEMQ_AMQP__USERS="secret,other")
+    [fault] = faults(file, HUB_CONFIG, SEMQ_AMQP__USERS="secret,other")
     assert "users" in fault or "amqp" in fault
 
 
@@ -395,14 +395,14 @@ def test_an_unreadable_file_is_named(file: Path, content: bytes | None) -> None:
 def test_secrets_are_shown_nowhere(file: Path) -> None:
     settings = read(
         file,
-        PLATFORM.replace("secret", "hidden")
+        HUB_CONFIG.replace("secret", "hidden")
         + '[database]\nurl = "postgresql://semq:hidden@db/semq"\n[amqp]\nusers = { erp = "hidden-two" }\n',
     )
     assert "hidden" not in repr(settings) + str(settings.explain()) + settings.model_dump_json()
 
 
 def test_the_origin_of_every_value_is_known(file: Path) -> None:
-    settings = read(file, PLATFORM, SEMQ_NODE__SEMQ_ID="3", SEMQ_AMQP='{"port": 1234}')
+    settings = read(file, HUB_CONFIG, SEMQ_NODE__SEMQ_ID="3", SEMQ_AMQP='{"port": 1234}')
     origins = {row.key: (row.value, row.origin) for row in settings.explain()}
     assert origins["node.id"] == ("hub", str(file))
     assert origins["node.semq_id"] == ("3", "SEMQ_NODE__SEMQ_ID")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_config import LOCAL, PLATFORM, faults, read
+from tests.test_config import HUB_CONFIG, LOCAL, faults, read
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_folders_are_relative_to_the_file(file: Path) -> None:
         (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "a"\nreceive = false\n', "folders.1.path"),
         (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "b"\n', "folders.1.user"),
         (LOCAL + '[[folders]]\npaht = "a"\n', "folders.0.paht"),
-        (PLATFORM + '[[folders]]\npath = "a"\n', "folders"),
+        (HUB_CONFIG + '[[folders]]\npath = "a"\n', "folders"),
     ],
 )
 def test_folders_that_cannot_be_served_together_are_named(file: Path, text: str, key: str) -> None:
@@ -45,7 +45,7 @@ HOOK = '[[webhooks]]\nname = "erp"\nurl = "{url}"\nsecret = "whsec_MfKQ9r8GKYqrT
         (LOCAL + HOOK.format(url="https://example.org/").replace("whsec_", ""), "webhooks.0.secret"),
         (LOCAL + 2 * HOOK.format(url="https://example.org/"), "webhooks.1.name"),
         (LOCAL + '[[folders]]\npath = "a"\n' + HOOK.format(url="https://example.org/"), "webhooks.0.user"),
-        (PLATFORM + HOOK.format(url="https://example.org/"), "webhooks"),
+        (HUB_CONFIG + HOOK.format(url="https://example.org/"), "webhooks"),
     ],
 )
 def test_webhooks_that_cannot_be_served_are_named(file: Path, text: str, key: str) -> None:

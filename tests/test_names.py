@@ -1,6 +1,7 @@
-"""Names of the house: each class has a name of its own, in product, tests and benchmarks alike."""
+"""Names of the house: one class, one name; hub and bytes instead of platform and octets."""
 
 import ast
+import tokenize
 from collections import defaultdict
 
 from tests.test_house import ROOT, committed, tree
@@ -14,3 +15,34 @@ def test_class_names_are_unique() -> None:
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(str(file.relative_to(ROOT)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+# Word that names no longer use | files that keep it | names that keep it | because
+OLD_WORDS = [
+    (
+        "octet",
+        ("semq/amqp/", "tests/amqp/"),
+        {"octet_length"},
+        "AMQP's own word for a wire type; a function of Postgres",
+    ),
+    (
+        "platform",
+        (),
+        {"platform", "platform_node", "run_platform", "_platform", "PLATFORM", "PLATFORM_ACKED", "platform_acked"},
+        "node.kind and its commands, the type in addresses, a kind of ledger line; a module of Python",
+    ),
+]
+
+
+def test_names_say_hub_and_bytes() -> None:
+    wrong = []
+    for file in committed():
+        if file.suffix != ".py":
+            continue
+        name = str(file.relative_to(ROOT))
+        with tokenize.open(file) as source:
+            words = {token.string for token in tokenize.generate_tokens(source.readline) if token.type == tokenize.NAME}
+        for word, folders, kept, _ in OLD_WORDS:
+            if not name.startswith(folders):
+                wrong += [f"{name}: {one}" for one in sorted(words - kept) if word in one.lower()]
+    assert wrong == []

@@ -43,8 +43,8 @@ HEARTBEAT_S = 10
 WAITING = "packets wait"
 PRESENCE_PER_TURN = 16  # records
 PRESENCE_PARTS_MAX = 4  # of PRESENCE_PER_TURN records that wait, before no more is taken from the intake
-PARTNER_OCTETS_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
-PACKETS_OCTETS_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the hub
+PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
+PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the hub
 log = structlog.get_logger("semq.uplink")
 
 
@@ -85,7 +85,7 @@ def way_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, vi
     )
 
 
-class PlatformLink:
+class HubLink:
     """One session with the hub, as the engine uses it."""
 
     def __init__(self, peer: Address, data: ClientChannel, control: ClientChannel, unconfirmed_max: int) -> None:
@@ -143,7 +143,7 @@ class Uplink:
         self._turn = turn
         self._task: asyncio.Task[None] | None = None
         self._client: ClientLink | None = None
-        self.link: PlatformLink | None = None
+        self.link: HubLink | None = None
         self.last_error = ""
         self._heard: list[Frame] = []
         self._presence: deque[Packet] = deque()
@@ -211,10 +211,10 @@ class Uplink:
             queue = f"node.{self._address}"
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
             peer = self._peer(client)
-            link = self.link = PlatformLink(peer, data, control, self._settings.unconfirmed_max)
+            link = self.link = HubLink(peer, data, control, self._settings.unconfirmed_max)
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
-            log.info("uplink_up", platform=str(peer))
+            log.info("uplink_up", hub=str(peer))
             self.last_error = ""
             ended: asyncio.Future[AmqpError | Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -282,12 +282,12 @@ class Uplink:
         link = self.link
         for delivered in batch:
             source, size = _source_of(delivered), len(delivered.header.raw) + len(delivered.body)
-            if self.intake.waiting(source) > PARTNER_OCTETS_MAX and link is not None and source != str(link.peer):
+            if self.intake.waiting(source) > PARTNER_BYTES_MAX and link is not None and source != str(link.peer):
                 waiting = self.intake.waiting(source)
-                self._note(source, TooMuchWaits(source=source, waiting=waiting, allowed=PARTNER_OCTETS_MAX))
+                self._note(source, TooMuchWaits(source=source, waiting=waiting, allowed=PARTNER_BYTES_MAX))
                 continue
             self.intake.put(source, delivered, size)
-        if self.intake.octets > PACKETS_OCTETS_MAX and self._client is not None:
+        if self.intake.waiting_bytes > PACKETS_BYTES_MAX and self._client is not None:
             self._client.link.pause_reading(WAITING)
 
     def _hear_packets(self, source: str, batch: list[Delivered]) -> None:
@@ -297,7 +297,7 @@ class Uplink:
             self.intake.hold(source)
         if self.link is not None and now:
             self._engine().hear(self.link, now)
-        if self.intake.octets <= PACKETS_OCTETS_MAX // 2 and self._client is not None:
+        if self.intake.waiting_bytes <= PACKETS_BYTES_MAX // 2 and self._client is not None:
             self._client.link.resume_reading(WAITING)
 
     def _put_off(self, frame: Frame) -> bool:

@@ -22,7 +22,7 @@ from semq.service.admin import Handler
 from semq.store import identities
 
 if TYPE_CHECKING:
-    from platform_node.node import PlatformNode
+    from platform_node.node import HubNode
 
 FOLLOW_S = 10.0
 log = structlog.get_logger("semq.definitions")
@@ -31,7 +31,7 @@ log = structlog.get_logger("semq.definitions")
 class Defining:
     """The handlers, and what keeps the directory as the database has it."""
 
-    def __init__(self, node: "PlatformNode") -> None:
+    def __init__(self, node: "HubNode") -> None:
         self._node = node
         self._document = ""
 

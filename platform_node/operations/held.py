@@ -20,7 +20,7 @@ from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction
 
 if TYPE_CHECKING:
-    from platform_node.node import PlatformNode
+    from platform_node.node import HubNode
 
 BATCH_MAX = 1000
 ACTS = frozenset({"ids", "why", "only_copies", "everything"})  # arguments besides the filter
@@ -29,7 +29,7 @@ ACTS = frozenset({"ids", "why", "only_copies", "everything"})  # arguments besid
 class HeldOperations:
     """The handlers."""
 
-    def __init__(self, node: "PlatformNode") -> None:
+    def __init__(self, node: "HubNode") -> None:
         self._node = node
 
     def looking(self) -> dict[str, Handler]:

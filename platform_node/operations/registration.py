@@ -13,12 +13,12 @@ from semq.service.operations.trust import trusting
 from semq.store.identities import Issued
 
 if TYPE_CHECKING:
-    from platform_node.node import PlatformNode
+    from platform_node.node import HubNode
 
 HOURS_MAX = 24 * 30
 
 
-def registry_handlers(node: "PlatformNode") -> dict[str, Handler]:
+def registry_handlers(node: "HubNode") -> dict[str, Handler]:
     """Operation | handler."""
     operations = RegistryOperations(node)
     return {
@@ -37,7 +37,7 @@ def registry_handlers(node: "PlatformNode") -> dict[str, Handler]:
 class RegistryOperations:
     """The handlers."""
 
-    def __init__(self, node: "PlatformNode") -> None:
+    def __init__(self, node: "HubNode") -> None:
         self._node = node
 
     @property

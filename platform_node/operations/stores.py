@@ -13,7 +13,7 @@ from semq.service.admin import AskedHandler, BadArguments, Handler, committed
 from semq.store.identities import retired_stores
 
 if TYPE_CHECKING:
-    from platform_node.node import PlatformNode
+    from platform_node.node import HubNode
 
 NUMBER_MAX = 0x7FFF_FFFF
 WHY_MAX = 500
@@ -23,7 +23,7 @@ log = structlog.get_logger("semq.platform")
 class StoreOperations:
     """The handlers."""
 
-    def __init__(self, node: "PlatformNode") -> None:
+    def __init__(self, node: "HubNode") -> None:
         self._node = node
 
     def looking(self) -> dict[str, Handler]:

@@ -28,7 +28,7 @@ class VhostLimits:
     queues_max: int = 100_000
     exchanges_max: int = 100_000
     bindings_max: int = 1_000_000
-    octets_max: int = 256 << 20  # bytes of all names and arguments together
+    bytes_max: int = 256 << 20  # bytes of all names and arguments together
 
 
 class Definitions:
@@ -41,7 +41,7 @@ class Definitions:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AnyQueue] = {}
         self.bindings = 0
-        self.octets = 0
+        self.bytes_held = 0
         self._new_queue_id = new_queue_id
         for predeclared, kind in PREDECLARED:
             self.exchanges[predeclared] = EXCHANGE_TYPES[kind](predeclared, durable=True)
@@ -50,23 +50,23 @@ class Definitions:
 
     def put_exchange(self, exchange: Exchange) -> None:
         """Add an exchange under its name."""
-        self.octets += len(exchange.name) + len(exchange.frozen_arguments)
+        self.bytes_held += len(exchange.name) + len(exchange.frozen_arguments)
         self.exchanges[exchange.name] = exchange
 
     def put_queue(self, queue: Queue) -> None:
         """Add a queue under its name."""
-        self.octets += len(queue.name) + len(queue.frozen_arguments)
+        self.bytes_held += len(queue.name) + len(queue.frozen_arguments)
         self.queues[queue.name] = queue
 
     def put_binding(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
         """Add a binding, unless it exists already. Raises ValueError as ``Exchange.bind`` does."""
         if binding.source.bind(binding, arguments):
             self.bindings += 1
-            self.octets += len(binding.routing_key) + len(binding.arguments)
+            self.bytes_held += len(binding.routing_key) + len(binding.arguments)
 
     def _check_room(self, *parts: str | bytes) -> None:
-        if self.octets + sum(map(len, parts)) > self.limits.octets_max:
-            raise refusals.no_room(self.limits.octets_max, self.name)
+        if self.bytes_held + sum(map(len, parts)) > self.limits.bytes_max:
+            raise refusals.no_room(self.limits.bytes_max, self.name)
 
     # Exchanges.
 
@@ -164,7 +164,7 @@ class Definitions:
             gone = doomed.pop()
             if self.exchanges.pop(gone.name, None) is None:
                 continue
-            self.octets -= len(gone.name) + len(gone.frozen_arguments)
+            self.bytes_held -= len(gone.name) + len(gone.frozen_arguments)
             for binding in [*gone.bindings, *gone.incoming]:
                 self._drop_binding(binding)
                 if _is_left(binding.source):
@@ -270,7 +270,7 @@ class Definitions:
         if self.queues.get(queue.name) is not queue:
             return 0
         del self.queues[queue.name]
-        self.octets -= len(queue.name) + len(queue.frozen_arguments)
+        self.bytes_held -= len(queue.name) + len(queue.frozen_arguments)
         if queue.owner is not None:
             queue.owner.exclusive_queues.pop(queue, None)
         for binding in list(queue.incoming):
@@ -320,7 +320,7 @@ class Definitions:
         if not binding.source.unbind(binding):
             return False
         self.bindings -= 1
-        self.octets -= len(binding.routing_key) + len(binding.arguments)
+        self.bytes_held -= len(binding.routing_key) + len(binding.arguments)
         survived = _survives(binding)
         if survived:
             self.env.journal.add(Unbind(*self._row(binding)))

@@ -22,7 +22,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML.")]
 async def export(desk: Desk) -> None:
     """Print the definitions that are in force, as they were imported."""
     told = await desk.ask("definitions.export")
-    desk.out.data(told) if desk.out.as_json else desk.out.octets(told["document"].encode())
+    desk.out.data(told) if desk.out.as_json else desk.out.raw(told["document"].encode())
 
 
 @group.command()

@@ -109,4 +109,4 @@ def show_document(desk: Desk, document: Document, path: Path | None) -> None:
         desk.out.line(f"{name}  {document.source}  {document.app_key}  {path}")
     else:
         desk.out.talk(f"{name}  from {document.source}  {document.app_key}  {counted(len(document.payload), 'byte')}")
-        desk.out.octets(document.payload)
+        desk.out.raw(document.payload)

@@ -189,7 +189,7 @@ async def body(desk: Desk, id: Id) -> None:
     if desk.out.as_json:
         desk.out.data(told)
     else:
-        desk.out.octets(b64decode(told["body_base64"]))
+        desk.out.raw(b64decode(told["body_base64"]))
 
 
 @group.command()
@@ -202,7 +202,7 @@ async def prove(
     """The file that proves to anybody that the receiver has a message: its signed receipt. See `semq verify`."""
     told = await desk.ask("msg.prove", id=id)
     if out is None:
-        desk.out.octets(told["proof"].encode())
+        desk.out.raw(told["proof"].encode())
         return
     try:
         out.write_text(told["proof"], "utf-8")

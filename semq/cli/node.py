@@ -46,7 +46,7 @@ async def health(desk: Desk) -> None:
 async def metrics(desk: Desk) -> None:
     """The node's figures as Prometheus reads them, for a textfile collector."""
     told = await desk.ask("node.metrics")
-    desk.out.data(told) if desk.out.as_json else desk.out.octets(told["text"].encode())
+    desk.out.data(told) if desk.out.as_json else desk.out.raw(told["text"].encode())
 
 
 @group.command()

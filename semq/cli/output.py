@@ -67,7 +67,7 @@ class Output:
         for line in shown_lines(text.removesuffix("\n"), len(text)):
             print(f"{indent}{line}", flush=True)
 
-    def octets(self, body: bytes) -> None:
+    def raw(self, body: bytes) -> None:
         """A body, or a file that a command makes: as it is into a file or a pipe, as safe text on a terminal."""
         if sys.stdout.isatty():
             self.text(body.decode("utf-8", "backslashreplace"))

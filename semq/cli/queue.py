@@ -25,7 +25,7 @@ async def list_(desk: Desk) -> None:
 @group.command()
 @on_node
 async def partners(desk: Desk) -> None:
-    """What waits for each partner: messages, octets, and since when."""
+    """What waits for each partner: messages, bytes, and since when."""
     rows = await desk.ask("queue.partners")
     if desk.out.as_json:
         desk.out.data(rows)

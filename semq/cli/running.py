@@ -21,10 +21,10 @@ def _local() -> None:
 @platform.command("run")
 def run_platform(config: FileOption) -> None:
     """Run the hub until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
-    from platform_node.node import PlatformNode
+    from platform_node.node import HubNode
     from semq.service.process import main
 
-    raise typer.Exit(main("platform", PlatformNode, ["--config", str(config)]))
+    raise typer.Exit(main("platform", HubNode, ["--config", str(config)]))
 
 
 @local.command("run")

@@ -61,11 +61,11 @@ def _work(told: Status) -> Iterator[tuple[str, str]]:
     yield "store", "open" if told.get("store_open") else "being opened: nothing is accepted meanwhile"
     if int(told.get("engine_lives") or 1) > 1:
         yield "opened", f"{counted(told['engine_lives'], 'time')} since the start"
-    platform = told.get("platform")
-    if platform is not None:
-        is_up = platform.get("link") == "up"
-        why = platform.get("last_error") or "not dialled yet"
-        yield "link to hub", f"up, {platform.get('node')}" if is_up else f"DOWN: {why}"
+    hub = told.get("hub")
+    if hub is not None:
+        is_up = hub.get("link") == "up"
+        why = hub.get("last_error") or "not dialled yet"
+        yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {why}"
     yield "publishers", f"WAIT: {told['shortage']}" if told.get("shortage") else "may send"
     amqp = told.get("amqp") or {}
     yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"

@@ -78,15 +78,15 @@ def ago(text: object) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def size(octets: object) -> str:
-    """A number of octets."""
-    if not isinstance(octets, int | float):
+def size(number: object) -> str:
+    """A number of bytes."""
+    if not isinstance(number, int | float):
         return ""
     for unit in ("B", "KiB", "MiB"):
-        if octets < 1024:
-            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
-        octets /= 1024
-    return f"{octets:.1f} GiB"
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GiB"
 
 
 def counted(number: object, one: str, many: str = "") -> str:

@@ -41,7 +41,7 @@ password = "demo-{name}"
 reconnect_s_min = 0.1
 reconnect_s_max = 1.0
 """
-_PLATFORM = """
+_HUB = """
 [nodes."{SENDER}"]
 password = "demo-{SENDER}"
 
@@ -105,7 +105,7 @@ def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -
         "cutoff": f"{(hour + 12) % 24:02d}:00", "hub": places[HUB].port,
     }  # fmt: skip
     for place in places.values():
-        text = _NODE + (_PLATFORM if place.kind == "platform" else _LOCAL)
+        text = _NODE + (_HUB if place.kind == "platform" else _LOCAL)
         text = text.format(kind=place.kind, name=place.name, port=place.port, **values)
         place.config.write_text(_secured(text, place) if secure else text, "utf-8")
     return places

@@ -25,5 +25,5 @@ def decode_envelope(stored: Stored | None) -> Envelope:
 
 
 def document_size(message: Data) -> int:
-    """Octets of the document that a message carries: limits are those of the document, and sealing adds some octets."""
+    """Bytes of the document that a message carries: limits are those of the document, and sealing adds some bytes."""
     return message.size - OVERHEAD * message.envelope.is_sealed

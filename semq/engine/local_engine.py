@@ -89,9 +89,9 @@ class LocalEngine:
         """A session with the platform has begun; the one before it, if any, is over."""
         self.link = self.sender.link = link
         self.core.mail.wake()  # timers are due now
-        self.sender.platform = link.peer
+        self.sender.hub = link.peer
         self.partners.begin()
-        self.receiver.platform = self.owing.platform = link.peer
+        self.receiver.hub = self.owing.hub = link.peer
         self.introduce()
         spread = self.core.settings.reconnect_spread_s
         self.asker.schedule.hurry(self.core.now() + spread * self.core.clock.random())

@@ -5,7 +5,7 @@ from typing import Any
 
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.records import OCTETS_SENT, octets
+from semq.umx_t.records import BYTES_SENT, record_size
 
 Letter = tuple[Address, Function, Primitive]
 
@@ -43,8 +43,8 @@ class Mail:
         size = 0
         for record in records:
             part.append(record)
-            size += octets(record)
-            if len(part) >= self._records_max or size >= OCTETS_SENT:
+            size += record_size(record)
+            if len(part) >= self._records_max or size >= BYTES_SENT:
                 yield part
                 part, size = [], 0
         if part:

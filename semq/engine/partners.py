@@ -12,7 +12,7 @@ from semq.umx_t.agreement import Terms
 from semq.umx_t.records import Presence
 
 PARTNERS_MAX = 50_000
-TERMS_OCTETS_MAX = 16 << 20  # of all agreements together
+TERMS_BYTES_MAX = 16 << 20  # of all agreements together
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Partners:
     meter: Meter = field(default_factory=lambda: Meter(1.0))
     overflow: bool = False  #: the platform named more than is kept, so nobody is unknown
     _named: set[str] = field(default_factory=set)  #: in this session
-    _terms_octets: int = 0
+    _terms_bytes: int = 0
 
     def begin(self) -> None:
         """A session has begun: the platform names everybody anew, in as many packets as it takes."""
@@ -59,14 +59,14 @@ class Partners:
         """Whether there is room for what the platform says of a partner."""
         if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
             return False
-        more = _octets(record.terms or ()) - _octets(self.terms.get(record.node, ()))
-        return more <= 0 or self._terms_octets + more <= TERMS_OCTETS_MAX
+        more = _size(record.terms or ()) - _size(self.terms.get(record.node, ()))
+        return more <= 0 or self._terms_bytes + more <= TERMS_BYTES_MAX
 
     def _agree(self, node: str, terms: tuple[Terms, ...] | None) -> None:
-        self._terms_octets -= _octets(self.terms.pop(node, ()))
+        self._terms_bytes -= _size(self.terms.pop(node, ()))
         if terms is not None:
             self.terms[node] = terms
-            self._terms_octets += _octets(terms)
+            self._terms_bytes += _size(terms)
 
     def check(self, dest: str) -> None:
         """Raise UnknownTarget or TargetNotAllowed; say nothing where nothing is known."""
@@ -77,6 +77,6 @@ class Partners:
             raise errors.TargetNotAllowed(target=dest)
 
 
-def _octets(agreed: tuple[Terms, ...]) -> int:
+def _size(agreed: tuple[Terms, ...]) -> int:
     """About what agreements take in memory."""
     return sum(200 + sum(60 + len(pattern) for pattern in terms.types) for terms in agreed)

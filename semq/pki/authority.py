@@ -133,12 +133,12 @@ def new_request(key: PrivateKey, node: Address, host_names: tuple[str, ...] = ()
     )
 
 
-def key_of_request(octets: bytes) -> PublicKey:
+def key_of_request(data: bytes) -> PublicKey:
     """Return the key of a request that is signed with it. Raises RequestRefused."""
-    if len(octets) > REQUEST_MAX:
-        raise RequestRefused("The request is too long.", size=len(octets))
+    if len(data) > REQUEST_MAX:
+        raise RequestRefused("The request is too long.", size=len(data))
     try:
-        request = x509.load_pem_x509_csr(octets)
+        request = x509.load_pem_x509_csr(data)
         key, is_own = request.public_key(), request.is_signature_valid
     except Exception as error:  # hostile DER raises exceptions that the library does not document
         raise RequestRefused("The input is not a certificate request.", fault=type(error).__name__) from error

@@ -67,13 +67,13 @@ class NodeCertificate:
         return self.not_before + life * share + life * (1 - share) * 0.1 * jitter
 
 
-def read_certificate(octets: bytes) -> NodeCertificate:
+def read_certificate(data: bytes) -> NodeCertificate:
     """Read a node's certificate from DER or PEM. Raises Untrusted (not a certificate), WrongName (not of a node)."""
-    if len(octets) > DER_MAX:
-        raise Untrusted("The certificate is too long.", size=len(octets))
+    if len(data) > DER_MAX:
+        raise Untrusted("The certificate is too long.", size=len(data))
     try:
-        pem = b"-----BEGIN" in octets
-        found = x509.load_pem_x509_certificate(octets) if pem else x509.load_der_x509_certificate(octets)
+        pem = b"-----BEGIN" in data
+        found = x509.load_pem_x509_certificate(data) if pem else x509.load_der_x509_certificate(data)
         key = found.public_key()
         if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
             raise Untrusted("The kind or size of the certificate's key is not accepted.")

@@ -99,15 +99,15 @@ def write_key(path: Path, key: PrivateKey, passphrase: bytes | None) -> None:
 
 def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
     """Read a key. Raises KeyRefused: missing, readable by others, of an unaccepted kind, or wrong passphrase."""
-    octets = read_private(path)
+    data = read_private(path)
     # A key in clear is accepted even if a passphrase is configured, so that a passphrase can be introduced; see
     # slots.protect.
-    given = passphrase if b"ENCRYPTED" in octets else None
+    given = passphrase if b"ENCRYPTED" in data else None
     try:
-        key = serialization.load_pem_private_key(octets, given)
+        key = serialization.load_pem_private_key(data, given)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         # Do not chain the cause: its text may contain parts of the input.
-        what = "The passphrase is missing or wrong." if b"ENCRYPTED" in octets else "The file has no private key."
+        what = "The passphrase is missing or wrong." if b"ENCRYPTED" in data else "The file has no private key."
         raise KeyRefused(what, file=str(path)) from None
     if not is_strong(key.public_key()):
         raise KeyRefused("The kind or size of the key is not accepted.", file=str(path))

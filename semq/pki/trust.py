@@ -46,10 +46,10 @@ class TrustStore:
             raise TrustUnreadable(file=str(path), fault=error.strerror) from error
 
     @classmethod
-    def from_pem(cls, octets: bytes) -> "TrustStore":
+    def from_pem(cls, data: bytes) -> "TrustStore":
         """Read the authorities from PEM text. Raises TrustUnreadable."""
         try:
-            return cls(x509.load_pem_x509_certificates(octets))
+            return cls(x509.load_pem_x509_certificates(data))
         except ValueError as error:
             raise TrustUnreadable(
                 "The authorities are not PEM certificates.", fault=shortened(str(error), 200)

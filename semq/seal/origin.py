@@ -17,7 +17,7 @@ from semq.seal.canonical import canonical
 from semq.seal.errors import ReceiptForged
 from semq.seal.keys import PrivateKey, key_id, sign
 from semq.seal.receipts import HASH_LENGTH, LEAF, climb, path, root
-from semq.seal.token import octets_of, text_of
+from semq.seal.token import bytes_of, text_of
 
 VERSION = "2"
 TOGETHER_MAX = 32  # documents under one signature; each carries up to five hashes
@@ -62,8 +62,8 @@ def read_origin(text: str) -> Origin:
     version, *parts = text.split(".")
     try:
         name, signature, size, place, count, *neighbours = parts
-        hashes = tuple(map(octets_of, neighbours))
-        found = Origin(name, octets_of(signature), int(size), int(place), int(count), hashes)
+        hashes = tuple(map(bytes_of, neighbours))
+        found = Origin(name, bytes_of(signature), int(size), int(place), int(count), hashes)
     except ValueError as error:
         raise ReceiptForged("The signature of the document cannot be read.") from error
     lengths_fit = all(len(each) in (0, HASH_LENGTH) for each in hashes)

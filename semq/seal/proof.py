@@ -53,10 +53,10 @@ def write_proof(proof: Proof) -> bytes:
     return msgspec.json.format(msgspec.json.encode(proof), indent=2) + b"\n"
 
 
-def read_proof(octets: bytes) -> Proof:
+def read_proof(data: bytes) -> Proof:
     """Read the content of the file. Raises ProofWrong."""
     try:
-        proof = msgspec.json.decode(octets, type=Proof)
+        proof = msgspec.json.decode(data, type=Proof)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProofWrong("The file is not a proof of delivery.", fault=shortened(str(error), 200)) from error
     if proof.format != FORMAT or not proof.certificates:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from semq.seal.canonical import canonical
 from semq.seal.errors import ReceiptForged
 from semq.seal.keys import PrivateKey, key_id, sign
-from semq.seal.token import octets_of, text_of
+from semq.seal.token import bytes_of, text_of
 
 LEAF, NODE = b"\x00", b"\x01"
 HASH_LENGTH = 32
@@ -40,8 +40,8 @@ class Statement(NamedTuple):
 def leaf(statement: Statement) -> bytes:
     """Return the leaf of a statement: version 2, or version 1 if the statement names no sender."""
     *facts, sender, sid = statement
-    octets = canonical("semq receipt 2", sender, sid, *facts) if sender else canonical("semq receipt 1", *facts)
-    return sha256(LEAF + octets).digest()
+    data = canonical("semq receipt 2", sender, sid, *facts) if sender else canonical("semq receipt 1", *facts)
+    return sha256(LEAF + data).digest()
 
 
 def _level(nodes: Sequence[bytes]) -> list[bytes]:
@@ -98,6 +98,6 @@ def read_signature(text: str) -> tuple[str, bytes]:
     try:
         if not dot:
             raise ValueError(text[:40])
-        return name, octets_of(signature)
+        return name, bytes_of(signature)
     except ValueError as error:
         raise ReceiptForged("The signature cannot be read.") from error

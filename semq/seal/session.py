@@ -44,7 +44,7 @@ class KeyLimits:
     """The limits after which a session key is replaced."""
 
     messages: int = 65_536
-    octets: int = 1 << 30
+    payload_bytes: int = 1 << 30
     seconds: float = 3600.0
 
 
@@ -95,7 +95,7 @@ def salted(salt: bytes, plain: bytes) -> bytes:
 class SessionKey(Opening):
     """A session key of this process for one receiver, which seals and has limits."""
 
-    __slots__ = ("_ends_at", "_limits", "_messages", "_octets", "_secret", "alg", "key_id", "text")
+    __slots__ = ("_bytes", "_ends_at", "_limits", "_messages", "_secret", "alg", "key_id", "text")
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class SessionKey(Opening):
         """
         super().__init__(secret)
         self._secret = secret
-        self._messages = self._octets = 0
+        self._messages = self._bytes = 0
         self._limits = limits
         self._ends_at = now + limits.seconds
         self.alg, self.key_id = alg_of(receiver), key_id(receiver)
@@ -129,7 +129,7 @@ class SessionKey(Opening):
         """Return whether the next message needs another key."""
         limits = self._limits
         most = min(limits.messages, MESSAGES_MAX)
-        return now >= self._ends_at or self._messages >= most or self._octets >= limits.octets
+        return now >= self._ends_at or self._messages >= most or self._bytes >= limits.payload_bytes
 
     def seal(self, payload: bytes | memoryview, bound: bytes, chance: bytes) -> bytes:
         """Return nonce, ciphertext and tag; ``bound`` is authenticated with them. One pass of AES-256-GCM.
@@ -138,7 +138,7 @@ class SessionKey(Opening):
         """
         nonce = self._messages.to_bytes(NONCE_LENGTH - CHANCE_LENGTH, "big") + chance
         self._messages += 1
-        self._octets += len(payload)
+        self._bytes += len(payload)
         return nonce + self._cipher.encrypt(nonce, payload, bound)
 
 

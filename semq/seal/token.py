@@ -59,7 +59,7 @@ def read_token(text: str) -> Token:
     if len(parts) != 5 or parts[0] != VERSION:
         raise SealMalformed("@SessionKey has an unknown form.", form=parts[0][:20])
     try:
-        return Token(octets_of(parts[1]), octets_of(parts[2]), parts[3], octets_of(parts[4]))
+        return Token(bytes_of(parts[1]), bytes_of(parts[2]), parts[3], bytes_of(parts[4]))
     except ValueError as error:
         raise SealMalformed("@SessionKey is not base64.") from error
 
@@ -70,17 +70,17 @@ def check_alg(alg: str) -> None:
         raise SealMalformed("The algorithm is unknown.", alg=alg[:60])
 
 
-def text_of(octets: bytes) -> str:
+def text_of(data: bytes) -> str:
     """Return bytes as text: URL-safe base64 without padding."""
-    return urlsafe_b64encode(octets).rstrip(b"=").decode()
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def octets_of(text: str) -> bytes:
+def bytes_of(text: str) -> bytes:
     """Return the bytes of a text. Raises ValueError for any text that ``text_of`` does not produce."""
     if not text.isascii():
         raise ValueError(text[:40])
-    octets = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     # only one text is valid for a token, so caches keyed by text cannot be filled with variants
-    if text_of(octets) != text:
+    if text_of(data) != text:
         raise ValueError(text[:40])
-    return octets
+    return data

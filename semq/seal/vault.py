@@ -69,8 +69,8 @@ class Vault:
         except (InvalidTag, ValueError) as error:
             raise VaultLocked from error
 
-    def is_locked(self, octets: bytes) -> bool:
+    def is_locked(self, data: bytes) -> bool:
         """Return whether bytes from the database are encrypted; others were written before a master key was
         configured.
         """
-        return octets.startswith(self._mark)
+        return data.startswith(self._mark)

@@ -57,7 +57,7 @@ def _message(node: str, fingerprint: str) -> bytes:
     return canonical("semq certificate voucher 1", node, fingerprint)
 
 
-def _block(octets: bytes) -> str:
-    text = b64encode(octets).decode()
+def _block(data: bytes) -> str:
+    text = b64encode(data).decode()
     lines = [text[start : start + LINE] for start in range(0, len(text), LINE)]
     return "\n".join(("-----BEGIN SEMQ VOUCHER-----", *lines, "-----END SEMQ VOUCHER-----", ""))

@@ -29,10 +29,10 @@ class Check:
 def checks(status: Status, warn_days: float) -> list[Check]:
     """Derive the checks from the status of a node; ``warn_days``: days before the end of a certificate."""
     found = [Check("store", OK if status["store_open"] else FAILING, "" if status["store_open"] else "being opened")]
-    platform = status.get("platform")
-    if platform is not None:
-        is_up = platform["link"] == "up"
-        found.append(Check("link", OK if is_up else FAILING, "" if is_up else str(platform["last_error"])))
+    hub = status.get("hub")
+    if hub is not None:
+        is_up = hub["link"] == "up"
+        found.append(Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"])))
     own = status.get("certificate")
     if own is not None:
         detail = f"{own['days_left']} days left, renewal at {own['renew_at']}"
@@ -108,7 +108,7 @@ def _each(part: str, label: str) -> Callable[[Status, float], Iterable[Sample]]:
 
 
 def _link(status: Status, _: float) -> list[Sample]:
-    return [({}, float(status["platform"]["link"] == "up"))] if "platform" in status else []
+    return [({}, float(status["hub"]["link"] == "up"))] if "hub" in status else []
 
 
 def _partners(status: Status, _: float) -> list[Sample]:

@@ -3,7 +3,7 @@
 One speaker must neither delay the others nor fill the memory. Speakers take turns; a turn of the event loop takes a
 bounded number of pieces, and no more while the store has not committed earlier ones. The node bounds what one speaker
 may have waiting: the hub stops reading from a session (its publishes are not settled); a local node drops frames beyond
-``octets_max`` of one partner, because one session carries all partners.
+``bytes_max`` of one partner, because one session carries all partners.
 """
 
 from collections import deque
@@ -18,10 +18,10 @@ S = TypeVar("S", bound=Hashable)
 P = TypeVar("P")
 
 PIECES_PER_TURN = 256
-OCTETS_PER_TURN = 256 * 1024
+BYTES_PER_TURN = 256 * 1024
 PIECES_UNDER_WAY = 4096  # passed to the engine and not committed
-OCTETS_UNDER_WAY = 16 << 20
-PIECE_OCTETS = 200  # bytes counted for a piece besides its body
+BYTES_UNDER_WAY = 16 << 20
+PIECE_BYTES = 200  # bytes counted for a piece besides its body
 
 
 class Intake(Generic[S, P]):
@@ -38,40 +38,40 @@ class Intake(Generic[S, P]):
         self._post = post
         self._loop_turn = turn
         self._waiting: dict[S, deque[tuple[P, int]]] = {}  #: in the order of their next turns
-        self._octets: dict[S, int] = {}
+        self._bytes: dict[S, int] = {}
         self._held: set[S] = set()
         self._is_called = False
-        self.octets = 0  #: of all that waits
+        self.waiting_bytes = 0  #: of all that waits
         self.pieces_under_way = 0
-        self.octets_under_way = 0
+        self.bytes_under_way = 0
 
     def waiting(self, speaker: S) -> int:
         """Return the waiting bytes of a speaker."""
-        return self._octets.get(speaker, 0)
+        return self._bytes.get(speaker, 0)
 
-    def put(self, speaker: S, piece: P, octets: int) -> None:
+    def put(self, speaker: S, piece: P, size: int) -> None:
         """Append a piece to the queue of its speaker."""
-        octets += PIECE_OCTETS
-        self._waiting.setdefault(speaker, deque()).append((piece, octets))
-        self._octets[speaker] = self._octets.get(speaker, 0) + octets
-        self.octets += octets
+        size += PIECE_BYTES
+        self._waiting.setdefault(speaker, deque()).append((piece, size))
+        self._bytes[speaker] = self._bytes.get(speaker, 0) + size
+        self.waiting_bytes += size
         self._call()
 
     def finish(self, speaker: S) -> list[P]:
         """Pass the pieces of one turn of a departed speaker to the engine, and return the rest."""
         if speaker in self._waiting:
-            self._take(speaker, PIECES_PER_TURN, OCTETS_PER_TURN)
+            self._take(speaker, PIECES_PER_TURN, BYTES_PER_TURN)
         left = self._waiting.pop(speaker, deque())
-        self.octets -= self._octets.pop(speaker, 0)
+        self.waiting_bytes -= self._bytes.pop(speaker, 0)
         return [piece for piece, _ in left]
 
     def forget(self) -> list[P]:
         """Remove and return all waiting pieces, because the sessions have ended."""
         left = [piece for queue in self._waiting.values() for piece, _ in queue]
         self._waiting.clear()
-        self._octets.clear()
+        self._bytes.clear()
         self._held.clear()
-        self.octets = 0
+        self.waiting_bytes = 0
         return left
 
     def hold(self, speaker: S) -> None:
@@ -91,43 +91,43 @@ class Intake(Generic[S, P]):
 
     @property
     def _is_full(self) -> bool:
-        return self.pieces_under_way >= PIECES_UNDER_WAY or self.octets_under_way >= OCTETS_UNDER_WAY
+        return self.pieces_under_way >= PIECES_UNDER_WAY or self.bytes_under_way >= BYTES_UNDER_WAY
 
     def turn(self) -> None:
         """Pass the pieces of one turn of the event loop to the engine; the rest waits for the next turn."""
         self._is_called = True
-        pieces, octets = PIECES_PER_TURN, OCTETS_PER_TURN
+        pieces, bytes_left = PIECES_PER_TURN, BYTES_PER_TURN
         share = max(PIECES_PER_TURN // max(len(self._waiting), 1), 16)
         for speaker in list(self._waiting):
-            if pieces <= 0 or octets <= 0 or self._is_full:
+            if pieces <= 0 or bytes_left <= 0 or self._is_full:
                 break
             if speaker in self._held:
                 continue
-            took, size = self._take(speaker, min(share, pieces), octets * share // PIECES_PER_TURN)
-            pieces, octets = pieces - took, octets - size
+            took, size = self._take(speaker, min(share, pieces), bytes_left * share // PIECES_PER_TURN)
+            pieces, bytes_left = pieces - took, bytes_left - size
         self._loop_turn.in_next(self._call_again)
 
     def _call_again(self) -> None:
         self._is_called = False
         self._call()
 
-    def _take(self, speaker: S, pieces_max: int, octets_max: int) -> tuple[int, int]:
+    def _take(self, speaker: S, pieces_max: int, bytes_max: int) -> tuple[int, int]:
         """One share of a speaker, at least one piece; it then waits behind the other speakers."""
         queue = self._waiting.pop(speaker)
         batch: list[P] = []
         size = 0
-        while queue and len(batch) < pieces_max and (not batch or size + queue[0][1] <= octets_max):
-            piece, octets = queue.popleft()
+        while queue and len(batch) < pieces_max and (not batch or size + queue[0][1] <= bytes_max):
+            piece, length = queue.popleft()
             batch.append(piece)
-            size += octets
-        self.octets -= size
+            size += length
+        self.waiting_bytes -= size
         if queue:
             self._waiting[speaker] = queue
-            self._octets[speaker] -= size
+            self._bytes[speaker] -= size
         else:
-            del self._octets[speaker]
+            del self._bytes[speaker]
         self.pieces_under_way += len(batch)
-        self.octets_under_way += size
+        self.bytes_under_way += size
         try:
             self._hear(speaker, batch)
         finally:
@@ -135,27 +135,27 @@ class Intake(Generic[S, P]):
             self._post(_WorkedOff(self, len(batch), size), not self._is_full)
         return len(batch), size
 
-    def worked_off(self, pieces: int, octets: int) -> None:
+    def worked_off(self, pieces: int, size: int) -> None:
         """Continue after the store has committed, or failed, all work of earlier pieces."""
         self.pieces_under_way -= pieces
-        self.octets_under_way -= octets
+        self.bytes_under_way -= size
         self._call()
 
 
 class _WorkedOff(Step):
     """Work that reports when all work posted before it has ended."""
 
-    def __init__(self, intake: Intake[Any, Any], pieces: int, octets: int) -> None:
+    def __init__(self, intake: Intake[Any, Any], pieces: int, size: int) -> None:
         super().__init__()
         self._intake = intake
         self._pieces = pieces
-        self._octets = octets
+        self._bytes = size
 
     def decide(self, unit: Unit) -> None:
         """Nothing to decide."""
 
     def committed(self) -> None:
-        self._intake.worked_off(self._pieces, self._octets)
+        self._intake.worked_off(self._pieces, self._bytes)
 
     def failed(self, error: Exception) -> None:
-        self._intake.worked_off(self._pieces, self._octets)
+        self._intake.worked_off(self._pieces, self._bytes)

@@ -79,8 +79,8 @@ def is_proved(
         return False
     if not signature:
         raise ReceiptForged("It is not signed.", source=teller)
-    name, octets = read_signature(signature)
-    verify(keys.signer(teller, name), octets, _message(teller, asker, nonce, lk0, story))
+    name, signed = read_signature(signature)
+    verify(keys.signer(teller, name), signed, _message(teller, asker, nonce, lk0, story))
     return True
 
 

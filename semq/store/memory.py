@@ -356,14 +356,14 @@ def _pending(tables: Tables) -> Iterator[Pending]:
 
 
 def _unsent(tables: Tables, unit: Unit, query: u.Unsent) -> Iterator[Outbound]:
-    left, octets, track = query.limit, query.max_bytes, (query.dest, query.source, query.priority)
+    left, room, track = query.limit, query.max_bytes, (query.dest, query.source, query.priority)
     for row in _outbound(tables, lambda r: r.ss_status is SendStatus.SS_INIT and r.outcome is None and not r.held):
-        if left <= 0 or octets <= 0:
+        if left <= 0 or room <= 0:
             return
         if (row.dest, row.source, row.priority) == track and row.object_id > query.after:
             unit.bodies.setdefault(row.object_id, tables.bodies[row.object_id])
             left -= 1
-            octets -= row.size
+            room -= row.size
             yield copy_outbound(row)
 
 

@@ -168,7 +168,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self.resume_reading(reason)
 
     @property
-    def waiting_octets(self) -> int:
+    def waiting_bytes(self) -> int:
         """Bytes that this side has produced and the network has not accepted."""
         return self.machine.output_size + (0 if self.is_lost else self._transport.get_write_buffer_size())
 
@@ -208,10 +208,10 @@ class SocketLink(asyncio.BufferedProtocol):
         if self.machine.output_size:
             self.touch()
 
-    def _measure(self, octets: int, events: int) -> None:
+    def _measure(self, size: int, events: int) -> None:
         """Adjust the size of reads to the work they cause: many small requests cost as much as few large messages."""
         if events > EVENTS_PER_READ:
-            self._read_size = max(READ_SIZE_MIN, octets * EVENTS_PER_READ // events)
+            self._read_size = max(READ_SIZE_MIN, size * EVENTS_PER_READ // events)
         elif events < EVENTS_PER_READ // 2:
             self._read_size = READ_SIZE
 

@@ -23,14 +23,14 @@ RECORDS_MAX = 1000
 FLOORS_MAX = 4000  # in all records of a packet together
 # Largest size of one packet in bytes, checked before anything is decoded. A correct record takes less than 2,100 bytes
 # in receipts and inquiries, less than 500 in responses to receipts; certificates are the largest of all.
-OCTETS_MAX: dict[tuple[Function, Primitive], int] = {
+PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.RECEIPTS, Primitive.INDICATION): 1 << 20,
     (Function.RECEIPTS, Primitive.RESPONSE): 384 << 10,
     (Function.INQUIRIES, Primitive.REQUEST): 1 << 20,
     (Function.INQUIRIES, Primitive.CONFIRMATION): 1 << 20,
     (Function.PRESENCE, Primitive.INDICATION): 8 << 20,
 }
-OCTETS_SENT = 256 * 1024  # bytes after which a sender starts another packet
+BYTES_SENT = 256 * 1024  # bytes after which a sender starts another packet
 
 # Permitted values of fields. A value that passes fits into a column of the store (63 bits, no NUL in a text); otherwise
 # one record of a hostile peer could fail the transaction that it shares with the work of others.
@@ -184,7 +184,7 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
     Raises BadRecord if the function is unknown or the body is not an array of its records, PacketTooLarge if the packet
     is larger, or has more records, than any node sends.
     """
-    most = OCTETS_MAX.get((function, primitive))
+    most = PACKET_BYTES_MAX.get((function, primitive))
     if most is None:
         raise BadRecord(
             "The function and primitive of the packet are unknown.", function=function.value, primitive=primitive.value
@@ -219,7 +219,7 @@ def _check_size(body: bytes | memoryview, most: int) -> None:
         raise PacketTooLarge("The packet holds too many records.", count=count, allowed=RECORDS_MAX)
 
 
-def octets(record: Any) -> int:
+def record_size(record: Any) -> int:
     """Return the estimated size of a record in a packet, in bytes; hardly ever too low."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())

@@ -74,7 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.node}.{self.store}"
 
     @property
-    def is_platform(self) -> bool:
+    def is_hub(self) -> bool:
         """Whether the address is one of the hub, whatever the role is."""
         return self.node.startswith(f"{int(NodeType.PLATFORM)}.")
 
@@ -150,7 +150,7 @@ def _fault(m: Manifest) -> str:
         (bool(_NODE.fullmatch(m.node)), "the node is not a node's address"),
         (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
         (m.role in ("local", "platform"), "the role is neither local nor platform"),
-        (m.role == "platform" or not m.is_platform, "a node of the hub's type has another role"),
+        (m.role == "platform" or not m.is_hub, "a node of the hub's type has another role"),
         (m.window_start < m.window_end, "its window is empty"),
         (_is_a_day(m.window, m.business_date), "its window does not match its date"),
         (_is_by_its_calendar(m), "its window does not match its date by its zone and cut-off"),

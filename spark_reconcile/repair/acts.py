@@ -159,5 +159,5 @@ def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
     if act.side != "receiver":
         return row.get("outcome") is not None
     # The acknowledgements that a row owes, according to the node (R9).
-    owes_platform = row.get("lk1") is not None and row.get("p_ack_status") == "AS_INIT"
-    return not owes_platform and not (row.get("save_fwd") == CLASS_3 and row.get("s_ack_status") == "AS_INIT")
+    owes_hub = row.get("lk1") is not None and row.get("p_ack_status") == "AS_INIT"
+    return not owes_hub and not (row.get("save_fwd") == CLASS_3 and row.get("s_ack_status") == "AS_INIT")

@@ -79,7 +79,7 @@ class Evidence:
 
     def _of_hub(self) -> list[Source]:
         """Return the known ledgers of the hub, delivered or not."""
-        return [one for one in self.sources if one.node != one.source and (one.node in self.hubs or _is_platform(one))]
+        return [one for one in self.sources if one.node != one.source and (one.node in self.hubs or _is_hub(one))]
 
     def ground(
         self, skew: Mapping[str, int], first: Mapping[str, int], unserved: frozenset[str] = frozenset()
@@ -125,7 +125,7 @@ class Evidence:
         return {one.source: _span(extracts[one.source], self.day) for one in self._today() if one.manifest is not None}
 
 
-def _is_platform(source: Source) -> bool:
+def _is_hub(source: Source) -> bool:
     """Whether an extract is the hub's, according to a correct manifest, else to its name."""
     if source.manifest is not None and source.state != "MANIFEST_WRONG":
         return source.manifest.role == "platform"

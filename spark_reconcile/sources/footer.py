@@ -59,15 +59,15 @@ def put_in_order(path: Path) -> None:
     Spark lists them in the order of Java's hashes, which differs between processes. Raises BadFooter.
     """
     with path.open("r+b") as stream:
-        octets = bytearray(_footer(stream))
-        for group in _read(bytes(octets)).get(4, []):
+        raw = bytearray(_footer(stream))
+        for group in _read(bytes(raw)).get(4, []):
             for column in group[1]:
                 encodings: _Numbers = column[3][2]
                 start, end = encodings.span
                 if end - start == len(encodings):  # one byte each
-                    octets[start:end] = sorted(octets[start:end])
-        stream.seek(-8 - len(octets), SEEK_END)
-        stream.write(octets)
+                    raw[start:end] = sorted(raw[start:end])
+        stream.seek(-8 - len(raw), SEEK_END)
+        stream.write(raw)
 
 
 def _footer(stream: Any) -> bytes:
@@ -97,9 +97,9 @@ def _range(said: _Struct) -> tuple[int, int] | None:
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
 
 
-def _read(octets: bytes) -> _Struct:
+def _read(raw: bytes) -> _Struct:
     try:
-        return _Reader(octets).struct(DEEP)
+        return _Reader(raw).struct(DEEP)
     except IndexError as error:
         raise BadFooter("the footer ends too early") from error
 
@@ -107,8 +107,8 @@ def _read(octets: bytes) -> _Struct:
 class _Reader:
     """A reader of Thrift's compact protocol: structs as dictionaries by field number. Raises IndexError, BadFooter."""
 
-    def __init__(self, octets: bytes) -> None:
-        self._octets, self._at, self._left = octets, 0, VALUES_MAX
+    def __init__(self, raw: bytes) -> None:
+        self._raw, self._at, self._left = raw, 0, VALUES_MAX
 
     def struct(self, deep: int) -> _Struct:
         """Read the fields of a struct."""
@@ -121,7 +121,7 @@ class _Reader:
 
     def _fields(self, deep: int) -> Iterator[tuple[int, Any]]:
         number = 0
-        while head := self._octet():
+        while head := self._byte():
             kind, step = head & 15, head >> 4
             number = number + step if step else self._integer()
             yield number, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, deep)
@@ -141,13 +141,13 @@ class _Reader:
         if kind == _DOUBLE:
             return self._take(8)
         if kind in (_TRUE, _FALSE, 3):  # of a list; 3 is a byte
-            return self._octet()
+            return self._byte()
         raise BadFooter(f"no kind {kind} of field can be there")
 
     def _list(self, deep: int) -> list[Any]:
-        head = self._octet()
+        head = self._byte()
         count = self._number() if head >> 4 == 15 else head >> 4
-        if count > len(self._octets) - self._at:  # each takes at least one byte
+        if count > len(self._raw) - self._at:  # each takes at least one byte
             raise BadFooter("a list is longer than the footer")
         if head & 15 not in _INTEGERS:
             return [self._value(head & 15, deep) for _ in range(count)]
@@ -160,21 +160,21 @@ class _Reader:
 
     def _take(self, count: int) -> bytes:
         end = self._at + count
-        if end > len(self._octets):
+        if end > len(self._raw):
             raise BadFooter("a text is longer than the footer")
-        taken, self._at = self._octets[self._at : end], end
+        taken, self._at = self._raw[self._at : end], end
         return taken
 
-    def _octet(self) -> int:
+    def _byte(self) -> int:
         self._at += 1
-        return self._octets[self._at - 1]
+        return self._raw[self._at - 1]
 
     def _number(self) -> int:
         result = shift = 0
         while True:
-            octet = self._octet()
-            result |= (octet & 127) << shift
-            if octet < 128:
+            byte = self._byte()
+            result |= (byte & 127) << shift
+            if byte < 128:
                 return result
             shift += 7
             if shift > 63:

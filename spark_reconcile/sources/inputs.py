@@ -162,11 +162,11 @@ def _doubt_manifest(manifest: Manifest, day: date, verify: Verify | None) -> tup
 
 def _unmask(found: Sequence[Source]) -> list[Source]:
     """If there are nodes of the hub's type, do not believe an institution that claims to be the hub."""
-    if not any(one.manifest is not None and one.manifest.is_platform for one in found):
+    if not any(one.manifest is not None and one.manifest.is_hub for one in found):
         return list(found)
     return [
         replace(one, state="MANIFEST_WRONG", note="an institution claims to be the hub")
-        if one.manifest is not None and one.manifest.role == "platform" and not one.manifest.is_platform
+        if one.manifest is not None and one.manifest.role == "platform" and not one.manifest.is_hub
         else one
         for one in found
     ]

@@ -92,17 +92,17 @@ def _batches(used: Iterable[Source]) -> Iterator[tuple[str, pa.RecordBatch]]:
         with file.open() as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=_COLUMNS):
                 moves = batch.filter(pc.invert(_is_in(batch["event"], _NOTES)))
-                texts = (_octets(moves[name]) for name in _TEXTS)
+                texts = (_raw(moves[name]) for name in _TEXTS)
                 yield node, pa.record_batch([moves["side"], moves["event"], *texts], _COLUMNS)
 
 
-def _octets(column: pa.Array) -> pa.Array:
+def _raw(column: pa.Array) -> pa.Array:
     plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return plain.cast(pa.binary())
 
 
 def _texts(column: pa.Array) -> set[str]:
-    return {octets.decode(errors="replace") for octets in pc.unique(column).to_pylist() if octets}
+    return {raw.decode(errors="replace") for raw in pc.unique(column).to_pylist() if raw}
 
 
 def _is_in(event: pa.Array, events: Iterable[Event]) -> pa.Array:

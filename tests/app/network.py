@@ -42,7 +42,7 @@ password = "of {name}"
 reconnect_s_min = 0.1
 reconnect_s_max = 0.5
 """
-PLATFORM = """\
+HUB_CONFIG = """\
 [nodes."10008"]
 password = "of 10008"
 may_send_to = ["56001", "10008", "77001"]
@@ -120,7 +120,7 @@ class Network:
         for name, port in ports.items():
             kind = "platform" if name == "hub" else "local"
             place = NodePlace(name, kind, folder, port)
-            rest = PLATFORM if name == "hub" else LOCAL.format(name=name, hub=ports["hub"])
+            rest = HUB_CONFIG if name == "hub" else LOCAL.format(name=name, hub=ports["hub"])
             place.config.write_text(COMMON.format(kind=kind, name=name, port=port) + rest)
             self.nodes[name] = NetworkNode(place)
 

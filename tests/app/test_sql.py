@@ -196,7 +196,7 @@ def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine, value: A
 
 
 def is_same(read: Any, value: Any) -> bool:
-    """Whether JSON says what was packed; JSON has no octets, and may write a float without its point."""
+    """Whether JSON says what was packed; JSON has no bytes, and may write a float without its point."""
     match value:
         case bytes():
             return bool(read == value.hex())

@@ -101,7 +101,7 @@ class RecordingConsumer:
 
     def take(self, queue: Queue, item: QueueEntry) -> None:
         self.room -= 1
-        self.bodies.append(octets(item))
+        self.bodies.append(bytes_of(item))
         if not self.no_ack:
             self.out.append(item)
 
@@ -118,10 +118,10 @@ class RecordingConsumer:
 
 def bodies(queue: Queue) -> list[bytes]:
     """Return the bodies of the waiting messages, in order."""
-    return [octets(entry) for entry in queue.ready]
+    return [bytes_of(entry) for entry in queue.ready]
 
 
-def octets(entry: QueueEntry) -> bytes:
+def bytes_of(entry: QueueEntry) -> bytes:
     """Return the body of a message in memory."""
     assert isinstance(entry.message.body, bytes)
     return entry.message.body

@@ -17,7 +17,7 @@ class PausableLink:
         self.reasons.discard(reason)
 
 
-def test_octets_and_counts_in_hand() -> None:
+def test_bytes_and_counts_in_hand() -> None:
     link = PausableLink()
     allowance = Allowance(LIMITS, link)
     allowance.take_in_hand(100)

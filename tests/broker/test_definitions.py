@@ -31,10 +31,10 @@ def test_there_is_room_for_so_much() -> None:
     assert vhost.bindings == 1
 
 
-def test_there_is_room_for_so_many_octets() -> None:
+def test_there_is_room_for_so_many_bytes() -> None:
     model = Model()
     vhost = model.vhost
-    vhost.limits = VhostLimits(octets_max=1000)
+    vhost.limits = VhostLimits(bytes_max=1000)
     long = {"text": "x" * 600}
     queue = vhost.declare_queue("q", False, False, None, long, None)[0]
     for act in (
@@ -48,7 +48,7 @@ def test_there_is_room_for_so_many_octets() -> None:
     vhost.declare_exchange("e", "direct", False, False, False, {})
     vhost.delete_exchange("e", False)
     vhost.remove_queue(queue)  # type: ignore[arg-type]
-    assert vhost.octets == 0
+    assert vhost.bytes_held == 0
 
 
 def test_bindings_are_equal_whatever_the_order_of_their_arguments() -> None:
@@ -120,7 +120,7 @@ def test_a_chain_of_auto_delete_exchanges_may_be_longer_than_calls_are_deep() ->
         vhost.bind(vhost.exchanges[source], vhost.exchanges[destination], "", {})
     vhost.bind(vhost.exchanges[names[-1]], queue := model.queue(durable=True), "", {})
     vhost.remove_queue(queue)
-    assert (vhost.exchanges.keys() & set(names), vhost.bindings, vhost.octets) == (set(), 0, 0)
+    assert (vhost.exchanges.keys() & set(names), vhost.bindings, vhost.bytes_held) == (set(), 0, 0)
     model.flush()
     assert (model.store.exchanges, model.store.bindings) == ({}, {})
 

@@ -52,7 +52,7 @@ def test_what_comes_behind_an_error_on_its_channel_is_ignored(broker: Served) ->
 
 
 @pytest.mark.parametrize(
-    ("octets", "code"),
+    ("data", "code"),
     [
         (frame(FRAME_METHOD, 1, b"\0\x3c\0\x0a"), 501),  # basic.qos without its arguments
         (frame(FRAME_METHOD, 1, b"\0\x63\0\x01"), 540),  # no such class
@@ -64,9 +64,9 @@ def test_what_comes_behind_an_error_on_its_channel_is_ignored(broker: Served) ->
         (frame(8, 1, b""), 501),  # a heartbeat on a channel
     ],
 )
-def test_hard_errors_close_the_connection_with_their_code(broker: Served, octets: bytes, code: int) -> None:
+def test_hard_errors_close_the_connection_with_their_code(broker: Served, data: bytes, code: int) -> None:
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
-        client.socket.sendall(octets)
+        client.socket.sendall(data)
         error = client.closed().error
         assert error is not None
         assert error.reply_code == code
@@ -185,7 +185,7 @@ def fill(client: RawClient, send: Callable[[], None]) -> None:
 
 def waiting(running: Served) -> int:
     """Return the bytes that the server holds for its slowest reader."""
-    return running.call(lambda: max(session.link.waiting_octets for session in running.server.sessions))
+    return running.call(lambda: max(session.link.waiting_bytes for session in running.server.sessions))
 
 
 def test_events_wait_in_order_while_the_store_works(broker: Served) -> None:
@@ -244,12 +244,12 @@ def recorded() -> bytes:
 @given(st.integers(0, 2**32), st.integers(1, 6))
 def test_fuzzed_frames_never_harm_a_neighbour(broker: Served, seed: int, changes: int) -> None:
     chance = random.Random(seed)
-    octets = bytearray(recorded())
+    data = bytearray(recorded())
     for _ in range(changes):
-        octets[chance.randrange(len(octets))] = chance.randrange(256)
+        data[chance.randrange(len(data))] = chance.randrange(256)
     with broker.raw().opened() as neighbour:
         with broker.raw().opened() as client:
-            client.socket.sendall(bytes(octets))
+            client.socket.sendall(bytes(data))
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 

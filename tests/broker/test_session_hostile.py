@@ -17,12 +17,12 @@ DEEP = 1000
 LONG = b"\xff" * 4
 
 
-def short(octets: bytes) -> bytes:
-    return bytes([len(octets)]) + octets
+def short(data: bytes) -> bytes:
+    return bytes([len(data)]) + data
 
 
-def long(octets: bytes) -> bytes:
-    return struct.pack(">I", len(octets)) + octets
+def long(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data
 
 
 def method(class_id: int, method_id: int, arguments: bytes = b"", channel: int = 1) -> bytes:
@@ -33,8 +33,8 @@ def header(size: int, flags: int = 0, rest: bytes = b"", *, class_id: int = BASI
     return frame(FRAME_HEADER, 1, struct.pack(">HHQH", class_id, weight, size, flags) + rest)
 
 
-def body(octets: bytes) -> bytes:
-    return frame(FRAME_BODY, 1, octets)
+def body(data: bytes) -> bytes:
+    return frame(FRAME_BODY, 1, data)
 
 
 def publish(exchange: bytes = b"", key: bytes = b"nobody", bits: int = 0) -> bytes:
@@ -72,7 +72,7 @@ def arrays(depth: int) -> bytes:
     return field(b"a", b"A", long(nested))
 
 
-# what | octets | code, class and method of the close of the connection
+# what | bytes | code, class and method of the close of the connection
 HARD: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "no method": (frame(FRAME_METHOD, 1, b""), (501, 0, 0)),
     "half of a class": (frame(FRAME_METHOD, 1, b"\0"), (501, 0, 0)),
@@ -94,7 +94,7 @@ HARD: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "header of another class": (publish() + header(0, class_id=50), (501, 60, 0)),
     "header with weight": (publish() + header(0, weight=7), (502, 60, 0)),
     "property announced, not there": (publish() + header(0, 0x8000), (501, 60, 0)),
-    "octets behind the properties": (publish() + header(0, 0, b"xxxx"), (501, 60, 0)),
+    "bytes behind the properties": (publish() + header(0, 0, b"xxxx"), (501, 60, 0)),
     "flags that never end": (publish() + header(0, 0xFFFF, b"\xff" * 100), (502, 60, 0)),
     "tables in tables in headers": (publish() + header(0, 0x2000, long(tables(DEEP))), (502, 60, 0)),
     "arrays in arrays in headers": (publish() + header(0, 0x2000, long(arrays(DEEP))), (502, 60, 0)),
@@ -118,7 +118,7 @@ def _argument(name: bytes, kind: bytes, value: bytes) -> bytes:
     return declare(b"hostile", field(name, kind, value))
 
 
-# what | octets | code, class and method of the close of the channel
+# what | bytes | code, class and method of the close of the channel
 SOFT: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "size beyond the limit": (publish() + header(1 << 62), (311, 60, 40)),
     "negative size": (publish() + header(2**64 - 1), (311, 60, 40)),
@@ -151,9 +151,9 @@ SOFT: dict[str, tuple[bytes, tuple[int, int, int]]] = {
 
 @pytest.mark.parametrize("what", HARD)
 def test_hard(broker: Served, what: str) -> None:
-    octets, expected = HARD[what]
+    data, expected = HARD[what]
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
-        client.socket.sendall(octets)
+        client.socket.sendall(data)
         closed = client.until(ConnectionClosed)
         assert closed.error is not None
         assert (closed.error.reply_code, *closed.error.ids) == expected
@@ -162,9 +162,9 @@ def test_hard(broker: Served, what: str) -> None:
 
 @pytest.mark.parametrize("what", SOFT)
 def test_soft(broker: Served, what: str) -> None:
-    octets, expected = SOFT[what]
+    data, expected = SOFT[what]
     with broker.raw().opened(2) as client:
-        client.socket.sendall(octets)
+        client.socket.sendall(data)
         closed = client.until(ChannelClosed)
         assert closed.error is not None
         assert (closed.channel, closed.error.reply_code, *closed.error.ids) == (1, *expected)
@@ -180,10 +180,10 @@ def test_a_client_that_does_not_wait_for_open_ok(broker: Served, caplog: pytest.
     assert "Traceback" not in caplog.text
 
 
-@pytest.mark.parametrize("octets", [frame(4, 1, b""), frame(0, 1, b""), declare(b"")[:-1] + b"\0"])
-def test_frames_that_cannot_be_told_apart_end_the_connection_without_a_word(broker: Served, octets: bytes) -> None:
+@pytest.mark.parametrize("data", [frame(4, 1, b""), frame(0, 1, b""), declare(b"")[:-1] + b"\0"])
+def test_frames_that_cannot_be_told_apart_end_the_connection_without_a_word(broker: Served, data: bytes) -> None:
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
-        client.socket.sendall(octets)
+        client.socket.sendall(data)
         client.socket.settimeout(60)
         assert client.socket.recv(100) == b""
         neighbour.ask(m.BasicQos(), m.BasicQosOk)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.config.reach import url_of
 from semq.pki.authority import create_authority, key_of_request
 from semq.umx_t.address import Address
@@ -17,11 +17,11 @@ from tests.waiting import until
 
 
 @pytest.fixture
-async def hub(inprocess: InProcess) -> PlatformNode:
-    return await inprocess.secure_platform()
+async def hub(inprocess: InProcess) -> HubNode:
+    return await inprocess.secure_hub()
 
 
-async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: PlatformNode) -> None:
+async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: HubNode) -> None:
     at_hub = ("--node", url_of(hub.settings, hub.port))
     settings = inprocess.secure_settings("10008", hub)
     own = str(inprocess.folder / "10008.toml")
@@ -61,7 +61,7 @@ async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: 
     assert (await run("hub", "nodes", "rebind", "10008", *at_hub)).status == 0
 
 
-async def test_a_wrong_fingerprint_shows_no_token(inprocess: InProcess, hub: PlatformNode) -> None:
+async def test_a_wrong_fingerprint_shows_no_token(inprocess: InProcess, hub: HubNode) -> None:
     inprocess.secure_settings("10008", hub)
     own = str(inprocess.folder / "10008.toml")
     said = await run("node", "enroll", "--config", own, "--fingerprint", "ab" * 32, "--token", "x" * 32)

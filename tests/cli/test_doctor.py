@@ -212,7 +212,7 @@ def _looked(settings: Settings) -> list[Finding]:
 
 
 async def test_a_certified_node_and_its_way(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     node = await inprocess.secure_local("10008", hub)
     await linked(node)
     assert verdicts(list(identity.look(node.settings))) == {"certificate": OK}
@@ -226,7 +226,7 @@ async def test_a_certified_node_and_its_way(inprocess: InProcess) -> None:
 async def test_a_node_without_certificate_with_a_foreign_authority_and_with_one_that_was_revoked(
     inprocess: InProcess,
 ) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     assert verdicts(list(identity.look(settings))) == {"certificate": FAILING}
     assert (await on_the_way(settings)).verdict == FAILING
@@ -263,7 +263,7 @@ async def test_what_can_be_in_the_way(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_that_ends(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform("[tls]\ncertificate_days = 10\n")
+    hub = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     [found] = list(identity.look(settings))

@@ -57,7 +57,7 @@ def test_plain_names_are_kept(key: str, ending: str) -> None:
 
 
 def test_a_long_name_keeps_its_beginning_and_its_suffix(tmp_path: Path) -> None:
-    long = "订单" * 80 + ".xml"  # 484 octets
+    long = "订单" * 80 + ".xml"  # 484 bytes
     path = write_body(tmp_path, document(long, b"one"))
     assert path.read_bytes() == b"one"
     assert path.name.startswith(f"{LK0}-订单")

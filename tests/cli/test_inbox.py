@@ -10,7 +10,7 @@ from semq.umx_t.short_name import short_name
 from tests.app.network import Network
 from tests.cli.command import environment, semq
 
-LONG = "订" * 128  # 384 octets: an AppKey takes it, no folder does
+LONG = "订" * 128  # 384 bytes: an AppKey takes it, no folder does
 
 
 def send(network: Network, user: str, key: str, body: bytes, *more: str) -> str:

@@ -29,11 +29,11 @@ def proof(status: str = "RECV", **more: Any) -> dict[str, Any]:
     return told | more
 
 
-def verified(file: Path, octets: bytes) -> int:
+def verified(file: Path, data: bytes) -> int:
     """The exit status with the authority of the receiver."""
     trust = file.with_name("trust.pem")
     trust.write_bytes(OURS.pem)
-    file.write_bytes(octets)
+    file.write_bytes(data)
     return run(["verify", str(file), "--trust", str(trust)])
 
 
@@ -69,7 +69,7 @@ def test_a_file_that_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "semq: SEMQ-" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("octets", [b"", b"{}", b"[]", b"\xff" * 100, b"[" * 100_000, b'{"format": "semq-proof-1"}'])
-def test_a_file_that_is_no_proof(tmp_path: Path, capsys: pytest.CaptureFixture[str], octets: bytes) -> None:
-    assert verified(tmp_path / "proof.json", octets) == 1
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff" * 100, b"[" * 100_000, b'{"format": "semq-proof-1"}'])
+def test_a_file_that_is_no_proof(tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes) -> None:
+    assert verified(tmp_path / "proof.json", data) == 1
     assert "semq: SEMQ-5211" in capsys.readouterr().err

@@ -19,11 +19,11 @@ def in_shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("octets", "words"),
+    ("data", "words"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**30, "3.0 GiB"), (None, "")],
 )
-def test_sizes(octets: object, words: str) -> None:
-    assert size(octets) == words
+def test_sizes(data: object, words: str) -> None:
+    assert size(data) == words
 
 
 @pytest.mark.usefixtures("in_shanghai")

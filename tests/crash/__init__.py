@@ -2,7 +2,7 @@
 
 | module        | what it holds                                                                                 |
 |---------------|-----------------------------------------------------------------------------------------------|
-| `documents`   | what is sent: drawn from the seed, the same octets at each repeat                             |
+| `documents`   | what is sent: drawn from the seed, the same bytes at each repeat                             |
 | `book`        | what an application has received: its own durable book                                        |
 | `application` | submitters and consumers as other people's programs would be                                  |
 | `process`     | a node that dies and comes back                                                               |

@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS received (
     order_key TEXT NOT NULL, deliveries INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS received_token ON received (token);
 CREATE TABLE IF NOT EXISTS repeat (lk0 TEXT NOT NULL, token TEXT NOT NULL, flagged INTEGER NOT NULL,
-    same_octets INTEGER NOT NULL);
+    same_bytes INTEGER NOT NULL);
 """
 
 
@@ -86,5 +86,5 @@ class Book:
         return [(lk0, token) for lk0, token in rows]
 
     def altered(self) -> list[tuple[str, str]]:
-        """Repeats (LK0, token) with other octets than the first time."""
-        return [(lk0, token) for lk0, token in self._db.execute("SELECT lk0, token FROM repeat WHERE same_octets = 0")]
+        """Repeats (LK0, token) with other bytes than the first time."""
+        return [(lk0, token) for lk0, token in self._db.execute("SELECT lk0, token FROM repeat WHERE same_bytes = 0")]

@@ -1,4 +1,4 @@
-"""The documents of a campaign: drawn from its seed, known again by their first line, the same octets at each repeat.
+"""The documents of a campaign: drawn from its seed, known again by their first line, the same bytes at each repeat.
 
 A ``DocumentStream`` gives the documents of one institution one after another. What is expected of a document at the
 other side (its digest, its order) is computed from it again at the end, so nothing about it need be kept meanwhile.
@@ -21,7 +21,7 @@ CLASSES = [
     (4, DROP, 1),
     (4, DROP, 0),
 ]
-# share | octets of the body, from and to
+# share | bytes of the body, from and to
 SIZES = [
     (80, 60, 2_500),
     (16, 2_500, 20_000),
@@ -51,7 +51,7 @@ class CrashDocument:
 
     @property
     def body(self) -> bytes:
-        """The token in a line, then octets that follow from it."""
+        """The token in a line, then bytes that follow from it."""
         return f"{self.token}\n".encode() + Random(self.token).randbytes(self.size)
 
     @property

@@ -59,7 +59,7 @@ class CycleFault:
     at_s: float  #: from the beginning of the cycle
     kind: str
     where: str
-    value: float = 0.0  #: seconds, octets, whatever the kind needs
+    value: float = 0.0  #: seconds, bytes, whatever the kind needs
     text: str = ""  #: second victim, failpoint
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class Harm:
             "half open": self._half_open,
             "silence": self._silence,
             "delay": lambda fault: self._weather(fault, "delay_s", SPAN_S),
-            "throttle": lambda fault: self._weather(fault, "octets_per_s", SPAN_S),
+            "throttle": lambda fault: self._weather(fault, "bytes_per_s", SPAN_S),
             "crumbs": lambda fault: self._weather(fault, "crumb", SPAN_S, int(fault.value)),
             "refuse": self._refuse,
             "renew": self._renew,

@@ -137,11 +137,11 @@ def _judge_book(stream: DocumentStream, book: Book, again: set[int], found: Orac
         if origin is None:
             found.violations.append(f"{token} was received and never accepted")
         elif any(entry.digest != origin.digest for entry in entries):
-            found.violations.append(f"{_named(origin)} arrived with other octets")
+            found.violations.append(f"{_named(origin)} arrived with other bytes")
         elif origin.save_fwd != MUST and len(entries) > 1:
             found.duplicated.append(f"{_named(origin)} received as {[entry.lk0 for entry in entries]}")
     found.duplicated += [f"{token} ({lk0}) repeated without a flag" for lk0, token in book.repeats(flagged=False)]
-    found.violations += [f"{token} ({lk0}) repeated with other octets" for lk0, token in book.altered()]
+    found.violations += [f"{token} ({lk0}) repeated with other bytes" for lk0, token in book.altered()]
     # What was sealed again takes its place at the end (rewrapping): only what went on its first way keeps the order.
     _judge_order([entry for entry in book.in_order() if _number(entry.token) not in again], found)
 

@@ -1,7 +1,7 @@
 """A TCP proxy that stands on a link and makes its weather: cuts, silence, delay, thin lines.
 
 One ``Proxy`` listens on one port for the whole campaign; whom it leads to may change when a server comes back on
-another port. It copies octets and knows nothing of AMQP. The faults in ``faults`` set its weather, the campaign sets
+another port. It copies bytes and knows nothing of AMQP. The faults in ``faults`` set its weather, the campaign sets
 it fair again.
 """
 
@@ -17,11 +17,11 @@ CHUNK = 64 * 1024
 
 @dataclass(slots=True)
 class Weather:
-    """What happens to octets on the way; the values given here are fair weather."""
+    """What happens to bytes on the way; the values given here are fair weather."""
 
     delay_s: float = 0.0  #: of every chunk, so a long line is a slow one too
-    octets_per_s: float = 0.0  #: 0: as fast as may be
-    crumb: int = 0  #: at most so many octets in one write; 0: no limit
+    bytes_per_s: float = 0.0  #: 0: as fast as may be
+    crumb: int = 0  #: at most so many bytes in one write; 0: no limit
     refuses: bool = False  #: new connections are reset
     silent_there: bool = False  #: nothing goes from the dialler to the server any more, and nobody is told
     silent_back: bool = False
@@ -75,10 +75,10 @@ class Proxy:
         for pair in list(self._open):
             pair.abort()
 
-    def cut_after(self, octets: int) -> None:
-        """Reset each open connection when it has carried so many more octets: in the midst of a frame."""
+    def cut_after(self, size: int) -> None:
+        """Reset each open connection when it has carried so many more bytes: in the midst of a frame."""
         for pair in self._open:
-            pair.fuse = octets
+            pair.fuse = size
 
     def half_open(self) -> None:
         """The dialler's side ends, the server's side hangs on: nobody tells the server."""
@@ -129,9 +129,9 @@ class Proxy:
         if not pair.hanging:
             pair.end()
 
-    async def _take_time(self, octets: int) -> None:
-        rate = self.weather.octets_per_s
-        pause = self.weather.delay_s + (octets / rate if rate else 0.0)
+    async def _take_time(self, size: int) -> None:
+        rate = self.weather.bytes_per_s
+        pause = self.weather.delay_s + (size / rate if rate else 0.0)
         if pause:
             await asyncio.sleep(pause)
 
@@ -148,17 +148,17 @@ class _Pair:
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self._near = near
         self._far = far
-        self.fuse: int | None = None  #: octets until it is cut
+        self.fuse: int | None = None  #: bytes until it is cut
         self.hanging = False  #: the dialler is gone, the server does not know
         self.over = False
         self.ended = asyncio.Event()
         self.done = asyncio.Event()
 
-    def take(self, octets: int) -> int:
-        """How many of so many octets may still pass."""
+    def take(self, size: int) -> int:
+        """How many of so many bytes may still pass."""
         if self.fuse is None:
-            return octets
-        allowed = min(self.fuse, octets)
+            return size
+        allowed = min(self.fuse, size)
         self.fuse -= allowed
         return allowed
 

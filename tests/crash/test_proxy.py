@@ -39,13 +39,13 @@ async def dial(proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
     """All that comes until the connection ends, however it ends."""
-    octets = b""
+    data = b""
     try:
         while chunk := await reader.read(4096):
-            octets += chunk
+            data += chunk
     except ConnectionError:
         pass
-    return octets
+    return data
 
 
 async def test_in_fair_weather_everything_passes(proxy: Proxy) -> None:
@@ -57,7 +57,7 @@ async def test_in_fair_weather_everything_passes(proxy: Proxy) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("weather", [{"crumb": 7}, {"delay_s": 0.001}, {"octets_per_s": 1e7}])
+@pytest.mark.parametrize("weather", [{"crumb": 7}, {"delay_s": 0.001}, {"bytes_per_s": 1e7}])
 async def test_bad_weather_loses_nothing(proxy: Proxy, weather: dict[str, float]) -> None:
     proxy.change(**weather)
     reader, writer = await dial(proxy)
@@ -75,7 +75,7 @@ async def test_a_cut_ends_both_sides(proxy: Proxy) -> None:
     writer.close()
 
 
-async def test_a_cut_after_some_octets_is_exact(proxy: Proxy) -> None:
+async def test_a_cut_after_some_bytes_is_exact(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
     writer.write(b"x")
     await reader.readexactly(1)

@@ -1,6 +1,6 @@
-"""Octets that no state machine would send: a step of a script that plays on a socket of its own.
+"""Bytes that no state machine would send: a step of a script that plays on a socket of its own.
 
-It logs in, opens channel 1 in confirm mode, sends its octets and writes down every method that comes back, until
+It logs in, opens channel 1 in confirm mode, sends its bytes and writes down every method that comes back, until
 nothing more comes. The text of a close, and when the socket ends, are the broker's own business.
 """
 
@@ -34,15 +34,15 @@ def head(size: int) -> bytes:
 
 
 class Bare(NamedTuple):
-    """``octets`` behind a login that answers tune with ``channel_max`` and ``frame_max``."""
+    """``data`` behind a login that answers tune with ``channel_max`` and ``frame_max``."""
 
     what: str
-    octets: bytes
+    data: bytes
     channel_max: int = 2047
     frame_max: int = 131_072
 
     def __repr__(self) -> str:
-        return f"octets: {self.what}"
+        return f"bytes: {self.what}"
 
     def perform(self, port: int) -> list[str]:
         """What came back."""
@@ -51,7 +51,7 @@ class Bare(NamedTuple):
         lines: list[str] = []
         with socket.create_connection(("127.0.0.1", port)) as to:
             reader = FrameReader(1 << 20)
-            for octets, answer in (
+            for data, answer in (
                 (PROTOCOL_HEADER, "connection.start"),
                 (said(login, 0), "connection.tune"),
                 (said(tune, 0) + said(m.ConnectionOpen("/"), 0), "connection.open-ok"),
@@ -59,10 +59,10 @@ class Bare(NamedTuple):
                 (said(m.ConfirmSelect()), "confirm.select-ok"),
             ):
                 to.settimeout(PATIENCE_S)
-                to.sendall(octets)
+                to.sendall(data)
                 while not any(answer in line for line in lines):
                     lines += _heard(to, reader)
-            to.sendall(self.octets)
+            to.sendall(self.data)
             to.settimeout(QUIET_S)
             heard: list[str] = []
             while more := _heard(to, reader):

@@ -355,4 +355,4 @@ def _value(value: Any) -> str:
 
 
 def _body(body: bytes) -> str:
-    return repr(body) if len(body) <= 20 else f"{len(body)} octets"
+    return repr(body) if len(body) <= 20 else f"{len(body)} bytes"

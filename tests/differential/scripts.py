@@ -256,7 +256,7 @@ SCRIPTS: dict[str, Script] = {
     "too long": [with_(max_length=2), CONFIRM, *bodies(4), QUIET, PASSIVE, get(), get()],
     "too long, refused": [with_(max_length=2, overflow="reject-publish"), CONFIRM, *bodies(4), QUIET, PASSIVE,
         get(), to_q(b"5"), QUIET, PASSIVE],
-    "too many octets": [with_(max_length_bytes=5), CONFIRM, to_q(b"abc"), to_q(b"de"), to_q(b"f"),
+    "too many bytes": [with_(max_length_bytes=5), CONFIRM, to_q(b"abc"), to_q(b"de"), to_q(b"f"),
         to_q(b"0123456789"), QUIET, PASSIVE, get()],
     "expired in the queue": [with_(message_ttl=100), *bodies(2), Pause(0.4), PASSIVE, get(), to_q(b"3"), QUIET,
         to_q(b"4", expiration="1"), Pause(0.1), PASSIVE],

@@ -43,7 +43,7 @@ def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.Monke
 
 
 def test_agreements_without_end_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partners, "TERMS_OCTETS_MAX", 10_000)
+    monkeypatch.setattr(partners, "TERMS_BYTES_MAX", 10_000)
     long = tuple(Terms(types=("x" * 200,)) for _ in range(10))
     known = Partners()
     for _ in range(5):  # said again they take no more room

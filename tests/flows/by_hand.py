@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.engine.frames import read_frame, write_frame
@@ -47,7 +47,7 @@ class Peer:
         return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
 
 
-async def by_hand(inprocess: InProcess, hub: PlatformNode) -> Peer:
+async def by_hand(inprocess: InProcess, hub: HubNode) -> Peer:
     """10008 logs in, hears everything and says nothing by itself."""
     link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES)
     data, control = await link.open_channel(), await link.open_channel()

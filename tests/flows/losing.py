@@ -16,7 +16,7 @@ from semq.umx_t.envelope import Primitive
 from semq.umx_t.headers import read_type
 from semq.umx_t.records import AckFlag, decode_records
 
-PREAMBLE = 8  # octets that a client sends before its first frame
+PREAMBLE = 8  # bytes that a client sends before its first frame
 METHOD, HEADER, BODY = 1, 2, 3
 CONTENT = {struct.pack(">HH", 60, 40), struct.pack(">HH", 60, 60)}  # basic.publish, basic.deliver
 TYPE = re.compile(rb"1\.8\d\d\.[a-z]+")

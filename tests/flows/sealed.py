@@ -1,4 +1,4 @@
-"""A trio whose institutions have certificates of a real authority, and whose wires carry octets."""
+"""A trio whose institutions have certificates of a real authority, and whose wires carry bytes."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -31,7 +31,7 @@ def watching(seen: list[Data]) -> Callable[[TrioWire, Frame], Frame]:
 
 
 class SealedWorld(Trio):
-    """A trio whose institutions have certificates, and whose wires carry octets."""
+    """A trio whose institutions have certificates, and whose wires carry bytes."""
 
     def __init__(self, policy: Policy | None = None, certified: str = "AB") -> None:
         self.authority = create_authority("hub", ManualClock().wall())

@@ -9,7 +9,7 @@ from semq.umx_t.records import AckFlag, Answer, HubFlag, Receipt
 from semq.umx_t.status import Outcome
 from tests.flows.lying import A, B, honest, open_row, signed
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
-from tests.flows.trio import PLATFORM, TrioWire
+from tests.flows.trio import HUB, TrioWire
 
 
 @pytest.mark.parametrize("code", ["SEMQ-1201", "SEMQ-1202", "SEMQ-1203", "SEMQ-1206"])
@@ -17,7 +17,7 @@ def test_the_receipt_outweighs_the_refusal(world: SealedWorld, code: str) -> Non
     """The hub forwards the document, and tells A that it has refused it."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
-        if wire is world.a.down and isinstance(frame, Packet) and frame.source == PLATFORM:
+        if wire is world.a.down and isinstance(frame, Packet) and frame.source == HUB:
             notes = [r for r in frame.records if isinstance(r, Receipt) and r.flag is HubFlag.FORWARDED]
             if notes:
                 refusals = [replace(r, flag=HubFlag.REFUSED, reason=(code, "no")) for r in notes]
@@ -54,7 +54,7 @@ def test_an_unsigned_receipt_outweighs_nothing(world: SealedWorld) -> None:
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
-    world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
+    world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
     assert outcomes(world.a) == [Outcome.REJECTED]
     forged = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=Answer.RECV, sid=row.sid)
     world.a.hear(Packet(B, A, Function.RECEIPTS, Primitive.INDICATION, [forged]))
@@ -69,7 +69,7 @@ def test_nothing_but_a_receipt_corrects_an_end(world: SealedWorld, said: Answer)
     if stale.outcome is None:
         world.a.engine.operating.cancel(row.lk0, lambda: None, world.a.refused.append)
         world.settle()
-    world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
+    world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [note]))
     before = outcomes(world.a)
     receipt = Receipt(ident=str(row.lk0), ack_flag=AckFlag.END_TO_END, status=said, sid=row.sid, reason=("SEMQ-1", "x"))
     world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, receipt))

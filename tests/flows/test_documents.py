@@ -38,7 +38,7 @@ def test_a_present_target_gets_it_at_once_and_the_sender_knows() -> None:
     assert trio.is_clean()
 
 
-def test_an_absent_target_gets_it_from_the_platform_when_it_comes() -> None:
+def test_an_absent_target_gets_it_from_the_hub_when_it_comes() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"1", b"2", b"3")
@@ -197,7 +197,7 @@ def test_a_token_makes_a_repeat_safe_and_other_bytes_are_refused() -> None:
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_an_unknown_target_is_refused_at_submit_once_the_platform_has_told() -> None:
+def test_an_unknown_target_is_refused_at_submit_once_the_hub_has_told() -> None:
     trio = Trio()
     trio.a.send(b"x", to="77777")
     trio.settle()
@@ -205,7 +205,7 @@ def test_an_unknown_target_is_refused_at_submit_once_the_platform_has_told() -> 
     assert trio.a.rows["tb_0031"] == 0
 
 
-def test_an_unknown_target_is_refused_by_the_platform_otherwise_and_the_body_is_kept() -> None:
+def test_an_unknown_target_is_refused_by_the_hub_otherwise_and_the_body_is_kept() -> None:
     trio = Trio(connected=False)
     trio.connect(trio.b)
     trio.a.send(b"x", to="77777")
@@ -476,7 +476,7 @@ def test_receipts_of_one_commit_leave_as_one_packet() -> None:
     assert len(sent) <= 50  # the memory wire hands over one frame at a time
 
 
-def test_the_platform_tells_who_refused_and_why() -> None:
+def test_the_hub_tells_who_refused_and_why() -> None:
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
     trio.a.send(b"x")

@@ -10,7 +10,7 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Outcome
-from tests.flows.trio import PLATFORM, SETTINGS, Trio, TrioWire, is_message, records
+from tests.flows.trio import HUB, SETTINGS, Trio, TrioWire, is_message, records
 
 
 def test_a_copy_that_its_target_never_records_is_parked_until_it_comes_anew() -> None:
@@ -102,7 +102,7 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
     said = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
-    trio.a.hear(Packet(PLATFORM, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [said]))
+    trio.a.hear(Packet(HUB, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [said]))
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.outcome is None
@@ -232,7 +232,7 @@ def test_lower_classes_owe_their_sender_nothing_and_do_not_ask_it() -> None:
     trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.down  # its ReAck among them
     trio.later(60)
     asked = {frame.target for frame in trio.b.up.sent if isinstance(frame, Packet)}
-    assert asked == {PLATFORM}
+    assert asked == {HUB}
 
 
 def test_nothing_is_forwarded_past_what_is_stored_or_about_to_be() -> None:

@@ -207,7 +207,7 @@ class Slow(ManualClock):
 
 async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inprocess: InProcess) -> None:
     """The document waits at the hub, its sender stops, its time passes, its receiver comes."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port))
     a = await inprocess.started(settings)
     await linked(a)

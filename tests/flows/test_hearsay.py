@@ -16,7 +16,7 @@ from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import AckStatus
-from tests.flows.trio import PLATFORM, Trio, forwarded, is_message
+from tests.flows.trio import HUB, Trio, forwarded, is_message
 
 A, B, C = Address(1, "10008"), Address(1, "56001"), Address(1, "88001")
 OTHER_DIGEST = "ab" * 32
@@ -90,22 +90,20 @@ LIE, HINT = 1, 0  # lines in the ledger
         pytest.param(forwarded, receipt(B, flag=HubFlag.STORED, lk1=OTHER_COPY), LIE, id="Ack-Save of a node"),
         pytest.param(forwarded, receipt(B, flag=HubFlag.FORWARD_FAILED), LIE, id="flag 4 of a node"),
         pytest.param(sent, receipt(B, flag=HubFlag.REFUSED), LIE, id="a refusal of a node"),
-        pytest.param(sent, receipt(PLATFORM, flag=HubFlag.FORWARDED, att=7), HINT, id="Ack-Fwd of another attempt"),
-        pytest.param(
-            forwarded, receipt(PLATFORM, flag=HubFlag.FORWARD_FAILED, att=7), HINT, id="flag 4 of another attempt"
-        ),
-        pytest.param(sent, receipt(PLATFORM, flag=HubFlag.REFUSED, att=7), HINT, id="a refusal of another attempt"),
+        pytest.param(sent, receipt(HUB, flag=HubFlag.FORWARDED, att=7), HINT, id="Ack-Fwd of another attempt"),
+        pytest.param(forwarded, receipt(HUB, flag=HubFlag.FORWARD_FAILED, att=7), HINT, id="flag 4 of another attempt"),
+        pytest.param(sent, receipt(HUB, flag=HubFlag.REFUSED, att=7), HINT, id="a refusal of another attempt"),
         pytest.param(forwarded, answer(C, Answer.RECV), LIE, id="RECV of another node"),
         pytest.param(forwarded, answer(B, Answer.RECV, digest=OTHER_DIGEST), LIE, id="RECV for other bytes"),
         pytest.param(forwarded, answer(C, Answer.NOT), LIE, id="NOT of another node"),
         pytest.param(forwarded, answer(B, Answer.NOT, nonce=1), HINT, id="NOT to an older inquiry"),
         pytest.param(forwarded, answer(B, Answer.OFFLINE), LIE, id="OFFLINE of a node"),
-        pytest.param(forwarded, answer(PLATFORM, Answer.OFFLINE, nonce=1), HINT, id="OFFLINE to an older inquiry"),
+        pytest.param(forwarded, answer(HUB, Answer.OFFLINE, nonce=1), HINT, id="OFFLINE to an older inquiry"),
         pytest.param(forwarded, answer(B, Answer.CUSTODY, lk1=OTHER_COPY), LIE, id="CUSTODY of a node"),
         pytest.param(stored, answer(B, Answer.GONE), LIE, id="GONE of a node"),
-        pytest.param(stored, answer(PLATFORM, Answer.GONE, lk1=OTHER_COPY), HINT, id="GONE of another copy"),
-        pytest.param(stored, answer(PLATFORM, Answer.GONE, nonce=1), HINT, id="GONE to an older inquiry"),
-        pytest.param(stored, answer(PLATFORM, Answer.UNAVAIL), HINT, id="UNAVAIL for the first time"),
+        pytest.param(stored, answer(HUB, Answer.GONE, lk1=OTHER_COPY), HINT, id="GONE of another copy"),
+        pytest.param(stored, answer(HUB, Answer.GONE, nonce=1), HINT, id="GONE to an older inquiry"),
+        pytest.param(stored, answer(HUB, Answer.UNAVAIL), HINT, id="UNAVAIL for the first time"),
         pytest.param(forwarded, role_r(C), LIE, id="Inquiry R of another node"),
         pytest.param(forwarded, role_r(B, digest=OTHER_DIGEST), LIE, id="Inquiry R for other bytes"),
     ],
@@ -128,12 +126,12 @@ def test_a_row_of_another_life_with_the_same_number_is_not_meant() -> None:
     assert [kept.outcome for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
-def test_a_platform_out_of_reach_is_waited_for_where_the_payload_was_given_away() -> None:
+def test_a_hub_out_of_reach_is_waited_for_where_the_payload_was_given_away() -> None:
     """Rule N27: without a payload nothing could be sent again, so that a doubt would only end the message."""
     trio = bare()
     (row,) = trio.a.store.tables.outbound.values()
     for _ in range(2):
-        trio.a.hear(answer(PLATFORM, Answer.UNAVAIL)(trio, row))
+        trio.a.hear(answer(HUB, Answer.UNAVAIL)(trio, row))
         trio.time.now += trio.settings.custody_silence_s + 1
     assert not trio.a.engine.rows.doubts
 
@@ -146,7 +144,7 @@ def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    trio.a.hear(receipt(PLATFORM, flag=HubFlag.STORED, lk1=OTHER_COPY)(trio, row))
+    trio.a.hear(receipt(HUB, flag=HubFlag.STORED, lk1=OTHER_COPY)(trio, row))
     assert [kept.custodian for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
@@ -180,8 +178,8 @@ def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
     [
         pytest.param(C, AckFlag.END_TO_END, {}, LIE, id="ReAck2 of another node"),
         pytest.param(A, AckFlag.TRANSPORT, {}, LIE, id="ReAck of a node"),
-        pytest.param(PLATFORM, AckFlag.TRANSPORT, {"src_ref_id": 999}, HINT, id="ReAck of another copy"),
-        pytest.param(PLATFORM, AckFlag.TRANSPORT, {"src_semq_db_id": 9}, HINT, id="ReAck of another store's copy"),
+        pytest.param(HUB, AckFlag.TRANSPORT, {"src_ref_id": 999}, HINT, id="ReAck of another copy"),
+        pytest.param(HUB, AckFlag.TRANSPORT, {"src_semq_db_id": 9}, HINT, id="ReAck of another store's copy"),
     ],
 )
 def test_a_receiver_is_told(source: Address, flag: AckFlag, facts: dict[str, Any], noted: int) -> None:
@@ -205,7 +203,7 @@ def test_a_reack2_notes_the_message_that_it_names() -> None:
 
 
 @pytest.mark.parametrize(("source", "role"), [(C, Role.S), (A, Role.P)])
-def test_only_its_sender_and_the_platform_hear_of_a_message(source: Address, role: Role) -> None:
+def test_only_its_sender_and_the_hub_hear_of_a_message(source: Address, role: Role) -> None:
     trio, row = owing()
     inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
     assert trio.b.up is not None
@@ -257,7 +255,7 @@ def held() -> tuple[Trio, Outbound]:
 def ack(row: Outbound, **facts: Any) -> Packet:
     known: dict[str, Any] = {"src_ref_id": row.object_id, "ack_flag": AckFlag.TRANSPORT, "ident": str(row.lk0)}
     record = Receipt(**(known | facts))
-    return Packet(B, PLATFORM, Function.RECEIPTS, Primitive.INDICATION, [record])
+    return Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [record])
 
 
 def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
@@ -268,7 +266,7 @@ def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
         "lk1": (1, 1, row.object_id),
         "answer": answer,
     }
-    return Packet(B, PLATFORM, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(**known | facts)])
+    return Packet(B, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(**known | facts)])
 
 
 @pytest.mark.parametrize(
@@ -283,7 +281,7 @@ def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
         pytest.param(A, lambda row: told(row, Answer.NOT), id="NOT of another node"),
     ],
 )
-def test_a_platform_is_told(source: Address, says: Callable[[Outbound], Packet]) -> None:
+def test_a_hub_is_told(source: Address, says: Callable[[Outbound], Packet]) -> None:
     trio, row = held()
     before = str(row)
     link = trio.a.down if source == A else trio.b.down
@@ -305,7 +303,7 @@ def replace_source(packet: Packet, source: Address) -> Packet:
         pytest.param(lambda e: {"lk1": LK1(1, 1, 5)}, id="as a copy of the platform's"),
     ],
 )
-def test_a_platform_carries_only_what_a_node_says_of_itself(changed: Callable[[Any], dict[str, Any]]) -> None:
+def test_a_hub_carries_only_what_a_node_says_of_itself(changed: Callable[[Any], dict[str, Any]]) -> None:
     trio = Trio()
     (message,) = trio.caught(b"x")
     assert trio.a.down is not None

@@ -9,7 +9,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
 from semq.umx_t.records import AckFlag, Inquiry, Presence, Receipt, Role
-from tests.flows.trio import PLATFORM, Trio, TrioWire
+from tests.flows.trio import HUB, Trio, TrioWire
 
 A, B = Address(1, "10008"), Address(1, "56001")
 
@@ -93,7 +93,7 @@ def test_a_node_that_introduces_itself_without_end_is_heard_ten_times_a_minute()
 
     def introduce(n: int) -> None:
         record = Presence(node=str(A), online=True, certificates=(f"pem {n}",))
-        trio.hub.hear(down(trio), [Packet(A, PLATFORM, Function.PRESENCE, Primitive.INDICATION, [record] * 3)])
+        trio.hub.hear(down(trio), [Packet(A, HUB, Function.PRESENCE, Primitive.INDICATION, [record] * 3)])
         trio.settle()
 
     for n in range(100):

@@ -13,7 +13,7 @@ from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Receipt
 from semq.umx_t.status import Outcome
-from tests.flows.trio import PLATFORM, SETTINGS, Trio, forwarded, is_message
+from tests.flows.trio import HUB, SETTINGS, Trio, forwarded, is_message
 
 TO = "1.56001"
 
@@ -26,7 +26,7 @@ def sent(trio: Trio) -> list[bytes]:
 
 def say(trio: Trio, row: Outbound, **facts: object) -> None:
     """A hears of its row, which is not worked off yet."""
-    source = trio.b.address if "status" in facts else PLATFORM
+    source = trio.b.address if "status" in facts else HUB
     record = Receipt(ident=str(row.lk0), att=row.att, **facts)  # type: ignore[arg-type]
     assert trio.a.up is not None
     packet = Packet(source, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [record])

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.store.rows import Event, Side
 from semq.transport.client_channel import ClientChannel
@@ -25,14 +25,14 @@ STORED, DIRECT = 12, 12  # documents that wait for 56001 at the hub, and those t
 QUICK = "inquiry_s_max = 1.0\ninquiry_custody_s_max = 1.0\n"
 
 
-def count(node: LocalNode | PlatformNode, what: str, *values: Any) -> int:
+def count(node: LocalNode | HubNode, what: str, *values: Any) -> int:
     with psycopg.connect(node.store.url) as connection:
         row = connection.execute(f"SELECT count(*) FROM {what}".encode(), values).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def left(nodes: Sequence[LocalNode | PlatformNode]) -> Counter[str]:
+def left(nodes: Sequence[LocalNode | HubNode]) -> Counter[str]:
     """Rows in the queues of these nodes."""
     return Counter(
         {f"{node.address}.{table}": rows for node in nodes for table in QUEUES if (rows := count(node, table))}
@@ -75,7 +75,7 @@ async def institution(inprocess: InProcess, name: str, proxy: LosingProxy) -> Pr
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_lost_acknowledgements_leave_nothing_behind(inprocess: InProcess, kind: str) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     proxies = [LosingProxy(hub.port), LosingProxy(hub.port)]
     for proxy in proxies:
         await proxy.start()

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.engine.errors import DocumentTooLarge
 from semq.service.node import PACKET_BYTES_MAX
@@ -18,21 +18,21 @@ from semq.umx_t.status import AppStatus, Arrival, Outcome
 from tests.flows.by_hand import by_hand, message
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
 from tests.flows.trio import SETTINGS, Trio, TrioWire
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 DRAINED = PACKET_BYTES_MAX + 1_000_000  # no link keeps so much in one piece unless documents may be so large
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
 TAKES_LARGE = LOCAL.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
-SMALL_HUB = PLATFORM + "max_document_bytes = 1000\n"
-LARGE_HUB = PLATFORM.replace(ANY_PORT, LARGE) + "max_document_bytes = 20_000_000\n"
+SMALL_HUB = HUB_CONFIG + "max_document_bytes = 1000\n"
+LARGE_HUB = HUB_CONFIG.replace(ANY_PORT, LARGE) + "max_document_bytes = 20_000_000\n"
 SMALL = LOCAL.replace("bytes = 100000", "bytes = 1000")
 
 
 class LimitsScene:
     """A hub, 10008 that sends and 56001 that receives."""
 
-    def __init__(self, inprocess: InProcess, hub: PlatformNode, a: LocalNode, client: ClientLink) -> None:
+    def __init__(self, inprocess: InProcess, hub: HubNode, a: LocalNode, client: ClientLink) -> None:
         self.inprocess = inprocess
         self.hub = hub
         self.a = a
@@ -69,7 +69,7 @@ class LimitsScene:
 
 
 async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
-    hub = await inprocess.platform(hub_text)
+    hub = await inprocess.hub(hub_text)
     a = await inprocess.started(inprocess.settings("10008", TAKES_LARGE.format(name="10008", hub=hub.port)))
     await linked(a)
     return LimitsScene(inprocess, hub, a, await inprocess.client(a))
@@ -116,7 +116,7 @@ async def test_what_is_too_large_for_the_receiver_is_refused_there(inprocess: In
 
 async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inprocess: InProcess) -> None:
     """A marker that carries a body, and a packet that none can be: refused or noted, in bounded memory."""
-    hub = await inprocess.platform(SMALL_HUB)
+    hub = await inprocess.hub(SMALL_HUB)
     peer = await by_hand(inprocess, hub)
     whole = message(1)
     marker = Data(changed(whole.envelope, void=True), bytes(DRAINED))
@@ -130,7 +130,7 @@ async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inproc
 
 @pytest.mark.parametrize("sealed", [True, False])
 def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
-    """What its own node accepts no other refuses for the octets of the seal."""
+    """What its own node accepts no other refuses for the bytes of the seal."""
     world = SealedWorld()
     world.settings = replace(SETTINGS, max_document=len(SECRET))
     world.crash_hub()

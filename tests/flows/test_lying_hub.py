@@ -1,7 +1,7 @@
 """A hub that lies where certificates are in use: what it can do is delay and drop, and what it tries is seen.
 
 Words for somebody else, a node's own words back, words of an earlier session or about another position. Wires carry
-octets.
+bytes.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Rece
 from semq.umx_t.status import Outcome
 from tests.flows.lying import FAR, SAID_BY_B, A, B, C, floors, honest, is_deaf, lies, open_row, signed, swallowing
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
-from tests.flows.trio import PLATFORM, TrioWire
+from tests.flows.trio import HUB, TrioWire
 
 
 def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
@@ -94,14 +94,14 @@ def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: SealedWo
 def test_the_hub_says_nothing_that_is_a_nodes_to_say_and_the_other_way_round(world: SealedWorld) -> None:
     row = open_row(world)
     for function, primitive, record in (make(row) for make in SAID_BY_B.values()):
-        world.a.hear(Packet(PLATFORM, A, function, primitive, [record]))
+        world.a.hear(Packet(HUB, A, function, primitive, [record]))
     lk1 = (1, 1, 5)
     notes = [Receipt(ident=str(row.lk0), att=row.att, flag=note, lk1=lk1) for note in HubFlag]
     world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, *notes))
     custody = Inquiry(role=Role.S, ident=str(row.lk0), sid=row.sid, lk1=lk1, answer=Answer.CUSTODY)
     world.a.hear(signed(world.b, A, Function.INQUIRIES, Primitive.CONFIRMATION, custody))
     both = Receipt(ident=str(row.lk0), flag=HubFlag.STORED, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
-    world.a.hear(Packet(PLATFORM, A, Function.RECEIPTS, Primitive.INDICATION, [both]))
+    world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [both]))
     presence = Presence(node=str(B), allowed=False, certificates=())
     world.a.hear(Packet(B, A, Function.PRESENCE, Primitive.INDICATION, [presence]))
     (now,) = world.a.store.tables.outbound.values()

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.errors import AmqpError
 from semq.store.rows import Event
 from semq.umx_t.address import Address
@@ -31,28 +31,28 @@ NEVER_THEIRS = "1.56001.1.1.5.{}"  # one that 56001 may have sent, in a life tha
 
 @dataclass
 class NonsenseScene:
-    hub: PlatformNode
+    hub: HubNode
     other: LocalNode
     peer: Peer
 
 
 @pytest.fixture
 async def scene(inprocess: InProcess) -> NonsenseScene:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     other = await inprocess.local("56001", hub.port)
     peer = await by_hand(inprocess, hub)
     await linked(other)
     return NonsenseScene(hub, other, peer)
 
 
-def lines(node: LocalNode | PlatformNode, event: Event) -> int:
+def lines(node: LocalNode | HubNode, event: Event) -> int:
     with psycopg.connect(node.store.url) as connection:
         row = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = %s", (int(event),)).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def has_lines(node: LocalNode | PlatformNode, number: int) -> bool:
+def has_lines(node: LocalNode | HubNode, number: int) -> bool:
     return lines(node, Event.VIOLATION) == number
 
 
@@ -200,7 +200,7 @@ async def test_other_versions_agree_or_are_refused(
     inprocess: InProcess, offered: Any, welcome: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Versions next to each other talk; without a common one the login is refused, and no other link suffers."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     other = await inprocess.local("56001", hub.port)
     await linked(other)
     properties = PROPERTIES | ({} if offered is None else {PROPERTY: offered})

@@ -21,7 +21,7 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt
 from semq.umx_t.status import Arrival, Outcome
 from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, send, watching
-from tests.flows.trio import PLATFORM, TrioWire
+from tests.flows.trio import HUB, TrioWire
 
 # ------------------------------------------------------------------------------------------- receipts that prove
 
@@ -216,7 +216,7 @@ def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: Se
 def test_a_node_introduces_nobody_but_itself(world: SealedWorld) -> None:
     assert world.a.up is not None
     record = Presence(node="1.56001", certificates=("forged",))
-    packet = Packet(world.a.address, PLATFORM, Function.PRESENCE, Primitive.INDICATION, [record])
+    packet = Packet(world.a.address, HUB, Function.PRESENCE, Primitive.INDICATION, [record])
     before = world.directory.certificates(world.b.address)
     world.a.up.send(packet)
     world.settle()

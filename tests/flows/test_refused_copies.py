@@ -16,7 +16,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Outcome, SendStatus
-from tests.flows.trio import CLEAN, PLATFORM, Trio, TrioWire, records
+from tests.flows.trio import CLEAN, HUB, Trio, TrioWire, records
 
 B = Address(1, "56001")
 
@@ -76,7 +76,7 @@ def catch(on: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame
 WORDS = "refused at the platform by ops: it has closed"
 
 
-def test_what_never_left_the_platform_ends_rejected_when_its_receiver_has_the_marker() -> None:
+def test_what_never_left_the_hub_ends_rejected_when_its_receiver_has_the_marker() -> None:
     trio = stored()
     assert refuse(trio) == {"refused": 1}
     row = row_of(trio)
@@ -99,7 +99,7 @@ def test_what_never_left_the_platform_ends_rejected_when_its_receiver_has_the_ma
 
 
 @pytest.mark.parametrize("save_fwd", [3, 2])
-def test_what_was_refused_and_comes_back_with_a_backup_of_the_platform_is_never_reported_as_refused(
+def test_what_was_refused_and_comes_back_with_a_backup_of_the_hub_is_never_reported_as_refused(
     save_fwd: int,
 ) -> None:
     """The platform's store has no trace of the refusal any more, and delivers its copy."""
@@ -171,7 +171,7 @@ def test_what_is_lost_on_the_way_is_said_again(lost: str) -> None:
 
 
 def _notes(frame: Frame) -> bool:
-    to_hub = isinstance(frame, Packet) and frame.target.node == PLATFORM
+    to_hub = isinstance(frame, Packet) and frame.target.node == HUB
     return to_hub and isinstance(frame, Packet) and frame.primitive is Primitive.RESPONSE
 
 
@@ -327,7 +327,7 @@ def test_only_the_sender_notes_a_refusal() -> None:
     trio.connect(trio.b)
     for ident in (str(row.lk0), str(row.lk0._replace(id="56001")), "1.56001.1.1.5.9"):
         noted = Receipt(src_ref_id=row.object_id, ack_flag=AckFlag.TRANSPORT, ident=ident)
-        packet = Packet(trio.b.address, PLATFORM, Function.RECEIPTS, Primitive.RESPONSE, [noted])
+        packet = Packet(trio.b.address, HUB, Function.RECEIPTS, Primitive.RESPONSE, [noted])
         assert trio.b.down is not None
         trio.hub.hear(trio.b.down, [packet])
         trio.settle()

@@ -39,7 +39,7 @@ def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receive
     assert delivery.envelope.digest == sha256(SECRET).digest()
     assert delivery.envelope.attributes.user_headers == {"crates": 4711, "deep": {"a": [1, None, "x"]}}
     assert world.a.told.kinds[-1] == "delivered"
-    assert not any(SECRET in octets or sha256(SECRET).digest() in octets for octets in world.captured)
+    assert not any(SECRET in data or sha256(SECRET).digest() in data for data in world.captured)
     world.later(20)
     assert world.is_clean()
 
@@ -91,7 +91,7 @@ def test_without_a_certificate_nothing_is_accepted_that_should_be_sealed() -> No
         world.settle()
         assert [getattr(error, "code", "") for error in world.a.refused] == ["SEMQ-5207"]
         assert not world.a.store.tables.outbound
-        assert not any(SECRET in octets for octets in world.captured)
+        assert not any(SECRET in data for data in world.captured)
 
 
 def test_documents_are_sealed_without_being_asked_where_the_policy_says_so() -> None:
@@ -101,7 +101,7 @@ def test_documents_are_sealed_without_being_asked_where_the_policy_says_so() -> 
     world.settle()
     assert world.b.app.payloads == [SECRET]
     assert world.b.app.got[0].envelope.attributes.encrypt
-    assert not any(SECRET in octets for octets in world.captured)
+    assert not any(SECRET in data for data in world.captured)
 
 
 def test_certificates_of_another_authority_expired_or_of_another_name_are_not_believed(world: SealedWorld) -> None:

@@ -12,7 +12,7 @@ from semq.store.memory import MemoryStore
 from semq.umx_t.envelope import Frame, Packet
 from semq.umx_t.records import AckFlag, Answer
 from semq.umx_t.status import AckStatus, SendStatus
-from tests.flows.trio import PLATFORM, Trio, TrioWire, records
+from tests.flows.trio import HUB, Trio, TrioWire, records
 
 HOUR = 3700.0  # more than the longest interval of a question to a custodian
 STEP = 5.0
@@ -79,7 +79,7 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
     heard: list[Any] = []
 
     def listen(wire: TrioWire, frame: Frame) -> bool:
-        if wire is trio.b.down and isinstance(frame, Packet) and frame.source == PLATFORM:
+        if wire is trio.b.down and isinstance(frame, Packet) and frame.source == HUB:
             heard.extend(record for record in records([frame]) if getattr(record, "ack_flag", None))
         return False
 
@@ -136,7 +136,7 @@ def test_who_keeps_the_payload_needs_no_operator() -> None:
     assert trio.a.told.events[-1].outcome == "DELIVERED"
 
 
-def test_the_platform_remembers_what_is_retired() -> None:
+def test_the_hub_remembers_what_is_retired() -> None:
     trio = elsewhere(ack2=False)
     retire(trio)
     trio.crash_hub()

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.engine.errors import QuotaReached
 from semq.engine.people.stuck import StuckCause
 from semq.seal.errors import KeyUnknown
@@ -25,7 +25,7 @@ from semq.umx_t.records import AckFlag, Answer, Receipt, Role
 from tests.cli.command import semq_aside
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.flows.losing import LosingProxy
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 SENDER = Address(1, "88001")
@@ -33,7 +33,7 @@ OVERDUE = "overdue_s = 0.001\n"
 
 
 class StuckScene:
-    def __init__(self, hub: PlatformNode, node: LocalNode, admin: ClientLink) -> None:
+    def __init__(self, hub: HubNode, node: LocalNode, admin: ClientLink) -> None:
         self.hub = hub
         self.node = node
         self.admin = admin
@@ -89,8 +89,10 @@ class StuckScene:
 
 @pytest.fixture
 async def scene(inprocess: InProcess) -> StuckScene:
-    text = PLATFORM.replace('password = "pass-56001"\n', 'password = "pass-56001"\nmay_send_to = ["10008", "88001"]\n')
-    hub = await inprocess.platform(text + OVERDUE)
+    text = HUB_CONFIG.replace(
+        'password = "pass-56001"\n', 'password = "pass-56001"\nmay_send_to = ["10008", "88001"]\n'
+    )
+    hub = await inprocess.hub(text + OVERDUE)
     settings = inprocess.settings("56001", LOCAL.format(name="56001", hub=hub.port) + OVERDUE)
     node = await inprocess.started(settings)
     await linked(node)
@@ -131,7 +133,7 @@ async def test_what_its_receiver_refuses(inprocess: InProcess, scene: StuckScene
     ] == [True] * 2
 
 
-async def test_what_the_platform_does_not_answer(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_what_the_hub_does_not_answer(inprocess: InProcess, scene: StuckScene) -> None:
     """Its Ack-Fwd and Ack-Save are lost, and it is too early for an inquiry."""
     await scene.node.stop()
     proxy = LosingProxy(scene.hub.port)

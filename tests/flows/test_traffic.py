@@ -10,7 +10,7 @@ from semq.config.settings import Settings
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
 from tests.flows.test_left_alone import ProxiedInstitution, count, left
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import until
 
 COUNT = 400
@@ -31,7 +31,7 @@ async def test_rows_go_with_their_last_condition_beside_full_traffic(
     """No later cleanup, which could not follow, has any part in it: here there is none."""
     of_node = LocalNode.engine_settings
     monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(of_node(node), clean_rows=0))
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     sender, receiver = [
         await begin(inprocess, inprocess.settings(name, LOCAL.format(name=name, hub=hub.port)))
         for name in ("10008", "56001")
@@ -46,7 +46,7 @@ async def test_rows_go_with_their_last_condition_beside_full_traffic(
 
 async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess) -> None:
     """Refused with a type at every door, shown to operators; accepted again when the partner has taken what waits."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port) + f"quota_rows_per_partner = {QUOTA}\noverdue_s = 0.001\n"
     node = await inprocess.started(inprocess.settings("10008", text))
     await linked(node)
@@ -73,8 +73,8 @@ async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess)
         assert (await client.wait_for_delivery(sent.lk0, 60)).is_delivered
 
 
-async def test_a_quota_at_the_platform_is_told_by_a_negative_receipt(inprocess: InProcess) -> None:
-    hub = await inprocess.platform(PLATFORM + f"quota_rows_per_partner = {QUOTA}\n")
+async def test_a_quota_at_the_hub_is_told_by_a_negative_receipt(inprocess: InProcess) -> None:
+    hub = await inprocess.hub(HUB_CONFIG + f"quota_rows_per_partner = {QUOTA}\n")
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     at = f"amqp://guest:guest@127.0.0.1:{node.port}"

@@ -10,7 +10,7 @@ from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Receipt
 from tests.flows.lying import SAID_BY_B, A, B, honest, open_row, signed
 from tests.flows.sealed import SealedWorld
-from tests.flows.trio import PLATFORM
+from tests.flows.trio import HUB
 
 
 def certified(world: SealedWorld) -> list[str]:
@@ -108,7 +108,7 @@ def test_what_a_hub_is_shown_is_counted_by_its_code_with_words(world: SealedWorl
         ident=f"{B}.1.1.1.1", status=Answer.RECV,
     )  # fmt: skip
     world.tamper = honest
-    world.b.up.send(Packet(B, PLATFORM, Function.RECEIPTS, Primitive.INDICATION, [ack]))
+    world.b.up.send(Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [ack]))
     world.settle()
     told = {(one["who"], one["what"]): str(one["text"]) for one in world.hub.core.misconduct.told()}
     assert set(told) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}

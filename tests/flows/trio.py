@@ -20,7 +20,7 @@ from semq.umx_t.locator import Store
 from semq.umx_t.status import SaveFwd
 from tests.clocks import ManualClock
 
-PLATFORM = Address(NodeType.PLATFORM, "hub")
+HUB = Address(NodeType.PLATFORM, "hub")
 SETTINGS = EngineSettings(inquiry_s=15, reconnect_spread_s=1, clean_s=0.1, ask_pause_s=0.1, expiry_s=0.5)
 
 
@@ -211,7 +211,7 @@ class Trio:
         self.lose: Callable[[TrioWire, Frame], bool] = lambda wire, frame: False
         self.directory = TrioDirectory(["10008", "56001"])
         self.hub_store = MemoryStore()
-        self.hub_home = Store(*PLATFORM[:2])
+        self.hub_home = Store(*HUB[:2])
         self.nodes: list[Local] = []
         self.start_hub()
         self.a, self.b = Local(self, "10008"), Local(self, "56001")
@@ -242,7 +242,7 @@ class Trio:
 
     def connect(self, node: Local) -> None:
         """A session begins."""
-        up = node.up = TrioWire(self, PLATFORM, lambda frame: self.hub.hear(down, [frame]))
+        up = node.up = TrioWire(self, HUB, lambda frame: self.hub.hear(down, [frame]))
         down = node.down = TrioWire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
         self.hub.link_up(down)
         node.engine.link_up(up)

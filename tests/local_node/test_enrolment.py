@@ -7,7 +7,7 @@ import pytest
 
 from local_node.enrolment import HubAddress, enrol, renew
 from local_node.errors import RefusedByHub
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.app import Client
 from semq.clock import SystemClock
 from semq.config.reach import url_of
@@ -48,7 +48,7 @@ def test_what_is_no_address(text: str) -> None:
 
 async def test_an_enrolment_that_was_interrupted_goes_on(inprocess: InProcess) -> None:
     """The hub has signed, the node was killed before it heard: the same command once more ends well."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = (await ask(await inprocess.client(hub), "nodes.token", {"node": "10008"}))["result"]
     keys = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     where = HubAddress("127.0.0.1", hub.port)
@@ -59,7 +59,7 @@ async def test_an_enrolment_that_was_interrupted_goes_on(inprocess: InProcess) -
 
 
 async def test_a_renewal_that_was_interrupted_goes_on(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     keys, where = ring_of(settings), HubAddress("127.0.0.1", hub.port)
@@ -73,7 +73,7 @@ async def test_a_renewal_that_was_interrupted_goes_on(inprocess: InProcess) -> N
 
 async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProcess) -> None:
     """Revoked while the node enrolled: the token has served, and the next one is for another key."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
     keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
     told = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
@@ -92,7 +92,7 @@ async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProces
 
 
 async def test_a_key_that_was_revoked_before_its_new_token_costs_no_token(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
     keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
     first, second = [(await ask(operator, "nodes.token", {"node": "10008"}))["result"] for _ in range(2)]
@@ -103,7 +103,7 @@ async def test_a_key_that_was_revoked_before_its_new_token_costs_no_token(inproc
 
 
 async def test_a_renewal_whose_certificate_was_revoked_goes_on_with_another_key(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     keys, where = ring_of(settings), HubAddress("127.0.0.1", hub.port)
@@ -114,13 +114,13 @@ async def test_a_renewal_whose_certificate_was_revoked_goes_on_with_another_key(
     assert keys.rotate(CLOCK.wall()) == made
 
 
-def hub_trust(hub: PlatformNode) -> TrustStore:
+def hub_trust(hub: HubNode) -> TrustStore:
     assert hub.who is not None
     return hub.who.trust
 
 
 async def test_a_revoked_node_does_not_renew(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     await hub.registry.revoke("10008", "test")
@@ -130,7 +130,7 @@ async def test_a_revoked_node_does_not_renew(inprocess: InProcess) -> None:
 
 async def test_another_institution_is_not_taken_for_the_hub(inprocess: InProcess) -> None:
     """Its certificate is as good as any, under the same authority; but it is not a hub's."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     authority = hub.registry.authority
@@ -144,7 +144,7 @@ async def test_another_institution_is_not_taken_for_the_hub(inprocess: InProcess
 
 
 async def test_a_downgraded_hub_is_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     assert hub.server.config.listener.tls is not None
@@ -158,7 +158,7 @@ async def test_a_downgraded_hub_is_refused(inprocess: InProcess) -> None:
 
 
 async def test_applications_connect_by_tls_and_check_the_node(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"tls": True})})
     await inprocess.enrol(settings, hub)
@@ -174,7 +174,7 @@ async def test_applications_connect_by_tls_and_check_the_node(inprocess: InProce
 
 
 async def test_a_hub_that_calls_itself_otherwise_than_its_certificate_is_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
     said = hub.server.config.properties
@@ -187,7 +187,7 @@ async def test_a_hub_that_calls_itself_otherwise_than_its_certificate_is_refused
 
 
 async def test_a_running_node_that_is_enrolled_anew_goes_on_with_the_new_certificate(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     assert a.who is not None
@@ -206,7 +206,7 @@ async def test_a_running_node_that_is_enrolled_anew_goes_on_with_the_new_certifi
 
 
 async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     assert a.who is not None

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
@@ -47,7 +47,7 @@ async def confirming(link: ClientLink) -> ClientChannel:
 
 
 async def test_a_document_goes_from_application_to_application(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     listener = await (await inprocess.client(a)).open_channel()
@@ -100,7 +100,7 @@ BAD: list[tuple[str, dict[str, str | int], type[amqp.AmqpError], str]] = [
 
 
 async def test_bad_input_ends_its_channel_with_the_code_and_the_remedy(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     link = await inprocess.client(a)
@@ -112,14 +112,14 @@ async def test_bad_input_ends_its_channel_with_the_code_and_the_remedy(inprocess
 
 
 async def test_a_document_over_the_limit_is_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     with pytest.raises(amqp.ContentTooLarge, match="SEMQ-1203"):
         await publish(await confirming(await inprocess.client(a)), "56001", b"x" * 100_001)
 
 
 async def test_administrators_submit_look_and_act(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     admin = await inprocess.client(a)
@@ -149,7 +149,7 @@ async def test_administrators_submit_look_and_act(inprocess: InProcess) -> None:
     assert (await ask(admin, "msg.hold", {"id": lk0}))["error"]["code"] == "SEMQ-1226"
     assert (await ask(admin, "stuck.list"))["result"] == []
     assert (await ask(admin, "stuck.explain", {"id": lk0}))["result"]["message"]["lk0"] == lk0
-    assert (await ask(admin, "node.status"))["result"]["platform"]["link"] == "up"
+    assert (await ask(admin, "node.status"))["result"]["hub"]["link"] == "up"
     assert (await ask(admin, "no.such"))["error"]["code"] == "SEMQ-2101"
     assert (await ask(admin, "msg.submit", {"nonsense": 1}))["error"]["code"] == "SEMQ-2102"
     assert (await ask(admin, "msg.show", {"id": "1.1.1.1.1.1"}))["error"]["code"] == "SEMQ-1207"
@@ -158,7 +158,7 @@ async def test_administrators_submit_look_and_act(inprocess: InProcess) -> None:
 
 
 async def test_documents_come_in_through_sql_in_the_application_s_own_transaction(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     admin = await inprocess.client(a)
@@ -183,11 +183,11 @@ async def test_documents_come_in_through_sql_in_the_application_s_own_transactio
     assert await until(refused) == [("77777", "SEMQ-1201")]
 
 
-def began_again(node: LocalNode | PlatformNode) -> bool:
+def began_again(node: LocalNode | HubNode) -> bool:
     return node.lives > 1
 
 
-def lose_store(node: LocalNode | PlatformNode) -> None:
+def lose_store(node: LocalNode | HubNode) -> None:
     with psycopg.connect(node.store.url, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -196,7 +196,7 @@ def lose_store(node: LocalNode | PlatformNode) -> None:
 
 
 async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     channel = await confirming(await inprocess.client(a))
@@ -222,7 +222,7 @@ async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None
 
 async def test_what_applications_have_is_not_given_again_when_the_store_is_lost(inprocess: InProcess) -> None:
     """Two consumers, three documents of one order: one is worked on while the store goes away and comes back."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))
     got: asyncio.Queue[tuple[ClientChannel, Delivered]] = asyncio.Queue()
@@ -251,7 +251,7 @@ async def test_what_applications_have_is_not_given_again_when_the_store_is_lost(
 
 
 async def test_what_an_application_answers_while_the_store_is_away_is_given_again(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))
     consumer = await (await inprocess.client(node)).open_channel()
@@ -267,7 +267,7 @@ async def test_what_an_application_answers_while_the_store_is_away_is_given_agai
 
 
 async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     assert (await ask(await inprocess.client(a), "node.drain", {"timeout_s": 5}))["result"]["drained"]
@@ -278,7 +278,7 @@ async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: In
 
 
 async def test_a_second_node_of_one_name_waits_until_the_first_is_gone(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     first = await inprocess.local("10008", hub.port)
     await linked(first)
     second = await inprocess.local("10008", hub.port)

@@ -69,8 +69,8 @@ def test_a_request_must_be_signed_with_its_own_key() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_octets_that_are_no_request(octets: bytes) -> None:
-    for hostile in (octets, b"-----BEGIN CERTIFICATE REQUEST-----\n" + octets):
+def test_bytes_that_are_no_request(data: bytes) -> None:
+    for hostile in (data, b"-----BEGIN CERTIFICATE REQUEST-----\n" + data):
         with pytest.raises(RequestRefused):
             key_of_request(hostile)
 

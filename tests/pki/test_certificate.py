@@ -22,8 +22,8 @@ MADE = issued(OURS)
 def test_what_it_says() -> None:
     key = new_key()
     made = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90, ("node.example.org", "192.0.2.7"))
-    for octets in (made.der, made.pem):
-        again = read_certificate(octets)
+    for data in (made.der, made.pem):
+        again = read_certificate(data)
         assert again == made
         assert (again.node, again.key_id, again.fingerprint) == (Address(1, "10008"), key_id(key), made.fingerprint)
     assert made.host_names == ["node.example.org", "192.0.2.7"]
@@ -39,8 +39,8 @@ def test_when_it_is_renewed() -> None:
 
 
 @given(st.binary(max_size=400))
-def test_octets_that_are_no_certificate(octets: bytes) -> None:
-    for hostile in (octets, b"-----BEGIN CERTIFICATE-----\n" + octets, MADE.der[: len(octets)] + octets):
+def test_bytes_that_are_no_certificate(data: bytes) -> None:
+    for hostile in (data, b"-----BEGIN CERTIFICATE-----\n" + data, MADE.der[: len(data)] + data):
         with pytest.raises(Untrusted):
             read_certificate(hostile)
 
@@ -54,13 +54,13 @@ def test_a_certificate_with_an_extension_twice_names_nobody() -> None:
 
 
 @given(st.integers(0, len(MADE.der) - 1), st.integers(1, 255))
-def test_a_certificate_with_any_octet_changed_is_read_or_refused(at: int, change: int) -> None:
-    octets = bytearray(MADE.der)
-    octets[at] ^= change
+def test_a_certificate_with_any_byte_changed_is_read_or_refused(at: int, change: int) -> None:
+    data = bytearray(MADE.der)
+    data[at] ^= change
     with suppress(Untrusted), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # odd serial numbers and curves are warned of
-        trust(OURS).verify(bytes(octets), NOW)
-        assert bytes(octets) == MADE.der
+        trust(OURS).verify(bytes(data), NOW)
+        assert bytes(data) == MADE.der
 
 
 def test_a_certificate_that_is_far_too_long() -> None:

@@ -50,10 +50,10 @@ def test_a_key_under_another_passphrase_is_refused_and_shows_none(tmp_path: Path
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("octets", [b"", b"x" * 100, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
-def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"x" * 100, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
+def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "key"
-    path.write_bytes(octets)
+    path.write_bytes(data)
     path.chmod(0o600)
     with pytest.raises(KeyRefused, match="has no private key"):
         read_key(path, None)

@@ -72,9 +72,9 @@ def test_authorities_on_disk(tmp_path: Path) -> None:
     assert again.fingerprints == [OURS.fingerprint, THEIRS.fingerprint]
 
 
-@pytest.mark.parametrize("octets", [b"", b"nothing", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-def test_authorities_that_cannot_be_read(tmp_path: Path, octets: bytes) -> None:
-    (tmp_path / "trust.pem").write_bytes(octets)
+@pytest.mark.parametrize("data", [b"", b"nothing", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_authorities_that_cannot_be_read(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "trust.pem").write_bytes(data)
     with pytest.raises(TrustUnreadable):
         TrustStore.read(tmp_path / "trust.pem")
     with pytest.raises(TrustUnreadable):

@@ -8,7 +8,7 @@ import pytest
 
 from local_node.enrolment import HubAddress, enrol
 from local_node.errors import NoSuchFingerprint, RefusedByHub
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.server import ServerConnection
@@ -35,14 +35,14 @@ async def token_for(inprocess: InProcess, hub: "object", node: str, **more: obje
 
 
 async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     assert hub.links.links.keys() == {"1.10008", "1.56001"}
     for link in hub.links.links.values():
         assert (link.session.peer.tls, link.session.peer.certificate is not None) == ("TLSv1.3", True)
     status = (await ask(await inprocess.client(a), "node.status"))["result"]
-    assert status["platform"]["node"] == "2.hub"
+    assert status["hub"]["node"] == "2.hub"
     assert (status["certificate"]["node"], status["certificate"]["state"]) == ("1.10008", "ok")
     assert 89 < status["certificate"]["days_left"] <= 90
     listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
@@ -58,7 +58,7 @@ async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) 
 
 
 async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     await inprocess.enrol(inprocess.secure_settings("10008", hub), hub)
     token = (await token_for(inprocess, hub, "56001"))["token"]
     told = (await ask(await inprocess.client(hub), "nodes.tokens"))["result"]
@@ -69,7 +69,7 @@ async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProc
 
 
 async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     where = HubAddress("127.0.0.1", hub.port)
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
@@ -84,7 +84,7 @@ async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptu
 
 async def test_an_answer_that_was_lost_is_given_again(inprocess: InProcess) -> None:
     """The same token with the same key: nothing new is signed."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     request = new_request(new_key(), Address(1, "10008"))
     first = await hub.registry.enrol(Address(1, "10008"), told["token"], request)
@@ -93,13 +93,13 @@ async def test_an_answer_that_was_lost_is_given_again(inprocess: InProcess) -> N
 
 async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InProcess) -> None:
     """It is used up in the transaction that keeps the certificate; nothing of it is in memory alone."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
     first = ring_of(inprocess.secure_settings("10008", hub))
     made = await enrol(first, address, told["fingerprint"], told["token"], CLOCK)
     await hub.stop()  # what is left is what was committed
-    again = PlatformNode(hub.settings, CLOCK)
+    again = HubNode(hub.settings, CLOCK)
     inprocess.stack.push_async_callback(again.stop)
     await again.start()
     thief = KeyRing(first.folder / "thief", first.node)
@@ -110,7 +110,7 @@ async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InPro
 
 
 async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     where = HubAddress("127.0.0.1", hub.port)
     told = await token_for(inprocess, hub, "10008")
     other = KeyRing(inprocess.folder / "other", Address(1, "56001"))
@@ -125,7 +125,7 @@ async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) 
 
 
 async def test_the_hub_keeps_no_token(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     with psycopg.connect(hub.store.url) as connection:
         rows = connection.execute("SELECT t::text FROM node_token t").fetchall()
@@ -135,7 +135,7 @@ async def test_the_hub_keeps_no_token(inprocess: InProcess) -> None:
 
 async def test_a_hub_that_is_not_the_hub_sees_no_token(inprocess: InProcess) -> None:
     """Whoever sits on the way has another authority, whatever it says of itself; the token is never shown to it."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(NoSuchFingerprint):
@@ -174,7 +174,7 @@ async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray)
 
 
 async def test_a_session_of_a_token_can_do_nothing_else(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     login = {"user": "enroll/1.10008", "password": told["token"]}
     for vhost in ("/", "umx"):
@@ -192,7 +192,7 @@ async def test_a_session_of_a_token_can_do_nothing_else(inprocess: InProcess) ->
 
 
 async def test_a_token_needs_an_institution_that_the_hub_knows(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     admin = await inprocess.client(hub)
     assert (await ask(admin, "nodes.token", {"node": "99999"}))["error"]["code"] == "SEMQ-1201"
     assert (await ask(admin, "nodes.token", {"node": "2.hub"}))["error"]["code"] == "SEMQ-5104"
@@ -201,14 +201,14 @@ async def test_a_token_needs_an_institution_that_the_hub_knows(inprocess: InProc
 
 
 async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     admin = await inprocess.client(hub)
     for operation in ("nodes.token", "cert.show", "cert.trust", "cert.renew"):
         assert (await ask(admin, operation, {"node": "10008"}))["error"]["code"] == "SEMQ-5122"
 
 
 async def test_host_names_come_from_the_token_and_stay(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008", names=["node.example.org"])
     settings = inprocess.secure_settings("10008", hub)
     await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), told["fingerprint"], told["token"], CLOCK)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
@@ -35,7 +35,7 @@ ME, HONEST, THIRD, HUB = Address(1, "10008"), Address(1, "56001"), Address(1, "8
 @dataclass
 class LinksScene:
     inprocess: InProcess
-    hub: PlatformNode
+    hub: HubNode
     honest: LocalNode
     login: dict[str, Any]
     link: ClientLink
@@ -54,7 +54,7 @@ class LinksScene:
 
 @pytest.fixture
 async def scene(inprocess: InProcess) -> LinksScene:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     # What is sent here is built by hand, without the proof of its origin; the honest node is told to take it.
     honest = await inprocess.secure_local("56001", hub, '[secrecy]\nunproved_from = ["10008"]\n')
     settings = inprocess.secure_settings("10008", hub)
@@ -166,7 +166,7 @@ def is_noted(scene: LinksScene, count: int) -> bool:
     return scene.violations >= count
 
 
-def lines(hub: PlatformNode, count: int) -> list[Any]:
+def lines(hub: HubNode, count: int) -> list[Any]:
     with psycopg.connect(hub.store.url) as connection:
         found = connection.execute("SELECT * FROM semq_ledger WHERE detail LIKE '%SEMQ-1220%'").fetchall()
     return found if len(found) >= count else []
@@ -202,7 +202,7 @@ async def test_it_acknowledges_only_what_was_addressed_to_it(scene: LinksScene) 
     assert one(scene.hub, "SELECT count(*) FROM tb_0031") == (1,)
 
 
-def one(hub: PlatformNode, query: str) -> tuple[Any, ...]:
+def one(hub: HubNode, query: str) -> tuple[Any, ...]:
     with psycopg.connect(hub.store.url) as connection:
         row = connection.execute(query.encode()).fetchone()
     assert row is not None

@@ -138,7 +138,7 @@ def test_what_a_link_may_touch(right: Right, name: str, may: bool) -> None:
 
 async def test_a_node_that_logs_in_again_and_again_has_to_wait(inprocess: InProcess) -> None:
     """Each login tells it the whole directory, and everybody else that it is there."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     hub.links._logins = RateAllowance(2, per_s=0.0)

@@ -15,7 +15,7 @@ from tests.service.inprocess import InProcess
 
 
 async def test_a_node_gets_a_limited_number_of_certificates(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     registry: Registry = hub.registry
     assert registry.authority is not None
     node, key = Address(1, "10008"), new_key()

@@ -27,7 +27,7 @@ async def submit(link: ClientLink, target: str, count: int) -> list[str]:
 
 
 async def test_a_revoked_node_is_thrown_out_and_kept_out(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     app = await inprocess.client(a)
@@ -57,7 +57,7 @@ async def test_what_another_process_of_the_hub_revokes_is_heard_at_once(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform_node.node.REVOCATION_S", 3600.0)
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     assert a.who is not None
@@ -69,7 +69,7 @@ async def test_what_another_process_of_the_hub_revokes_is_heard_at_once(
 
 async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> None:
     """All three renew while documents flow; every link comes back under the new certificate."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     app = await inprocess.client(a)
@@ -103,7 +103,7 @@ async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> Non
 
 async def test_renewal_at_two_thirds_of_life(inprocess: InProcess) -> None:
     """Certificates that live for a minute and a half: the jobs renew them."""
-    hub = await inprocess.secure_platform("[tls]\ncertificate_days = 0.001\n")
+    hub = await inprocess.secure_hub("[tls]\ncertificate_days = 0.001\n")
     with structlog.testing.capture_logs() as logs:
         a = await inprocess.secure_local("10008", hub)
         assert a.who is not None
@@ -113,7 +113,7 @@ async def test_renewal_at_two_thirds_of_life(inprocess: InProcess) -> None:
 
 
 async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     session = hub.links.links["1.10008"].session
@@ -127,7 +127,7 @@ async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> 
 
 
 async def test_the_directory_takes_no_certificate_that_nobody_stands_behind(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     authority_ = hub.registry.authority
     assert authority_ is not None
     node, now = Address(1, "10008"), hub.clock.wall()

@@ -17,9 +17,9 @@ def test_only_the_owner_unwraps_and_only_in_the_same_context(kind: str) -> None:
     wrapped = wrap(mine.public_key(), SECRET, b"context")
     assert wrapped != wrap(mine.public_key(), SECRET, b"context")
     assert unwrap(mine, alg, wrapped, b"context") == SECRET
-    for key, octets, context in ((mine, wrapped, b"other"), (other, wrapped, b"context"), (mine, b"", b"context")):
+    for key, data, context in ((mine, wrapped, b"other"), (other, wrapped, b"context"), (mine, b"", b"context")):
         with pytest.raises(SealBroken):
-            unwrap(key, alg, octets, context)
+            unwrap(key, alg, data, context)
     with pytest.raises(SealBroken):
         unwrap(mine, alg, wrapped[:-1] + bytes([wrapped[-1] ^ 1]), b"context")
     with pytest.raises(SealMalformed):
@@ -31,13 +31,13 @@ def test_a_signature_fits_one_key_and_one_message(kind: str) -> None:
     mine, other = key_of(kind, A), key_of(kind, B)
     signature = sign(mine, b"message")
     verify(mine.public_key(), signature, b"message")
-    for key, octets, message in (
+    for key, data, message in (
         (mine, signature, b"massage"),
         (other, signature, b"message"),
         (mine, b"", b"message"),
     ):
         with pytest.raises(SignatureWrong):
-            verify(key.public_key(), octets, message)
+            verify(key.public_key(), data, message)
 
 
 def test_weak_and_strange_keys_are_refused() -> None:

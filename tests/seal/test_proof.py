@@ -64,10 +64,10 @@ def test_another_document_is_not_the_one() -> None:
         check_document(proof_of(), DOCUMENT + b" ")
 
 
-@pytest.mark.parametrize("octets", [b"", b"{}", b"[]", b"\xff", b"null"])
-def test_other_files_are_no_proofs(octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b"null"])
+def test_other_files_are_no_proofs(data: bytes) -> None:
     with pytest.raises(ProofWrong):
-        read_proof(octets)
+        read_proof(data)
 
 
 @pytest.mark.parametrize("change", [{"format": "semq-proof-2"}, {"certificates": []}])

@@ -25,7 +25,7 @@ def test_what_is_sealed_opens_with_the_same_facts(payload: bytes, bound: bytes) 
 
 
 @given(st.binary(min_size=1, max_size=60), st.data())
-def test_any_altered_octet_breaks_the_seal(payload: bytes, data: st.DataObject) -> None:
+def test_any_altered_byte_breaks_the_seal(payload: bytes, data: st.DataObject) -> None:
     sealed = bytearray(SealingPair().session().seal(payload, b"bound", CHANCE))
     at = data.draw(st.integers(0, len(sealed) - 1))
     sealed[at] ^= data.draw(st.integers(1, 255))
@@ -53,7 +53,7 @@ def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> N
     assert first.text != second.text
 
 
-@pytest.mark.parametrize("limits", [KeyLimits(messages=2), KeyLimits(octets=2000), KeyLimits(seconds=5.0)])
+@pytest.mark.parametrize("limits", [KeyLimits(messages=2), KeyLimits(payload_bytes=2000), KeyLimits(seconds=5.0)])
 def test_a_session_ends(limits: KeyLimits) -> None:
     session = SealingPair().session(limits=limits, now=100.0)
     session.seal(bytes(1000), b"", CHANCE)

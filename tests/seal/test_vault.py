@@ -24,13 +24,13 @@ def test_what_is_locked_opens_in_a_later_life(plain: bytes, context: bytes) -> N
     ("master", "context", "cut"),
     [(b"another master key of it", b"row 1", 0), (MASTER, b"row 2", 0), (MASTER, b"row 1", 1)],
 )
-def test_another_key_another_row_and_altered_octets_do_not_open(master: bytes, context: bytes, cut: int) -> None:
+def test_another_key_another_row_and_altered_bytes_do_not_open(master: bytes, context: bytes, cut: int) -> None:
     locked = Vault(MASTER, bytes(32), bytes).lock(b"plain", b"row 1")
     with pytest.raises(VaultLocked):
         Vault(master, bytes([1] * 32), bytes).unlock(locked[: len(locked) - cut], context)
 
 
-def test_octets_that_are_no_vaults() -> None:
+def test_bytes_that_are_no_vaults() -> None:
     vault = Vault(MASTER, bytes(32), bytes)
     assert not vault.is_locked(b"plain")
     assert not vault.is_locked(b"")

@@ -15,7 +15,7 @@ import structlog
 
 from local_node.enrolment import HubAddress, enrol
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.clock import SystemClock
 from semq.config import load
@@ -26,7 +26,7 @@ from semq.transport.client import ClientLink
 from semq.transport.dialer import DialConfig, dial
 from tests.waiting import until
 
-PLATFORM = """
+HUB_CONFIG = """
 [node]
 kind = "platform"
 id = "hub"
@@ -77,16 +77,16 @@ class InProcess:
         file.write_text(f'{text}\n[database]\nurl = "{self.new_database()}"\n')
         return load(file, {})
 
-    async def platform(self, text: str = PLATFORM) -> PlatformNode:
-        node = PlatformNode(self.settings("hub", text), SystemClock())
+    async def hub(self, text: str = HUB_CONFIG) -> HubNode:
+        node = HubNode(self.settings("hub", text), SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
         return node
 
-    async def secure_platform(self, more: str = "") -> PlatformNode:
+    async def secure_hub(self, more: str = "") -> HubNode:
         """A hub that serves TLS, has an authority of its own, and takes no passwords of nodes."""
-        text = re.sub("^password = .*\n", "", PLATFORM, flags=re.MULTILINE)
-        return await self.platform(text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
+        text = re.sub("^password = .*\n", "", HUB_CONFIG, flags=re.MULTILINE)
+        return await self.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
 
     async def local(self, name: str, hub_port: int) -> LocalNode:
         return await self.started(self.settings(name, LOCAL.format(name=name, hub=hub_port)))
@@ -98,24 +98,24 @@ class InProcess:
         await node.start()
         return node
 
-    def secure_settings(self, name: str, hub: PlatformNode, more: str = "", port: int = 0) -> Settings:
+    def secure_settings(self, name: str, hub: HubNode, more: str = "", port: int = 0) -> Settings:
         """The settings of a node that links by its certificate, perhaps by way of another port."""
         text = LOCAL.format(name=name, hub=port or hub.port).replace("amqp://", "amqps://")
         return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
 
-    async def enrol(self, settings: Settings, hub: PlatformNode) -> None:
+    async def enrol(self, settings: Settings, hub: HubNode) -> None:
         """Give a node its first certificate, by token and fingerprint as an operator does."""
         told = (await ask(await self.client(hub), "nodes.token", {"node": settings.node.id}))["result"]
         address = HubAddress("127.0.0.1", hub.port)
         await enrol(ring_of(settings), address, told["fingerprint"], told["token"], SystemClock())
 
-    async def secure_local(self, name: str, hub: PlatformNode, more: str = "") -> LocalNode:
+    async def secure_local(self, name: str, hub: HubNode, more: str = "") -> LocalNode:
         """A node that has enrolled and links by its certificate."""
         settings = self.secure_settings(name, hub, more)
         await self.enrol(settings, hub)
         return await self.started(settings)
 
-    async def client(self, node: LocalNode | PlatformNode, **settings: Any) -> ClientLink:
+    async def client(self, node: LocalNode | HubNode, **settings: Any) -> ClientLink:
         """A connection of an application to a node."""
         known: dict[str, Any] = {"user": "guest", "password": "guest"}
         if node.settings.amqp.tls and node.who is not None:

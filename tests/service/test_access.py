@@ -15,7 +15,7 @@ from semq.config import load
 from semq.service.access import ApplicationPermissions
 from semq.transport.client import ClientLink
 from tests.local_node.test_node import confirming, publish, put
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 
 USERS = """
 virtual_hosts = ["shop"]
@@ -82,7 +82,7 @@ async def refused(link: ClientLink, deed: Any, error: type[amqp.AmqpError] = amq
 
 
 async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await local(inprocess, hub.port)
     await linked(node)
     everybody, web, ops = [await client(inprocess, node, user) for user in ("all", "web", "ops")]
@@ -106,7 +106,7 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
 
 async def test_virtual_hosts_are_kept_apart_and_survive(inprocess: InProcess) -> None:
     """Queues of one name, each with its own messages; what is in a virtual host that is configured no more rests."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await local(inprocess, hub.port)
     header = ContentHeader.build(4, Properties(delivery_mode=2))
     for user, host, body in (("all", "/", b"root"), ("web", "shop", b"shop")):
@@ -135,7 +135,7 @@ async def test_the_hub_has_users_and_virtual_hosts_too(inprocess: InProcess) -> 
     users = (
         'virtual_hosts = ["shop"]\n[amqp.users.web]\npassword = "w"\n[amqp.users.web.permissions]\nshop = {read=".*"}'
     )
-    hub = await inprocess.platform(PLATFORM.replace("port = 0\n", f"port = 0\n{users}\n", 1))
+    hub = await inprocess.hub(HUB_CONFIG.replace("port = 0\n", f"port = 0\n{users}\n", 1))
     link = await inprocess.client(hub, user="web", password="w", virtual_host="shop")
     await refused(link, lambda channel: channel.declare_queue("any"))
     for host in ("/", "umx", "enroll"):

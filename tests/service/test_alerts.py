@@ -12,7 +12,7 @@ from semq.config import load
 from semq.service.alerts import Alerts
 from semq.service.health import FAILING, OK, WARNING, Check
 from tests.clocks import ManualClock
-from tests.service.inprocess import PLATFORM, InProcess
+from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.waiting import until
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
@@ -143,7 +143,7 @@ async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatc
 
 async def test_a_node_whose_database_goes_away_says_so(inprocess: InProcess) -> None:
     told = inprocess.folder / "told"
-    node = await inprocess.platform(f'{PLATFORM}\n[alerts]\ncommand = ["sh", "-c", "cat >> {told}"]\nafter_s = 0\n')
+    node = await inprocess.hub(f'{HUB_CONFIG}\n[alerts]\ncommand = ["sh", "-c", "cat >> {told}"]\nafter_s = 0\n')
     assert {one.verdict for one in await node.checks()} == {OK}
     url = str(node.settings.database.dsn)
     name = url.rpartition("/")[2].partition("?")[0]

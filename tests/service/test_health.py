@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.service.health import checks, health, metrics
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
@@ -13,7 +13,7 @@ from tests.waiting import until
 STATUS: dict[str, Any] = {
     "node": "1.10008", "store_open": True, "counters": {"accepted": 3}, "amqp": {"connections": 1},
     "store": {"units": 2, "load_s": 0.5}, "waiting_work": 0,
-    "platform": {"link": "up", "last_error": ""}, "partners": {"1.56001": {"online": False}},
+    "hub": {"link": "up", "last_error": ""}, "partners": {"1.56001": {"online": False}},
     "certificate": {"state": "ok", "days_left": 61.5, "renew_at": "2031-01-01"},
 }  # fmt: skip
 VIOLATIONS = [
@@ -39,7 +39,7 @@ def changed(**parts: Any) -> dict[str, Any]:
         (changed(certificate={"state": "expired"}), "failing", "certificate"),
         (changed(certificates={"1.56001": 9.0}), "warning", "certificates"),
         (changed(certificates={"1.56001": 15.0}), "ok", ""),
-        (changed(platform={"link": "down", "last_error": "SEMQ-1"}), "failing", "link"),
+        (changed(hub={"link": "down", "last_error": "SEMQ-1"}), "failing", "link"),
         (STATUS | {"store_open": False}, "failing", "store"),
         (STATUS | {"shortage": "low on disk"}, "warning", "resources"),
         (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
@@ -75,7 +75,7 @@ def test_figures_are_lines_that_prometheus_reads() -> None:
 
 
 async def test_a_running_node_and_its_hub_say_when_certificates_end(inprocess: InProcess) -> None:
-    hub: PlatformNode = await inprocess.secure_platform("[tls]\ncertificate_days = 10\n")
+    hub: HubNode = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     at_a, at_hub = await inprocess.client(a), await inprocess.client(hub)

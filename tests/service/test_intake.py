@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from semq.service import intake
-from semq.service.intake import PIECE_OCTETS, PIECES_PER_TURN, PIECES_UNDER_WAY, Intake
+from semq.service.intake import PIECE_BYTES, PIECES_PER_TURN, PIECES_UNDER_WAY, Intake
 from semq.store.unit import Work
 from semq.transport.turn import Turn
 
@@ -40,7 +40,7 @@ class IntakeDesk:
 
 
 async def until_empty(desk: IntakeDesk) -> None:
-    while desk.intake.octets:
+    while desk.intake.waiting_bytes:
         await desk.turn()
         desk.commit()
 
@@ -62,7 +62,7 @@ async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
 async def test_large_pieces_go_alone() -> None:
     desk = IntakeDesk()
     for n in range(3):
-        desk.intake.put("flood", n, intake.OCTETS_PER_TURN)
+        desk.intake.put("flood", n, intake.BYTES_PER_TURN)
     desk.intake.put("quiet", 0, 10)
     assert await desk.turn() == [("flood", [0])]
     assert await desk.turn() == [("quiet", [0]), ("flood", [1])]
@@ -76,7 +76,7 @@ async def test_no_more_is_taken_than_the_store_works_off() -> None:
         pass
     assert len(desk.heard("flood")) == desk.intake.pieces_under_way == PIECES_UNDER_WAY
     desk.commit()
-    assert desk.intake.pieces_under_way == desk.intake.octets_under_way == 0
+    assert desk.intake.pieces_under_way == desk.intake.bytes_under_way == 0
     while await desk.turn():
         pass
     assert len(desk.heard("flood")) == 2 * PIECES_UNDER_WAY
@@ -103,9 +103,9 @@ async def test_a_speaker_that_has_gone_is_heard_for_one_turn_at_most() -> None:
     assert desk.heard("gone") + left == list(range(2 * PIECES_PER_TURN))
     assert len(left) == PIECES_PER_TURN
     assert desk.intake.finish("nobody") == []
-    assert desk.intake.octets == 10 + PIECE_OCTETS
+    assert desk.intake.waiting_bytes == 10 + PIECE_BYTES
     assert desk.intake.forget() == [0]
-    assert desk.intake.octets == 0
+    assert desk.intake.waiting_bytes == 0
     assert await desk.turn() == []
 
 

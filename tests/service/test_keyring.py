@@ -17,7 +17,7 @@ HOSTILE = {
     "no certificate": "not a certificate",
     "a chain of nonsense": GOOD + "-----BEGIN CERTIFICATE-----\nAAAA\n" + END,
     "a chain without a beginning": GOOD + END,
-    "a chain of octets": GOOD + "\ud800" + END,
+    "a chain of bytes": GOOD + "\ud800" + END,
     "a chain far too long": GOOD + OTHERS.pem.decode() * 200,
     "another authority": issued(OTHERS, "1.56001").pem.decode() + OTHERS.pem.decode(),
     "another node": issued(OURS, "1.88001").pem.decode(),

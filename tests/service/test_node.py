@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.clock import SystemClock
@@ -18,11 +18,11 @@ from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.views.messages import held_by_pair
-from tests.service.inprocess import PLATFORM, InProcess, ask
+from tests.service.inprocess import HUB_CONFIG, InProcess, ask
 from tests.waiting import until
 
 
-def cut_off(node: PlatformNode) -> None:
+def cut_off(node: HubNode) -> None:
     """End the writer's connection from the server's side."""
     with psycopg.connect(node.store.url, autocommit=True) as connection:
         connection.execute(
@@ -31,19 +31,19 @@ def cut_off(node: PlatformNode) -> None:
         )
 
 
-async def lives(node: PlatformNode, inprocess: InProcess) -> int:
+async def lives(node: HubNode, inprocess: InProcess) -> int:
     """How many engines the node has had, as told over its own door."""
     status = (await ask(await inprocess.client(node), "node.status"))["result"]
     return int(status["engine_lives"])
 
 
 @pytest.fixture
-async def hub(inprocess: InProcess) -> PlatformNode:
-    return await inprocess.platform()
+async def hub(inprocess: InProcess) -> HubNode:
+    return await inprocess.hub()
 
 
 async def test_a_store_lost_again_while_the_sessions_are_begun(
-    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second loss fell between the opening of the store and the end of the new beginning, and nobody heard it."""
     began, store_lost = hub.began, hub._store_lost
@@ -70,7 +70,7 @@ async def test_a_store_lost_again_while_the_sessions_are_begun(
 
 @pytest.mark.parametrize("where", ["revive", "start"])
 async def test_a_server_that_dies_again_while_it_recovers(
-    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, where: str
+    hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """Nothing but patience: the server is revived, and the store opened, until both have worked."""
     part = hub._database if where == "revive" else hub.store
@@ -91,7 +91,7 @@ async def test_a_server_that_dies_again_while_it_recovers(
 
 
 async def test_what_clients_do_while_the_store_is_away_is_durable_when_it_is_back(
-    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They heard that it is not stored. But a queue that the model has is found by the next declare, and a message
     that was acknowledged must not come again with the next start."""
@@ -128,7 +128,7 @@ def persistent(body: bytes) -> ContentHeader:
 
 
 async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
-    hub: PlatformNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+    hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ``began`` reads fails before the loss of the writer is heard, or without one: read again, not given up."""
     read, tried = hub.store.read, 0
@@ -151,8 +151,8 @@ async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
 async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_path: Path) -> None:
     """Found by killing servers on a busy machine: the socket of such a backend stays open, and says nothing."""
     file = tmp_path / "hub.toml"
-    file.write_text(PLATFORM)
-    hub = PlatformNode(load(file, {}), SystemClock())
+    file.write_text(HUB_CONFIG)
+    hub = HubNode(load(file, {}), SystemClock())
     try:
         await hub.start()
         server = EmbeddedPostgres(tmp_path / "hub")
@@ -169,18 +169,18 @@ async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_ca
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stop asked which attributes exist, and failed on a node that had an engine and no server yet."""
-    settings = inprocess.settings("hub", PLATFORM)
+    settings = inprocess.settings("hub", HUB_CONFIG)
 
-    def fail(node: PlatformNode, settings: object) -> list[object]:
+    def fail(node: HubNode, settings: object) -> list[object]:
         raise ValueError("no users")
 
     with monkeypatch.context() as patch:
-        patch.setattr(PlatformNode, "users_of", fail)
-        node = PlatformNode(settings, SystemClock())
+        patch.setattr(HubNode, "users_of", fail)
+        node = HubNode(settings, SystemClock())
         with pytest.raises(ValueError, match="no users"):
             await node.start()
         await node.stop()
-    again = PlatformNode(settings, SystemClock())
+    again = HubNode(settings, SystemClock())
     inprocess.stack.push_async_callback(again.stop)
     await again.start()
     assert again.lives == 1

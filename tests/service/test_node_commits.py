@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.amqp.events import Delivered
 from semq.store.postgres import writer
 from tests.local_node.test_node import confirming, publish, put
@@ -15,14 +15,14 @@ DOCUMENTS = 10
 AROUND = 3  # commits of a node that belong to no document: what the first and the last one leave, a schedule
 
 
-def commits(node: LocalNode | PlatformNode) -> int:
+def commits(node: LocalNode | HubNode) -> int:
     return node.store.counters.units - node.store.counters.read_only
 
 
 async def test_a_document_alone_costs_three_commits(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A: accepted; B: recorded; A: acknowledged. All else shares one of these or waits for the next document's."""
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     listener = await (await inprocess.client(a)).open_channel()
@@ -37,7 +37,7 @@ async def test_a_document_alone_costs_three_commits(inprocess: InProcess, monkey
 
     await consumer.consume("semq.inbox", take)
     sender = await confirming(await inprocess.client(a))
-    nodes: list[LocalNode | PlatformNode] = [a, hub, b]
+    nodes: list[LocalNode | HubNode] = [a, hub, b]
     before = [commits(node) for node in nodes]
     for _ in range(DOCUMENTS):
         assert await publish(sender, "56001", b"order")

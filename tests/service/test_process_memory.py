@@ -85,7 +85,7 @@ def test_a_body_in_a_cycle_is_found() -> None:
 
 @pytest.fixture
 async def nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     return a, b
@@ -229,7 +229,7 @@ async def test_no_body_is_kept_that_was_polled(inprocess: InProcess, nodes: tupl
 
 
 async def test_no_body_is_kept_that_was_stored_at_the_hub(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     with no_body_in_a_cycle():
@@ -241,7 +241,7 @@ async def test_no_body_is_kept_that_was_stored_at_the_hub(inprocess: InProcess) 
 
 
 async def test_no_body_is_kept_of_a_sealed_document(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
     await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)

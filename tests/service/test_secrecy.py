@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.cli.main import run
 from tests.service.inprocess import LOCAL, InProcess, ask
 from tests.waiting import until
@@ -19,9 +19,9 @@ from tests.waiting import until
 SECRET = "PLANTED 4711 crates of quince brandy"
 
 
-async def pair(inprocess: InProcess) -> tuple[PlatformNode, LocalNode, LocalNode]:
+async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
     """A hub and two institutions that know each other's certificates."""
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
 
     async def is_known() -> bool:
@@ -48,7 +48,7 @@ async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any
 
 
 def everything_in(database: str) -> bytes:
-    """All rows of all tables, as text and octets."""
+    """All rows of all tables, as text and bytes."""
     found = b""
     with psycopg.connect(database) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
@@ -121,7 +121,7 @@ async def test_a_sealed_document_is_delivered_proved_and_lies_nowhere_in_clear_b
 
 
 async def test_a_message_without_a_receipt_cannot_be_proved(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     admin = await inprocess.client(a)
     document = {"target": "56001", "body_base64": b64encode(b"x").decode()}
@@ -176,7 +176,7 @@ async def test_a_renewed_certificate_is_told_to_partners_and_a_revoked_one_is_no
 
 
 async def test_bodies_lie_encrypted_where_a_master_key_is_configured(inprocess: InProcess, tmp_path: Path) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     key = tmp_path / "bodies.key"
     key.write_text("a master key of some length\n")
     key.chmod(0o600)

@@ -13,12 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.clock import SystemClock
 from semq.config import load
 from semq.service.process import EXIT_UNAVAILABLE
 from semq.store.postgres.errors import StoreFenced
-from tests.service.inprocess import PLATFORM, InProcess
+from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ class HubProcesses:
 
     async def start(self, name: str) -> HubProcess:
         file = self._folder / f"{name}.toml"
-        text = PLATFORM.replace('data_dir = "hub"', f'data_dir = "{name}"')
+        text = HUB_CONFIG.replace('data_dir = "hub"', f'data_dir = "{name}"')
         file.write_text(f'{text}\n[database]\nurl = "{self.url}"\n')
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")}
         process = await asyncio.create_subprocess_exec(
@@ -147,7 +147,7 @@ async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_proce
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writer hears of a lost connection only; that another has the lease shows when it opens the store again."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     back = asyncio.Event()
 
     async def later() -> None:
@@ -171,10 +171,10 @@ async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_proce
 async def test_who_stands_by_reads_anew_what_it_read_at_its_start(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     text = (inprocess.folder / "hub.toml").read_text().replace('data_dir = "hub"', 'data_dir = "other"')
     (inprocess.folder / "other.toml").write_text(text)
-    other = PlatformNode(load(inprocess.folder / "other.toml", {}), SystemClock())
+    other = HubNode(load(inprocess.folder / "other.toml", {}), SystemClock())
     inprocess.stack.push_async_callback(other.stop)
     prepared: list[bool] = []
     prepare = other.prepare

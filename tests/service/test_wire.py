@@ -1,4 +1,4 @@
-"""What somebody sees who records every octet between the nodes, both ways: real sockets, a proxy on each link."""
+"""What somebody sees who records every byte between the nodes, both ways: real sockets, a proxy on each link."""
 
 import asyncio
 from base64 import b64encode
@@ -49,9 +49,9 @@ class Tap:
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
-            while octets := await reader.read(65536):
-                self.seen += octets
-                writer.write(octets)
+            while data := await reader.read(65536):
+                self.seen += data
+                writer.write(data)
                 await writer.drain()
         writer.close()
 
@@ -80,7 +80,7 @@ async def delivered(inprocess: InProcess, a: LocalNode, encrypt: bool) -> None:
 
 @pytest.mark.parametrize("encrypt", [True, False])
 async def test_over_links_in_clear_a_sealed_document_is_hidden_and_only_it(inprocess: InProcess, encrypt: bool) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     async with tapped(hub.port) as (tap, port):
         nodes = []
         for name in ("10008", "56001"):
@@ -97,7 +97,7 @@ async def test_over_links_in_clear_a_sealed_document_is_hidden_and_only_it(inpro
 
 
 async def test_over_tls_nothing_is_seen_of_a_document_in_clear_either(inprocess: InProcess) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     async with tapped(hub.port) as (tap, port):
         nodes = []
         for name in ("10008", "56001"):

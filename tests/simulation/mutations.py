@@ -133,7 +133,7 @@ def send_first(decide: Any) -> Any:
     return decided
 
 
-def believe_the_platform(custody: Any) -> Any:
+def believe_the_hub(custody: Any) -> Any:
     """Ack-Save and CUSTODY are taken for the receiver's Ack2."""
     return lambda work, unit, row, lk1, void: work._hear(unit, row, Heard.recv)
 
@@ -166,7 +166,7 @@ def ack_first(decide: Any) -> Any:
     def decided(work: _Record, unit: Any) -> None:
         decide(work, unit)
         for envelope, entry, bref in work._acks:
-            recording.ack(work._core, work._receiver.platform, envelope, entry, bref, work._at)
+            recording.ack(work._core, work._receiver.hub, envelope, entry, bref, work._at)
 
     return decided
 
@@ -356,7 +356,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         cell(SENDER, Standing.FINAL, Heard.fwd, Standing.SS_ACK_FWD),
     ),
     "sent_first": (swap(_Claim, "decide", send_first),),
-    "hub_not_final": (swap(receipts, "custody", believe_the_platform),),
+    "hub_not_final": (swap(receipts, "custody", believe_the_hub),),
     "custody": (
         cell(SENDER, Standing.SS_ACK, Heard.ask, Standing.SS_ACK, SenderDeed.ask_target),
         cell(SENDER, Standing.SS_ACK, Heard.not_here_bare, Standing.SS_INIT, SenderDeed.give_up),

@@ -35,19 +35,19 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
 
 def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
     """Whether the platform's word alone had ended it, and its receiver has it: nothing else corrects an end (S5c)."""
-    by_platform = {
+    by_hub = {
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
         Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
     }
-    was_told = message.outcome is not None and by_platform.get(message.outcome, False)
+    was_told = message.outcome is not None and by_hub.get(message.outcome, False)
     return was_told and row.outcome is Outcome.DELIVERED and Arrival.RECV in message.ever
 
 
 def was_corrected(message: SimulatedMessage, told: str) -> bool:
     """Whether an end that is told was corrected in the same unit: the store keeps the last one only."""
     dropped = message.save_fwd is SaveFwd.DROP and told == Outcome.DROPPED.name
-    told_by_platform = dropped or (message.lied and told == Outcome.REJECTED.name)
-    return told_by_platform and message.outcome is Outcome.DELIVERED
+    told_by_hub = dropped or (message.lied and told == Outcome.REJECTED.name)
+    return told_by_hub and message.outcome is Outcome.DELIVERED
 
 
 def belies(message: SimulatedMessage, rough: bool) -> bool:

@@ -175,10 +175,10 @@ class Office:
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Texts may be given as the octets that they ought not to be."""
+    """Texts may be given as the bytes that they ought not to be."""
     if kind == pa.string():
-        octets = [value.encode() if isinstance(value, str) else value for value in values]
-        return pa.array(octets, pa.binary()).view(pa.string())
+        data = [value.encode() if isinstance(value, str) else value for value in values]
+        return pa.array(data, pa.binary()).view(pa.string())
     return pa.array(values, kind)
 
 

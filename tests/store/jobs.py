@@ -309,8 +309,8 @@ def _all_needs() -> Needs:
 ALL_NEEDS = _all_needs()
 
 QUERIES: tuple[Query, ...] = (
-    *(Unsent(str(dest.node), after, limit, octets, source, priority) for dest in DESTS for after in (0, 4)
-      for limit in (2, 99) for octets in (3000, 1 << 62) for source in ("", "1.10008") for priority in (0, 4)),
+    *(Unsent(str(dest.node), after, limit, room, source, priority) for dest in DESTS for after in (0, 4)
+      for limit in (2, 99) for room in (3000, 1 << 62) for source in ("", "1.10008") for priority in (0, 4)),
     Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
     *(Waiting(user, str(source.store.node), priority, after, 9) for user in ("", "buyer") for source in SOURCES
       for priority in (0, 4) for after in (0, 3)),

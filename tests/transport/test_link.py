@@ -48,14 +48,14 @@ async def test_a_wrong_beginning_is_answered_with_a_right_one_and_a_close(
             assert await talk(both, garbage) == PROTOCOL_HEADER
         assert neighbour.is_open
         assert "SEMQ-4" in caplog.text
-        assert await talk(both, *(bytes([octet]) for octet in garbage)) == PROTOCOL_HEADER
+        assert await talk(both, *(bytes([byte]) for byte in garbage)) == PROTOCOL_HEADER
 
 
-@pytest.mark.parametrize("octets", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
-async def test_frames_that_cannot_be_told_apart_end_the_connection(octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
+async def test_frames_that_cannot_be_told_apart_end_the_connection(data: bytes) -> None:
     async with pair(connection=ConnectionLimits(close_s=0.1)) as both:
         neighbour = await both.dial()
-        await talk(both, PROTOCOL_HEADER + octets)
+        await talk(both, PROTOCOL_HEADER + data)
         assert neighbour.is_open
 
 
@@ -154,7 +154,7 @@ async def test_a_slow_reader_costs_little_and_disturbs_nobody() -> None:
         await got.until(400)
         (session,) = [s for s in both.server.sessions if s.info.peer.port == local_port(slow.link)]
         assert not session.is_writable
-        assert session.link.waiting_octets < 2_000_000
+        assert session.link.waiting_bytes < 2_000_000
         slow.link.resume_reading("test")
         await late.until(400)
 
@@ -179,7 +179,7 @@ async def test_a_flood_is_read_in_turns_with_the_others() -> None:
         with suppress(BlockingIOError):
             while True:
                 flooding.socket.send(request * 10_000)
-        await until(lambda: len(heard) > 1)  # the first read found out how many requests are in so many octets
+        await until(lambda: len(heard) > 1)  # the first read found out how many requests are in so many bytes
         told = len(heard)
         modest.socket.sendall(request)
         await until(lambda: any(session is not heard[0][0] for session, _ in heard))

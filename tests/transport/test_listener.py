@@ -77,18 +77,18 @@ def certificate(folder: Path, name: str, issuer: "tuple[x509.Certificate, ec.Ell
     )
     path = folder / f"{name}.pem"
     plain = serialization.NoEncryption()
-    octets = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(octets + made.public_bytes(serialization.Encoding.PEM))
+    data = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    path.write_bytes(data + made.public_bytes(serialization.Encoding.PEM))
     return path
 
 
 def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Return contexts for the server and for a client, with one authority for both."""
     authority = certificate(folder, "authority", None)
-    octets = authority.read_bytes()
-    key = serialization.load_pem_private_key(octets, None)
+    data = authority.read_bytes()
+    key = serialization.load_pem_private_key(data, None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    issuer = (x509.load_pem_x509_certificate(octets), key)
+    issuer = (x509.load_pem_x509_certificate(data), key)
     made = []
     for purpose, name in ((ssl.Purpose.CLIENT_AUTH, "server"), (ssl.Purpose.SERVER_AUTH, "node.10008")):
         context = ssl.create_default_context(purpose, cafile=str(authority))

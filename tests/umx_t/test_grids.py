@@ -90,7 +90,7 @@ BACK: dict[Heard, tuple[Standing, ...]] = {
     Heard.cancel: UNSETTLED,  # S10: as a void marker
     Heard.resend: (*FORWARD, Standing.SS_ACK, Standing.GONE, Standing.AWAY),  # a person: another copy is always safe
 }
-FROM_PLATFORM = (Heard.fwd, Heard.fwd_failed, Heard.discarded, Heard.save, Heard.gone, Heard.unavail, Heard.offline)
+FROM_HUB = (Heard.fwd, Heard.fwd_failed, Heard.discarded, Heard.save, Heard.gone, Heard.unavail, Heard.offline)
 EVIDENCE = {  # S5: what the receiver's ledger says, and nothing else, ends a row of class 3
     Heard.recv: Standing.SS_ACK2,
     Heard.rej: Standing.REJECTED,
@@ -190,8 +190,8 @@ def test_only_the_receiver_ends_a_row_as_delivered(grid: AnyGrid) -> None:
             assert after is EVIDENCE[on]
 
 
-def test_an_answer_of_the_platform_never_ends_a_row_of_class_3() -> None:
-    for on in FROM_PLATFORM:
+def test_an_answer_of_the_hub_never_ends_a_row_of_class_3() -> None:
+    for on in FROM_HUB:
         for standing in UNSETTLED:
             rule = SENDER.rules()[standing, on]
             assert rule is None or RANK[rule.after] < 50
@@ -202,7 +202,7 @@ def test_a_refusal_ends_only_what_was_sent_and_nowhere_taken() -> None:
     assert ended == {Standing.SS_SENT}
 
 
-def test_an_operator_of_the_platform_ends_no_document_without_the_receivers_ledger() -> None:
+def test_an_operator_of_the_hub_ends_no_document_without_the_receivers_ledger() -> None:
     assert {SENDER.step(standing, Heard.returned).after for standing in UNSETTLED} == {Standing.SS_INIT}
 
 
@@ -259,7 +259,7 @@ def test_no_row_waits_for_ever(standing: Standing) -> None:
     assert ENDS & reach(SENDER, standing)
 
 
-def test_the_platform_deletes_only_on_word_of_the_receiver_or_of_a_sender_that_knows_of_a_refusal() -> None:
+def test_the_hub_deletes_only_on_word_of_the_receiver_or_of_a_sender_that_knows_of_a_refusal() -> None:
     for standing, on in HUB.cells():
         if standing is not Held.ABSENT and HUB.step(standing, on).after is Held.ABSENT:
             assert on in (HubHeard.ack, HubHeard.held) or (standing, on) == (Held.REFUSED, HubHeard.noted)

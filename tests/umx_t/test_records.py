@@ -11,7 +11,7 @@ from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord, PacketTooLarge
 from semq.umx_t.records import (
     FLOORS_MAX,
-    OCTETS_MAX,
+    PACKET_BYTES_MAX,
     RECORDS_MAX,
     RESULT_OF,
     AckFlag,
@@ -22,7 +22,7 @@ from semq.umx_t.records import (
     Role,
     decode_records,
     encode_records,
-    octets,
+    record_size,
 )
 from tests.umx_t.strategies import inquiries, presences, receipts
 
@@ -138,8 +138,8 @@ def test_records_are_counted_where_braces_stand_in_texts() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_packet_is_refused_by_its_octets_before_it_is_decoded(kind: tuple[Function, Primitive]) -> None:
-    body = b"x" * (OCTETS_MAX[kind] + 1)  # not even JSON
+def test_a_packet_is_refused_by_its_bytes_before_it_is_decoded(kind: tuple[Function, Primitive]) -> None:
+    body = b"x" * (PACKET_BYTES_MAX[kind] + 1)  # not even JSON
     with pytest.raises(PacketTooLarge):
         decode_records(*kind, body)
 
@@ -171,7 +171,7 @@ def test_the_largest_packets_of_honest_nodes_are_taken() -> None:
 
 @given(receipts | inquiries | presences)
 def test_the_size_of_a_record_is_not_underrated_by_much(record: Any) -> None:
-    assert octets(record) >= len(encode_records([record])) / 4
+    assert record_size(record) >= len(encode_records([record])) / 4
 
 
 json_like: st.SearchStrategy[Any] = st.recursive(

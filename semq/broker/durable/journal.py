@@ -63,7 +63,7 @@ class Journal:
         if not self._ops:
             self.on_pending()
         self._ops.append(op)
-        self.pending_bytes += _octets(op)
+        self.pending_bytes += _size(op)
 
     def drop(self, queue_id: int, position: int) -> None:
         """Note that a message left its queue; collected per queue."""
@@ -111,7 +111,7 @@ class Journal:
         self._publishes, self._waiters = [], []
         if not (ops or publishes or waiters):
             return
-        size = sum(map(_octets, ops))
+        size = sum(map(_size, ops))
         self.batches_under_way += 1
 
         def done(error: BaseException | None) -> None:
@@ -163,7 +163,7 @@ class Journal:
         return ops
 
 
-def _octets(op: StoreOp) -> int:
+def _size(op: StoreOp) -> int:
     """Return the number of message bytes in an operation."""
     if type(op) is AddMessage:
         return len(op.body) + len(op.header)

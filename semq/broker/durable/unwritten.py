@@ -31,7 +31,7 @@ from semq.store.broker.operations import (
 
 log = logging.getLogger(__name__)
 
-LIST_OCTETS = 8 * 1024 * 1024  # bytes of messages in one list
+LIST_BYTES = 8 * 1024 * 1024  # bytes of messages in one list
 LIST_COUNT = 10_000  # messages, or drops, in one list
 DROPS_MAX = 1_000_000
 
@@ -136,16 +136,16 @@ class Owed:
 
 def _bounded(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
     gathered: list[StoreOp] = []
-    octets = 0
+    size = 0
     for op in ops:
         gathered.append(op)
         if type(op) is DropMessages:
             continue  # never end a list here: it must precede the message that it makes room for
         if type(op) is AddMessage:
-            octets += len(op.body) + len(op.header)
-        if octets >= LIST_OCTETS or len(gathered) >= LIST_COUNT:
+            size += len(op.body) + len(op.header)
+        if size >= LIST_BYTES or len(gathered) >= LIST_COUNT:
             yield gathered
-            gathered, octets = [], 0
+            gathered, size = [], 0
     if gathered:
         yield gathered
 

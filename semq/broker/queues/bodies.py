@@ -83,8 +83,8 @@ class Bodies:
 
 def weight(header: ContentHeader, body: Body) -> int:
     """Return the approximate size in memory: header, objects, and the body unless that is in the store."""
-    octets = OVERHEAD + len(header.raw)
-    return octets if isinstance(body, StoredBody) else octets + len(body)
+    size = OVERHEAD + len(header.raw)
+    return size if isinstance(body, StoredBody) else size + len(body)
 
 
 def retain(body: Body) -> None:

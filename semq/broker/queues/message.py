@@ -84,7 +84,7 @@ class Message:
         return (self.routing_key, *self.extra_keys)
 
     @property
-    def header_octets(self) -> bytes:
+    def header_bytes(self) -> bytes:
         """The payload of the content header frame."""
         return bytes(self.header.raw)
 

@@ -191,7 +191,7 @@ class _Reading:
 def _encoded(entry: QueueEntry) -> bytes:
     message, expires_at = entry.message, entry.expires_at
     exchange, key = message.exchange.encode(), message.routing_key.encode()
-    header, body = message.header_octets, message.body
+    header, body = message.header_bytes, message.body
     assert isinstance(body, bytes)
     sizes = len(exchange), len(key), len(header), len(body)
     expiry = float("nan") if expires_at is None else expires_at

@@ -240,7 +240,7 @@ class Queue:
             message.priority,
             expires_at,
             entry.deliveries,
-            message.header_octets,
+            message.header_bytes,
             *((b"", body.body_id) if isinstance(body, StoredBody) else (body, 0)),
         )
 

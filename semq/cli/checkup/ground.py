@@ -72,7 +72,7 @@ def _hindrance(folder: Path) -> str:
         return f"{there}: {error.strerror}"
     missing = folder.relative_to(there).parts
     if any(len(os.fsencode(name)) > longest for name in missing):
-        return f"{folder}: a name of more than {longest} octets"
+        return f"{folder}: a name of more than {longest} bytes"
     if system.f_flag & os.ST_RDONLY:
         return f"{there} lies in a file system that is read-only"
     if missing and system.f_blocks == 0:

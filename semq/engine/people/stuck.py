@@ -225,8 +225,8 @@ def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
 
 def _is_owed(row: Facts) -> bool:
     """Whether an acknowledgement of ours is not known to be noted."""
-    owes_platform = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
-    return bool(owes_platform or _owes_sender(row))
+    owes_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
+    return bool(owes_hub or _owes_sender(row))
 
 
 def _owes_sender(row: Facts) -> bool:

@@ -73,7 +73,7 @@ class HearReAcks(Step):
             return
         if record.ack_flag is AckFlag.END_TO_END:
             before, noted, event = row.s_ack_status, unit.sender_acked, Event.SENDER_ACKED
-        elif self._source == self._receiver.platform and self._is_copy(row, record):
+        elif self._source == self._receiver.hub and self._is_copy(row, record):
             before, noted, event = row.p_ack_status, unit.platform_acked, Event.PLATFORM_ACKED
         else:
             return
@@ -154,7 +154,7 @@ class AnswerInquiries(Step):
         for ident, error in self._bad:
             self._core.violation(unit, Side.RECEIVER, error, ident, str(self._source))
         for lk0, record in self._records:
-            asks_well = lk0.node == self._source if record.role is Role.S else self._source == self._receiver.platform
+            asks_well = lk0.node == self._source if record.role is Role.S else self._source == self._receiver.hub
             if not asks_well:
                 lie = NotYours("A node asks about another node's message.", lk0=record.ident, peer=str(self._source))
                 self._core.violation(unit, Side.RECEIVER, lie, record.ident, str(self._source))
@@ -180,15 +180,15 @@ class AnswerInquiries(Step):
             self._core.mail.add(self._source, Function.INQUIRIES, Primitive.CONFIRMATION, answer)
 
 
-def asks_about(row: Pending, platform: Address | None, *, blocked: bool) -> list[Ask]:
+def asks_about(row: Pending, hub: Address | None, *, blocked: bool) -> list[Ask]:
     """R7 and R8: what is asked about a row whose acknowledgements may not have been noted, and of whom."""
     facts: dict[str, Any] = {
         "role": Role.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
         "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),
     }  # fmt: skip
     asks: list[Ask] = []
-    if platform is not None and row.lk1 is not None:
-        _hear(row.p_ack_status, OwedHeard.ask, asks, platform, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
+    if hub is not None and row.lk1 is not None:
+        _hear(row.p_ack_status, OwedHeard.ask, asks, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
     if row.save_fwd is SaveFwd.MUST:
         facts |= {"ref_id": row.lk0.object_id, "prev": str(row.prev) if row.prev else ""}
         _hear(row.s_ack_status, OwedHeard.blocked if blocked else OwedHeard.ask, asks, row.lk0.node, facts)

@@ -69,7 +69,7 @@ class Receiver:
         self.secrecy = secrecy
         self.desk = desk
         self.recorded = recorded  #: a row was acknowledged: ask if no ReAck comes
-        self.platform: Address | None = None  #: the platform that our link leads to
+        self.hub: Address | None = None  #: the platform that our link leads to
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """R1 and R2: messages from the platform, or from this very node."""
@@ -125,19 +125,19 @@ NOTHING = OpenedPayload(b"", b"")
 NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
 
 
-def ack(core: Core, platform: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
+def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
     """Mail Ack to the store that sent the copy, and Ack2 to the sender; also for duplicates (rule N29).
 
     Called after the commit.
     """
     lk0, lk1 = envelope.lk0, envelope.lk1
     status = ANSWER_BY_ARRIVAL[entry.status]
-    if lk1 is not None and platform is not None:
+    if lk1 is not None and hub is not None:
         receipt = Receipt(
             src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id, dest_ref_id=bref,
             ack_flag=AckFlag.TRANSPORT, ident=envelope.ident, status=status,
         )  # fmt: skip
-        core.mail.add(platform, Function.RECEIPTS, Primitive.INDICATION, receipt)
+        core.mail.add(hub, Function.RECEIPTS, Primitive.INDICATION, receipt)
     if envelope.is_class3 or envelope.attributes.ack2:
         receipt = Receipt(
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, dest_ref_id=bref,
@@ -371,7 +371,7 @@ class _Record(Step):
 
     def committed(self) -> None:
         for envelope, entry, bref in self._acks:
-            ack(self._core, self._receiver.platform, envelope, entry, bref, self._at)
+            ack(self._core, self._receiver.hub, envelope, entry, bref, self._at)
         for envelope, reason in self._disbelieved:
             tell_disbelieved(self._core, envelope, reason, self._at)
         self._core.count("received", len(self._rows))

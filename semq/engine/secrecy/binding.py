@@ -62,7 +62,7 @@ def sealed_as(envelope: Envelope) -> Sealed:
 
 
 def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes:
-    """The authenticated data of a ciphertext; ``size`` is that of the payload in octets. Raises HeaderUnfit."""
+    """The authenticated data of a ciphertext; ``size`` is that of the payload in bytes. Raises HeaderUnfit."""
     facts = _attributes(envelope)
     return canonical("semq document 1", session_id, place, *facts[:5], size, *facts[5:])
 

@@ -138,7 +138,7 @@ class Sealing:
     def __init__(
         self, node: Address, keys: KeyHolder, clock: Clock, draw: Callable[[int], bytes], policy: Policy
     ) -> None:
-        """``draw(n)`` gives n fresh octets of chance that nobody can guess."""
+        """``draw(n)`` gives n fresh bytes of chance that nobody can guess."""
         self.node = node
         self._me = str(node)
         self.keys = keys

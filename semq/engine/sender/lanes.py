@@ -141,13 +141,13 @@ class _Claim(Step):
         super().__init__()
         self._pump = pump
         self._lane = lane
-        self._octets = pump._core.settings.claim_bytes // len(picks)
+        self._bytes = pump._core.settings.claim_bytes // len(picks)
         self._looks = [[(pick, self._query(pick)) for pick in source] for source in picks]
         self.needs.queries.update(query for source in self._looks for _, query in source)
 
     def _query(self, pick: Pick) -> Unsent:
         track = pick.track
-        return Unsent(self._lane.dest, pick.after, pick.limit, self._octets, track.source, track.priority)
+        return Unsent(self._lane.dest, pick.after, pick.limit, self._bytes, track.source, track.priority)
 
     def decide(self, unit: Unit) -> None:
         self._frames: list[Data] = []
@@ -157,20 +157,20 @@ class _Claim(Step):
         self._ends: list[tuple[Pick, int, bool, Outbound | None]] = []
         frames: list[list[Data]] = []
         for source in self._looks:
-            left, octets = source[0][0].limit, self._octets
+            left, room = source[0][0].limit, self._bytes
             for pick, query in source:
-                left, octets = self._look(unit, pick, query, left, octets)
+                left, room = self._look(unit, pick, query, left, room)
             frames.append(self._frames)
             self._frames = []
         self._frames = interleaved(frames)
 
-    def _look(self, unit: Unit, pick: Pick, query: Unsent, left: int, octets: int) -> tuple[int, int]:
+    def _look(self, unit: Unit, pick: Pick, query: Unsent, left: int, room: int) -> tuple[int, int]:
         """One track; what it leaves of the share of its source."""
         cursor, blocking = pick.after, None
         for row in unit.outbound_found(query):
-            if left <= 0 or octets <= 0:
+            if left <= 0 or room <= 0:
                 break
-            left, octets = left - 1, octets - row.size
+            left, room = left - 1, room - row.size
             if not self._pump.carrier.may_claim(row):
                 blocking = row
                 break
@@ -179,7 +179,7 @@ class _Claim(Step):
                 continue  # a person has held or refused it in this very commit, after it was found
             self._take(unit, row)
         self._ends.append((pick, cursor, bool(unit.found.get(query)), blocking))
-        return left, octets
+        return left, room
 
     def _take(self, unit: Unit, row: Outbound) -> None:
         stored = unit.bodies.get(row.object_id)

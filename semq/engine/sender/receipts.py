@@ -104,9 +104,9 @@ class _OwnRows(Step):
         self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
         return False
 
-    def _is_platform(self, unit: Unit, row: Outbound) -> bool:
+    def _is_hub(self, unit: Unit, row: Outbound) -> bool:
         """Only the platform may speak of custody and forwarding."""
-        if self._sender.platform == self._source:
+        if self._sender.hub == self._source:
             return True
         error = NotYours("Not the platform, yet it speaks as one.", lk0=str(row.lk0), peer=str(self._source))
         self._core.violation(unit, Side.SENDER, error, str(row.lk0), str(self._source))
@@ -229,7 +229,7 @@ class HearReceipts(_ReAck2):
         return f"receipt {self._receipts.number} place {place}{bound} stated at {moment_text(record.at, exact=True)}"
 
     def _note(self, unit: Unit, row: Outbound, record: Receipt) -> None:
-        if not self._is_platform(unit, row):
+        if not self._is_hub(unit, row):
             return
         if record.flag is HubFlag.STORED:
             if record.lk1 is not None:
@@ -243,14 +243,14 @@ class HearReceipts(_ReAck2):
         """Tell what the platform did with a document that left no row; once, and only in this life of the process."""
         kind, rows = UNKEPT_TOLD.get(flag), self._sender.rows
         row = rows.unkept.get(lk0.object_id)
-        if kind is not None and row is not None and row.lk0 == lk0 and self._is_platform(unit, row):
+        if kind is not None and row is not None and row.lk0 == lk0 and self._is_hub(unit, row):
             self._told_unkept.append(lk0.object_id)
             self._core.tell(unit, kind, row, self._after.events, self._after.at)
 
     def _returned(self, unit: Unit, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
         """S15: always answered, also when the row is gone, so that the platform may forget its copy."""
         if row is not None:
-            if not self._is_platform(unit, row):
+            if not self._is_hub(unit, row):
                 return
             news = news_of(row, record)
             if news is not None:
@@ -350,7 +350,7 @@ class HearAnswers(_OwnRows):
                 # Sent again, proved: what stands in its place without a proof gives way to it.
                 self._hear(unit, row, Heard.not_here, "the receiver has other bytes in its place")
         elif answer is Answer.CUSTODY:
-            if record.lk1 is not None and self._is_platform(unit, row):
+            if record.lk1 is not None and self._is_hub(unit, row):
                 custody(self, unit, row, LK1(*record.lk1), record.void)
         elif record.nonce == self._sender.nonces.get(row.object_id):
             self._no(unit, row, lk0, record, answer)
@@ -363,7 +363,7 @@ class HearAnswers(_OwnRows):
             is_meant = self._is_target(unit, row, lk0) and self._is_placed(unit, row, record.sid)
             if is_meant and not is_put_off(self._sender, row):
                 self._hear(unit, row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
-        elif not self._is_platform(unit, row):
+        elif not self._is_hub(unit, row):
             return
         elif answer is Answer.GONE:
             if record.lk1 is not None and row.custodian == LK1(*record.lk1):

@@ -37,7 +37,7 @@ class Sender:
         self.rewrapping = Rewrapping(core, self.rows, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: of inquiries
         self.link: Link | None = None
-        self.platform: Address | None = None  #: where the last link led: still the hub when it is down
+        self.hub: Address | None = None  #: where the last link led: still the hub when it is down
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
         self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows

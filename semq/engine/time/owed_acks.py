@@ -21,7 +21,7 @@ class PendingAsker:
     def __init__(self, core: Core, handing: Handing, ready: Callable[[], bool]) -> None:
         self.core = core
         self.handing = handing
-        self.platform: Address | None = None
+        self.hub: Address | None = None
         s = core.settings
         self.schedule = Schedule(s.inquiry_s, s.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unfinished, self._look, ready, self._after)
@@ -40,7 +40,7 @@ class PendingAsker:
             if row.is_done:
                 self._done.append(row)  # finished by the application's own transaction
             elif row.owes or blocked:
-                self._asks.extend(asks_about(row, self.platform, blocked=blocked))
+                self._asks.extend(asks_about(row, self.hub, blocked=blocked))
             yield row.bref, row.app_status is not AppStatus.NEW and not row.owes
 
     def _after(self) -> None:

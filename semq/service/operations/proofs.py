@@ -17,7 +17,7 @@ from semq.moments import milliseconds
 from semq.seal.chain import ChainLink
 from semq.seal.proof import Proof, check_proof, write_proof
 from semq.seal.receipts import HASH_LENGTH, path, read_signature
-from semq.seal.token import octets_of
+from semq.seal.token import bytes_of
 from semq.service.admin import BadArguments, Handler
 from semq.service.keyring import NodeKeys
 from semq.service.message_names import find_accepted
@@ -154,7 +154,7 @@ class Operations:
             line = _line(await read(messages.trace, ident), "ACCEPTED")
             detail = line["detail"] if line is not None else ""
         sealed = SEALED.fullmatch(detail)
-        kept = await read(messages.kept_key, octets_of(sealed[1])) if sealed is not None else None
+        kept = await read(messages.kept_key, bytes_of(sealed[1])) if sealed is not None else None
         return None if kept is None else sealing.salt(kept, ident)
 
 

@@ -210,14 +210,14 @@ def _columns(
     """
     backlogs: dict[int, StoredBacklog] = {}
     last: dict[int, int] = {}
-    count = octets = 0
+    count = total = 0
     with driver.cursor("broker_messages", binary=True) as cursor:
         cursor.itersize = FETCHED
         for queue_id, position, priority, body_id, size in cursor.execute(COLUMNS):
             if body_id:
                 last.setdefault(queue_id, 0)  # large bodies stay in the store anyway
-            elif queue_id not in backlogs and count < EAGER_MAX and octets < EAGER_BYTES:
-                last[queue_id], count, octets = position, count + 1, octets + size
+            elif queue_id not in backlogs and count < EAGER_MAX and total < EAGER_BYTES:
+                last[queue_id], count, total = position, count + 1, total + size
             else:
                 backlogs.setdefault(queue_id, StoredBacklog()).add(position, priority, size)
     return backlogs, (list(last), list(last.values()))

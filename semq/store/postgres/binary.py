@@ -73,8 +73,8 @@ def texts(values: Collection[str | None]) -> bytes:
         if value is None:
             parts.append(NULL)
         else:
-            octets = value.encode()
-            parts += (int4(len(octets)), octets)
+            data = value.encode()
+            parts += (int4(len(data)), data)
     return b"".join(parts)
 
 

@@ -54,7 +54,7 @@ class Chain:
 
         ``packed``: the same rows in the form of COPY.
         """
-        lines = ((values[0], values[1], octets) for values, octets in zip(rows, packed, strict=True))
+        lines = ((values[0], values[1], data) for values, data in zip(rows, packed, strict=True))
         return extended(self.store_uuid, self.head, lines)
 
 
@@ -63,7 +63,7 @@ def extended(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int,
     links: list[ChainLink] = []
     for day, run in groupby(lines, key=lambda line: line[1] // DAY_US):
         name = day_name(day)
-        left = [(number, octets) for number, _, octets in run]
+        left = [(number, data) for number, _, data in run]
         while left:
             if head is None or head.day != name or head.count >= LINES_MAX:
                 place = 1 if head is None else head.place + 1
@@ -213,15 +213,15 @@ def _lines(
     )
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         for block in copy:
-            for number, at, octets in _line(bytes(block)):
-                yield number, day_name(at // DAY_US), octets
+            for number, at, data in _line(bytes(block)):
+                yield number, day_name(at // DAY_US), data
 
 
 def _line(block: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield number, time and bytes of the line in a block of COPY; none at the end, and possibly none at the
     beginning.
     """
-    octets = block.removeprefix(COPY_HEAD)
-    if octets not in (b"", COPY_END):
-        _, _, number, _, at = FIRST_FIELDS(octets)
-        yield number, at, octets
+    data = block.removeprefix(COPY_HEAD)
+    if data not in (b"", COPY_END):
+        _, _, number, _, at = FIRST_FIELDS(data)
+        yield number, at, data

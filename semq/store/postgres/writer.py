@@ -399,10 +399,10 @@ class _Turns:
 class _Size:
     """The amount that a unit writes, updated after each piece of work at the cost of two look-ups."""
 
-    __slots__ = ("_bodies", "_broker", "_octets", "_pending")
+    __slots__ = ("_bodies", "_broker", "_bytes", "_pending")
 
     def __init__(self) -> None:
-        self._bodies = self._pending = self._octets = self._broker = 0
+        self._bodies = self._pending = self._bytes = self._broker = 0
 
     def is_full(self, unit: Unit) -> bool:
         """Return whether the unit should be written before more is decided."""
@@ -412,13 +412,13 @@ class _Size:
             (unit.new_pending_bodies, pending - self._pending),
         ):
             if fresh > 0:
-                self._octets += sum(len(body.payload) for body in islice(reversed(values.values()), fresh))
+                self._bytes += sum(len(body.payload) for body in islice(reversed(values.values()), fresh))
         self._bodies, self._pending = bodies, pending
         if len(unit.broker) > self._broker:
             fresh_ops = islice(unit.broker, self._broker, None)
-            self._octets += sum(len(getattr(op, "body", b"") or getattr(op, "data", b"")) for op in fresh_ops)
+            self._bytes += sum(len(getattr(op, "body", b"") or getattr(op, "data", b"")) for op in fresh_ops)
             self._broker = len(unit.broker)
-        return bodies + pending + self._broker >= ROWS_MAX or self._octets >= BYTES_MAX
+        return bodies + pending + self._broker >= ROWS_MAX or self._bytes >= BYTES_MAX
 
 
 def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -253,7 +253,7 @@ def test_cancelling_what_is_not_there_is_answered(channel: BlockingChannel) -> N
     assert channel.basic_cancel("nobody") == []
 
 
-def test_a_window_in_octets_is_not_offered(broker: Served) -> None:
+def test_a_window_in_bytes_is_not_offered(broker: Served) -> None:
     connection = broker.connect()
     with pytest.raises(ConnectionClosedByBroker, match=r"540.*prefetch_size"):
         connection.channel().basic_qos(prefetch_size=10)

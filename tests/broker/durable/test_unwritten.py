@@ -25,7 +25,7 @@ from semq.store.broker.operations import (
     MarkHandedOut,
     StoreOp,
 )
-from tests.broker.pure import Later, Model, octets
+from tests.broker.pure import Later, Model, bytes_of
 
 DEAD = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
 STEPS = st.lists(
@@ -89,7 +89,7 @@ class HeldMessages:
 
 def _told(queue: Queue, out: list[tuple[Queue, QueueEntry]]) -> list[tuple[bytes, bool]]:
     here = [*queue.ready, *(entry for source, entry in out if source is queue)]
-    return [(octets(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in here]
+    return [(bytes_of(entry), bool(entry.deliveries) or entry not in queue.ready) for entry in here]
 
 
 async def reborn(store: MemoryBrokerStore) -> Model:
@@ -113,7 +113,7 @@ async def test_the_next_life_is_as_if_the_store_had_never_been_away(steps: list[
     for name, expected in believed.items():
         queue = model.vhost.queues[name]
         assert isinstance(queue, Queue)
-        found = {octets(entry): bool(entry.deliveries) for entry in queue.ready}
+        found = {bytes_of(entry): bool(entry.deliveries) for entry in queue.ready}
         assert sorted(found) == [body for body, _ in expected]
         assert all(found[body] for body, was_out in expected if was_out)
 
@@ -147,7 +147,7 @@ def test_nothing_is_kept_of_what_is_settled_and_the_last_word_comes_last() -> No
 
 
 def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LIST_OCTETS", 10)
+    monkeypatch.setattr(module, "LIST_BYTES", 10)
     monkeypatch.setattr(module, "LIST_COUNT", 6)
     owed = Owed()
     owed.owe([*(row(position, b"123456") for position in range(3)), *(row(position, b"") for position in range(3, 7))])

@@ -302,7 +302,7 @@ class Drain(AcceptingExchange):
     drains = True
 
     def publish(self, session: Any, routing_key: Any, header: Any, body: bytes, mandatory: Any, settle: Any) -> None:
-        self.heard.append(body if len(body) == header.body_size else b"%d octets were dropped" % header.body_size)
+        self.heard.append(body if len(body) == header.body_size else b"%d bytes were dropped" % header.body_size)
         settle(CONFIRMED)
 
 
@@ -316,7 +316,7 @@ async def test_a_service_that_drains_hears_of_what_it_does_not_take_and_the_chan
         channel = await opened(both)
         for body in (body_of(2 * CHUNK), body_of(9 * CHUNK), b"x"):
             assert await channel.publish_and_wait("door", "k", header(body), body)
-        assert door.heard == [body_of(2 * CHUNK), b"%d octets were dropped" % (9 * CHUNK), b"x"]
+        assert door.heard == [body_of(2 * CHUNK), b"%d bytes were dropped" % (9 * CHUNK), b"x"]
         assert store.bodies == {}
         with pytest.raises(ContentTooLarge):
             await channel.publish_and_wait("", "k", header(body_of(CHUNK + 1)), body_of(CHUNK + 1))

@@ -96,7 +96,7 @@ def test_a_malformed_table_is_refused_with_the_publish() -> None:
         Message("", "k", broken, b"")
 
 
-def test_the_octets_of_the_header_are_those_that_came() -> None:
+def test_the_bytes_of_the_header_are_those_that_came() -> None:
     message = message_of(b"body", app_id="x")
-    assert message.header_octets == message.header.raw
+    assert message.header_bytes == message.header.raw
     assert message.size == 4

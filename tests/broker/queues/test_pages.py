@@ -16,7 +16,7 @@ from semq.broker.queues.queue import Disposition, Queue
 from semq.errors import Unavailable
 from semq.store.broker.operations import StoredBacklog
 from tests.broker.durable.test_restore import queue_of, second_life
-from tests.broker.pure import Model, RecordingConsumer, octets
+from tests.broker.pure import Model, RecordingConsumer, bytes_of
 
 PERSISTENT, TRANSIENT = 2, 1
 
@@ -141,7 +141,7 @@ def test_a_get_waits_for_what_is_out_of_memory() -> None:
         if entry is None and len(queue.ready):
             queue.waiting.append(ask)
         elif entry is not None:
-            heard.append(int(octets(entry)))
+            heard.append(int(bytes_of(entry)))
 
     for _ in range(30):
         ask()

@@ -240,7 +240,7 @@ def test_overflow(overflow: str, left: bytes) -> None:
     assert bodies(dead) == {"drop-head": [b"1"], "reject-publish": [], "reject-publish-dlx": [b"3"]}[overflow]
 
 
-def test_a_limit_in_octets() -> None:
+def test_a_limit_in_bytes() -> None:
     model = Model()
     queue = model.queue(max_length_bytes=5)
     for body in (b"aaa", b"bb", b"cc", b"toolong"):

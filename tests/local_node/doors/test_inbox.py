@@ -16,7 +16,7 @@ from tests.waiting import until
 
 @pytest.fixture
 async def node(inprocess: InProcess) -> LocalNode:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     found = await inprocess.local("10008", hub.port)
     await linked(found)
     return found

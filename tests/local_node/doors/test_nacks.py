@@ -15,7 +15,7 @@ from tests.service.inprocess import LOCAL, InProcess, linked
 
 async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nacks, "EVENTS_MAX", 2)
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     listener = await (await inprocess.client(a)).open_channel()
@@ -53,7 +53,7 @@ QUOTA = "quota_rows_per_partner = 1\n"
 
 
 async def test_a_quota_that_is_reached_is_a_nack_and_the_channel_lives(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + QUOTA))
     await linked(a)
     listener = await (await inprocess.client(a)).open_channel()
@@ -74,7 +74,7 @@ async def test_a_quota_that_is_reached_is_a_nack_and_the_channel_lives(inprocess
 async def test_a_channel_without_confirms_ends_with_what_was_not_taken(
     inprocess: InProcess, headers: dict[str, int], code: str
 ) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + QUOTA))
     await linked(a)
     if not headers:

@@ -28,7 +28,7 @@ async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any
 @pytest.fixture
 async def refused(inprocess: InProcess) -> Any:
     """A node with one refused submission, its administrator, and the row of ``failed.list``."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     admin = await inprocess.client(a)
@@ -80,7 +80,7 @@ async def test_acts_on_messages_say_that_it_was_not_accepted(refused: Any) -> No
 @pytest.fixture
 async def waiting(inprocess: InProcess) -> Any:
     """A node with a submission that waits for a certificate, its administrator, and its number."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     admin = await inprocess.client(a)
@@ -196,7 +196,7 @@ async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(r
 
 
 async def test_what_must_wait_says_so_to_the_application_and_to_people(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     admin = await inprocess.client(a)

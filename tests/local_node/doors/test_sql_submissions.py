@@ -188,7 +188,7 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
 
 async def test_the_same_in_postgres(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
@@ -223,7 +223,7 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 3)
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
@@ -257,7 +257,7 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
 
 async def test_a_delivered_document_has_no_reason(inprocess: InProcess) -> None:
     """Its line of the ledger has a detail, which is the receipt or the news that ended it."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     with psycopg.connect(a.store.url) as connection:
@@ -300,7 +300,7 @@ def not_taken(a: Any) -> list[str | None]:
 async def test_documents_beyond_the_bytes_of_a_look_wait_for_no_poll(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     looks = looks_of_one_poll(a, monkeypatch, [b"x" * 2**20] * 40)
@@ -309,7 +309,7 @@ async def test_documents_beyond_the_bytes_of_a_look_wait_for_no_poll(
 
 
 async def test_rows_above_the_limit_hold_up_nobody(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     looks = looks_of_one_poll(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])

@@ -31,7 +31,7 @@ def test_questions_of_a_second_are_bounded() -> None:
 
 
 async def test_nonsense_is_answered_with_an_error(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("56001", hub.port)
     await linked(node)
     await until(lambda: hub.questions.has_reader("1.56001"))
@@ -79,7 +79,7 @@ async def test_a_hub_that_never_takes_the_reader_of_questions_does_not_hold_the_
         await asyncio.Event().wait()
 
     monkeypatch.setattr(Answers, "listen", never)
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("56001", hub.port)
     await linked(node)
     first = node.uplink.link

@@ -3,7 +3,7 @@
 import pytest
 
 from local_node.link import uplink
-from local_node.link.uplink import PlatformLink
+from local_node.link.uplink import HubLink
 from semq.amqp.errors import LocalMisuse
 from semq.service import intake
 from semq.umx_t.address import Address
@@ -27,7 +27,7 @@ async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_sil
     async with pair() as both:
         client = await both.dial()
         data, control = await client.open_channel(), await client.open_channel()
-        link = PlatformLink(HUB, data, control, 100)
+        link = HubLink(HUB, data, control, 100)
         assert link.room == 100
         client.link.eof_received()
         with pytest.raises(LocalMisuse):
@@ -39,7 +39,7 @@ async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_sil
 
 async def test_what_cannot_be_read_gives_its_credit_back(inprocess: InProcess) -> None:
     """Alone in its turn: nothing that could be read comes with it."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     link = hub.links.links["1.10008"]
@@ -56,8 +56,8 @@ async def test_what_comes_beyond_the_bound_of_one_partner_is_dropped_and_noted(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three packets of each speaker in one read: of a partner the second already waits behind its bound."""
-    monkeypatch.setattr(uplink, "PARTNER_OCTETS_MAX", 0)
-    hub = await inprocess.platform()
+    monkeypatch.setattr(uplink, "PARTNER_BYTES_MAX", 0)
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     link, heard = hub.links.links["1.10008"], []
@@ -71,7 +71,7 @@ async def test_what_comes_beyond_the_bound_of_one_partner_is_dropped_and_noted(
 
 
 async def test_a_directory_is_heard_a_few_records_a_turn(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     link = hub.links.links["1.10008"]
@@ -86,12 +86,12 @@ async def test_a_directory_is_heard_a_few_records_a_turn(inprocess: InProcess, m
     assert max(len(packet.records) for packet in packets) == uplink.PRESENCE_PER_TURN
 
 
-async def test_no_more_of_the_platform_is_taken_while_its_presence_waits(
+async def test_no_more_of_the_hub_is_taken_while_its_presence_waits(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six packets of eight parts: never do more wait than of one packet, and others are heard meanwhile."""
-    monkeypatch.setattr(intake, "OCTETS_PER_TURN", 1)
-    hub = await inprocess.platform()
+    monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     link = hub.links.links["1.10008"]
@@ -115,7 +115,7 @@ async def test_no_more_of_the_platform_is_taken_while_its_presence_waits(
 
 
 async def test_a_session_that_ends_holds_nothing_back(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     node.uplink.intake.hold(str(HUB))

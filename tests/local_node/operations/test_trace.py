@@ -11,7 +11,7 @@ from local_node.link.answers import NotTold
 from local_node.link.hub_request import VIRTUAL_HOST, request
 from local_node.node import LocalNode
 from local_node.operations.trace import EXCHANGE
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from platform_node.question_turns import ShareUsed
 from platform_node.questions import NotAsked
 from semq.engine.errors import NotThere
@@ -34,11 +34,11 @@ async def told_of(inprocess: InProcess, node: LocalNode, name: str) -> dict[str,
     return result
 
 
-async def two(inprocess: InProcess, *, secure: bool) -> tuple[PlatformNode, LocalNode, LocalNode]:
+async def two(inprocess: InProcess, *, secure: bool) -> tuple[HubNode, LocalNode, LocalNode]:
     if secure:
-        hub = await inprocess.secure_platform()
+        hub = await inprocess.secure_hub()
         return hub, await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     return hub, await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
 
 
@@ -146,7 +146,7 @@ async def test_a_hub_can_withhold_a_story_and_neither_alter_nor_invent_it(
 
 
 async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     admin, name = await inprocess.client(a), {"id": "S1"}

@@ -44,7 +44,7 @@ def document(kind: str, body: str = "eA==", to: str = "56001", **more: Any) -> d
 
 
 async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     admin, app = await inprocess.client(hub), await inprocess.client(a)
@@ -79,7 +79,7 @@ async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
 
 
 async def test_another_instance_s_import_is_followed(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("INSERT INTO definition VALUES (7, %s, now(), '')", [AGREED])
     await until(lambda: hub.directory.version == 7)
@@ -90,7 +90,7 @@ async def test_what_another_process_imports_is_heard_at_once(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform_node.node.FOLLOW_S", 3600.0)
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     with engine_of(hub.store.url).connect() as connection:
         assert identities.add_definition(connection, AGREED, hub.clock.wall(), "", 0) == 1
     await until(lambda: hub.directory.version == 1)
@@ -106,7 +106,7 @@ LIES: list[tuple[str, bytes, dict[str, Any], str]] = [
 
 
 async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
     login = {"virtual_host": "umx", "user": "1.10008", "password": "pass-10008"}
     hostile = await inprocess.client(hub, **login, client_properties={PROPERTY: offer()})
@@ -118,10 +118,10 @@ async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: I
     for number, (kind, body, attributes, code) in enumerate(LIES):
         said = Attributes(app_key=parse_app_key(f"trade/{kind}//S1"), **attributes)
         lk0 = LK0(1, "10008", 1, 1, 5, number)
-        key, header, octets = write_frame(
+        key, header, data = write_frame(
             Data(Envelope(source=ME, target=PARTNER, lk0=lk0, attributes=said, sid=number, att=1), body)
         )
-        await channel.publish_and_wait("umx", key, header, bytes(octets))
+        await channel.publish_and_wait("umx", key, header, bytes(data))
         await until(partial(was_told, heard, code, str(lk0)))
     assert not hub.engine.holding.held
 
@@ -131,7 +131,7 @@ def was_told(heard: list[str], code: str, lk0: str) -> bool:
 
 
 async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     app = await inprocess.client(a)
@@ -160,5 +160,5 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
 
 @pytest.mark.parametrize("name", ["definitions.diff", "definitions.import"])
 async def test_an_operation_without_a_document(inprocess: InProcess, name: str) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     assert (await ask(await inprocess.client(hub), name))["error"]["code"] == "SEMQ-2102"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.cli import held
 from semq.engine.sender.receipts import NOBODY_KNOWS
 from semq.store.rows import Event
@@ -16,15 +16,15 @@ from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
 from tests.cli.command import CommandResult, semq_aside
 from tests.flows.by_hand import PROPERTIES
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
-TEXT = PLATFORM.replace('may_send_to = ["56001", "10008"]\n', "")
+TEXT = HUB_CONFIG.replace('may_send_to = ["56001", "10008"]\n', "")
 
 
 @dataclass
 class HeldScene:
-    hub: PlatformNode
+    hub: HubNode
     node: LocalNode
     admin: ClientLink  # of the hub
     app: ClientLink  # of the node
@@ -39,7 +39,7 @@ class HeldScene:
         await until(lambda: self.hub.engine.holding.held.get(f"1.{to}", 0) == before + count)
         return lk0s
 
-    async def semq(self, *words: str, node: LocalNode | PlatformNode | None = None) -> CommandResult:
+    async def semq(self, *words: str, node: LocalNode | HubNode | None = None) -> CommandResult:
         """The command line, at the hub unless said otherwise."""
         at = f"amqp://guest:guest@127.0.0.1:{(node or self.hub).port}"
         return await semq_aside(*words, "--node", at)
@@ -64,7 +64,7 @@ class HeldScene:
 
 @pytest.fixture
 async def scene(inprocess: InProcess) -> HeldScene:
-    hub = await inprocess.platform(TEXT)
+    hub = await inprocess.hub(TEXT)
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     return HeldScene(hub, node, await inprocess.client(hub), await inprocess.client(node))

@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.clock import SystemClock
 from semq.config import load
 from semq.transport.client import ClientLink
 from tests.cli.command import CommandResult, semq_aside
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 
@@ -30,12 +30,12 @@ async def has_ended(app: ClientLink, lk0: str) -> bool:
     return any(line["event"] == "LOST" for line in told["result"]["events"])
 
 
-async def is_asked_for(hub: PlatformNode) -> bool:
+async def is_asked_for(hub: HubNode) -> bool:
     return (1, 1) in hub.engine.holding.stores.missed
 
 
 async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
-    first = await inprocess.platform(PLATFORM)
+    first = await inprocess.hub(HUB_CONFIG)
     port = first.port
     settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=port) + "overdue_s = 1\n")
     node = await inprocess.started(settings)
@@ -46,8 +46,8 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     await until(partial(is_in_custody, app, lk0))
     await first.stop()
 
-    text = PLATFORM.replace("[amqp]\nport = 0", f"semq_db_id = 2\n[amqp]\nport = {port}")
-    hub = await inprocess.platform(text)
+    text = HUB_CONFIG.replace("[amqp]\nport = 0", f"semq_db_id = 2\n[amqp]\nport = {port}")
+    hub = await inprocess.hub(text)
     await until(partial(is_asked_for, hub))
     told = await semq(node, "stuck", "explain", lk0)
     assert "CUSTODIAN_AWAY" in told.out
@@ -66,7 +66,7 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     assert again.data == {"store": "1.1", "was_retired": True}
     await hub.stop()
 
-    hub = PlatformNode(load(inprocess.folder / "hub.toml", {}), SystemClock())  # what is retired stays so
+    hub = HubNode(load(inprocess.folder / "hub.toml", {}), SystemClock())  # what is retired stays so
     inprocess.stack.push_async_callback(hub.stop)
     await hub.start()
     rows = (await semq(hub, "hub", "stores", "list", "--json")).data

@@ -8,7 +8,7 @@ import pytest
 from local_node.node import LocalNode
 from semq.service import housekeeping
 from semq.service.operations.jobs import DESCRIPTIONS
-from tests.service.inprocess import PLATFORM, InProcess, ask
+from tests.service.inprocess import HUB_CONFIG, InProcess, ask
 from tests.waiting import until
 
 
@@ -19,7 +19,7 @@ async def job(client: Any, name: str) -> dict[str, Any]:
 
 
 async def test_every_job_is_described_and_says_when_it_runs_next(inprocess: InProcess) -> None:
-    hub = await inprocess.platform(PLATFORM)
+    hub = await inprocess.hub(HUB_CONFIG)
     node = await inprocess.local("10008", hub.port)
     for one in (hub, node):
         for row in (await ask(await inprocess.client(one), "job.list"))["result"]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from semq.service.operations.outlook import WAITS, waits_for
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 
@@ -19,7 +19,7 @@ async def side(client: Any, name: str) -> dict[str, Any]:
 async def test_a_message_waits_for_the_link_then_for_its_target_and_the_next_inquiry_is_named(
     inprocess: InProcess,
 ) -> None:
-    hub = await inprocess.platform(PLATFORM)
+    hub = await inprocess.hub(HUB_CONFIG)
     alone = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
     client = await inprocess.client(alone)
     lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]

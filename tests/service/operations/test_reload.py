@@ -15,7 +15,7 @@ from semq.errors import SemqError
 from semq.service.operations.reload import RELOADED
 from semq.transport.client import ClientLink
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 USERS = """virtual_hosts = ["shop"]
@@ -210,7 +210,7 @@ async def test_a_virtual_host_comes_at_once_unless_something_is_kept_of_it(inpro
 
 
 async def test_institutions_come_change_and_go_at_the_hub(inprocess: InProcess) -> None:
-    hub = await inprocess.platform(PLATFORM.replace('[nodes."88001"]\npassword = "pass-88001"\n', ""))
+    hub = await inprocess.hub(HUB_CONFIG.replace('[nodes."88001"]\npassword = "pass-88001"\n', ""))
     sender = await inprocess.local("10008", hub.port)
     await linked(sender)
     link = await inprocess.client(hub)

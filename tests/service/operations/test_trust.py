@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.clock import SystemClock
 from semq.pki.authority import Authority
 from semq.pki.tls import client_context
@@ -24,7 +24,7 @@ NEW = authority("new")
 CLOCK = SystemClock()
 
 
-async def moves(inprocess: InProcess, node: LocalNode | PlatformNode, to: Authority) -> None:
+async def moves(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
     """An operator installs a certificate of another authority and has it shown."""
     ring = ring_of(node.settings)
     made = to.issue(ring.begin().public_key(), ring.node, NOW, 30, LOCAL)
@@ -80,7 +80,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
 async def test_a_change_that_would_leave_a_node_without_trust_is_refused(
     inprocess: InProcess, arguments: dict[str, str], code: str
 ) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     assert hub.who is not None
     before = hub.who.trust.fingerprints
     given = {"own": before[0], "node": hub.who.certificate.pem.decode()}

@@ -31,7 +31,7 @@ def url(node: LocalNode) -> str:
 @pytest.fixture
 async def sender(inprocess: InProcess) -> LocalNode:
     """10008, which delivers its extracts to 56001 in small pieces, with one delivered document in its ledger."""
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     (inprocess.folder / "salt").write_text("a long enough secret\n")
     text = LOCAL.format(name="10008", hub=hub.port)
     own = '[extract]\ndeliver_to = "56001/reports"\npiece_bytes = 4096\nsalt_file = "salt"\nfolder = "out"\n'

@@ -24,7 +24,7 @@ from spark_reconcile.repair.repair_list import HUB, Index, write_index
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
 from tests.pki.people import NOW, add, authority, ring
-from tests.service.inprocess import LOCAL, PLATFORM, InProcess, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.spark_reconcile.office import StandingClock
 
 CONTENT = b"what a node says"
@@ -47,7 +47,7 @@ def config(folder: Path, text: str = LOCAL.format(name="10008", hub=1)) -> Path:
 
 
 def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float = 90, age: int = 0) -> Sign:
-    text = PLATFORM if node.startswith("2.") else LOCAL.format(name=node[2:], hub=1)
+    text = HUB_CONFIG if node.startswith("2.") else LOCAL.format(name=node[2:], hub=1)
     settings = load(config(folder, text), {})
     ring(settings.pki_dir, by, node, at=NOW - timedelta(days=age), days=days)  # type: ignore[arg-type]
     made = signer(settings)
@@ -64,7 +64,7 @@ def test_a_signature_is_believed_for_its_node_and_content_only(tmp_path: Path, t
     assert not verify("1.10008", CONTENT + b".", signature, None)
 
 
-def test_only_the_platform_speaks_for_the_hub(tmp_path: Path, trust: Path) -> None:
+def test_only_the_hub_speaks_for_the_hub(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
     assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT), None)
 
@@ -146,7 +146,7 @@ def altered(file: Path, **fields: object) -> None:
 async def test_enrolled_nodes_sign_what_a_run_believes_and_believe_what_their_hub_signs(
     inprocess: InProcess, tmp_path: Path
 ) -> None:
-    hub = await inprocess.secure_platform()
+    hub = await inprocess.secure_hub()
     node = await inprocess.secure_local("10008", hub)
     await linked(node)
     storage, today = tmp_path / "storage", datetime.now(UTC).date().isoformat()

@@ -71,7 +71,7 @@ def inquiries(node: LocalNode) -> int:
 async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
     inprocess: InProcess, tmp_path: Path
 ) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     sender, receiver = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(sender, receiver)
     delivered = await sent(sender, "56001")
@@ -113,7 +113,7 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
 
 
 async def test_what_a_node_refuses_is_told(inprocess: InProcess) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     sender = await inprocess.local("10008", hub.port)
     lk0 = await sent(sender, "56001")
     async with Client(url(hub)) as application:
@@ -131,7 +131,7 @@ def test_every_deed_of_the_findings_has_an_act() -> None:
 
 
 async def test_what_a_node_is_not_asked_it_says(inprocess: InProcess, tmp_path: Path) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     folder = repair_list(tmp_path / "repair", n1_10008=[deed("1.10008.1.1.3f.1")])
     assert await applied(hub, folder, yes=True) == (
         0,
@@ -147,7 +147,7 @@ async def test_what_a_node_is_not_asked_it_says(inprocess: InProcess, tmp_path: 
 async def test_what_fails_is_told_and_not_taken_for_done(
     inprocess: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str, tried: int
 ) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     folder = repair_list(tmp_path / "repair", hub=[deed(f"1.10008.1.1.3f.{number}", side="hub") for number in range(3)])
     asked: list[str] = []
 

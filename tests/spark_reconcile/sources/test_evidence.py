@@ -140,7 +140,7 @@ def test_a_node_of_which_one_ledger_is_absent_is_incomplete(office: Office) -> N
     assert (ground.hub_complete, ground.incomplete) == (False, {"1.b", HUB})
 
 
-def test_the_platform_is_who_says_so(office: Office) -> None:
+def test_the_hub_is_who_says_so(office: Office) -> None:
     office.write(replace(OfficeMessage(1), sender=HUB), DIRECT)
     office.extract()
     assert believe(office.settings, DAY).hubs == {HUB}

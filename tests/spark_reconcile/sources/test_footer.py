@@ -66,8 +66,8 @@ def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path:
     part = Part(FILE, len(ROWS), len(whole), "0" * 64)
     states = set()
     for at in range(len(whole) - 8 - footer, len(whole), 9):
-        for octet in (whole[at] ^ 1 << at % 8, 0xFF):
-            Path(file.path).write_bytes(whole[:at] + bytes([octet]) + whole[at + 1 :])
+        for byte in (whole[at] ^ 1 << at % 8, 0xFF):
+            Path(file.path).write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
             states.add(looked_into(part, file, MANIFEST).state)
     assert {"TRUNCATED", "UNKNOWN_SCHEMA", ""} <= states
 
@@ -110,12 +110,12 @@ def test_what_has_no_footer_is_said_so(tmp_path: Path, content: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_octets_are_a_struct_or_none(octets: bytes) -> None:
+def test_any_bytes_are_a_struct_or_none(data: bytes) -> None:
     try:
-        _Reader(octets).struct(12)
+        _Reader(data).struct(12)
     except (BadFooter, IndexError):
         pass
-    stream = pa.BufferReader(octets + len(octets).to_bytes(4, "little") + MAGIC)
+    stream = pa.BufferReader(data + len(data).to_bytes(4, "little") + MAGIC)
     try:
         assert isinstance(chunks(stream), list)
     except BadFooter:

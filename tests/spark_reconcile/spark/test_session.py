@@ -71,7 +71,9 @@ def test_only_what_py4j_says_at_the_end_is_not_told() -> None:
     assert list(map(processes.by_others, records)) == [False, True]
 
 
-KILLED = "import sys; from spark_reconcile import processes; print(processes.folder(), flush=True); sys.stdin.read()"
+KILLED = (
+    "import sys; from spark_reconcile.spark import processes; print(processes.folder(), flush=True); sys.stdin.read()"
+)
 
 
 def test_what_a_killed_process_leaves_is_removed_by_the_next_one(

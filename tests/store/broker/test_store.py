@@ -35,22 +35,22 @@ from tests.store.postgres.test_writer import NotifiedStore, column, living, run
 
 small, flags = st.integers(1, 3), st.booleans()
 names = st.sampled_from(["a", "b", "schlüssel"])
-octets = st.binary(max_size=20)
-binding = (names, names, names, flags, names, octets)
+data = st.binary(max_size=20)
+binding = (names, names, names, flags, names, data)
 ops = st.one_of(
-    st.builds(DeclareExchange, names, names, names, flags, flags, octets),
+    st.builds(DeclareExchange, names, names, names, flags, flags, data),
     st.builds(DeleteExchange, names, names),
     st.builds(DeleteQueue, small),
     st.builds(Bind, *binding),
     st.builds(Unbind, *binding),
     st.builds(
         AddMessage, small, st.integers(1, 6), names, names, st.integers(0, 9),
-        st.none() | st.floats(0, 1e10), st.integers(0, 3), octets, octets, st.integers(0, 3),
+        st.none() | st.floats(0, 1e10), st.integers(0, 3), data, data, st.integers(0, 3),
     ),
     st.builds(DropMessages, small, st.lists(st.integers(1, 6), unique=True)),
     st.builds(MarkDelivered, small, st.integers(1, 6), st.integers(0, 9)),
     st.builds(MarkHandedOut, small, st.integers(1, 6)),
-    st.builds(AddBodyChunk, small, st.integers(0, 2), octets),
+    st.builds(AddBodyChunk, small, st.integers(0, 2), data),
     st.builds(DropBody, small),
 )  # fmt: skip
 

@@ -119,7 +119,7 @@ rows = st.lists(
         st.integers(-(2**15), 2**15 - 1) | st.sampled_from(SendStatus),
         st.integers(-(2**31), 2**31 - 1),
         st.booleans(),
-        st.binary(max_size=9) | st.binary().map(lambda octets: memoryview(octets)),
+        st.binary(max_size=9) | st.binary().map(lambda data: memoryview(data)),
         st.none() | st.floats(allow_nan=False),
     ),
     max_size=10,
