@@ -11,7 +11,8 @@ from typing import Any
 
 from bench import gauges, phases
 from bench.load import LoadSubmitter
-from bench.network import ABSENT, HUB, A
+from bench.network import ABSENT, A
+from semq.installation.configuration import HUB
 
 IDLE_S = 20.0
 
@@ -30,7 +31,7 @@ async def measure(bench: phases.Bench, documents: int) -> dict[str, Any]:
         await network.stop(A)
         stopped = time.perf_counter()
         await network.start(A)
-        await at_hub.sees_online([network.nodes[A].node_id])
+        await at_hub.sees_online([network.nodes[A].place.node_id])
         started = time.perf_counter()
     meter = gauges.ProcessorMeter(network)
     meter.start()

@@ -44,8 +44,8 @@ from psycopg import sql
 from bench import reference
 from bench.errors import FloorFailed
 from bench.floor_script import KEYS, ScriptPlan, run, steps
-from bench.network import HUB
 from bench.reference import TableWork
+from semq.installation.configuration import HUB
 from semq.store.postgres import ledger_partitions
 from semq.store.postgres.migration import upgrade
 

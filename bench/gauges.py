@@ -61,7 +61,7 @@ def processor_s(network: BenchNetwork) -> dict[str, float]:
     for name, node in network.nodes.items():
         if node.pid:
             used[name] = _seconds(stats[node.pid], OWN)
-            used[f"{name} postgres"] = _postgres_s(stats, postmaster_of(EmbeddedPostgres(node.data_dir).data))
+            used[f"{name} postgres"] = _postgres_s(stats, postmaster_of(EmbeddedPostgres(node.place.data_dir).data))
     return used
 
 

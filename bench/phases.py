@@ -17,8 +17,9 @@ from bench import gauges, rows
 from bench.errors import Incomplete, Stuck
 from bench.floor import Observed
 from bench.load import SILENCE_S_MAX, LoadApplication, LoadListener, LoadReceiver, LoadSubmitter, Watcher
-from bench.network import ABSENT, HUB, A, BenchNetwork
+from bench.network import ABSENT, A, BenchNetwork
 from bench.reference import TableWork
+from semq.installation.configuration import HUB
 
 Result = dict[str, Any]
 ABSENT_NODE = f"1.{ABSENT}"
@@ -60,12 +61,12 @@ class Bench:
     @property
     def databases(self) -> dict[str, str]:
         """Where each node keeps its rows now (a node that was restarted may have another port)."""
-        return {name: node.database_url for name, node in self.network.nodes.items()}
+        return {name: node.database for name, node in self.network.nodes.items()}
 
     @property
     def targets(self) -> list[str]:
         """The addresses of those who receive."""
-        return [self.network.nodes[name].node_id for name in self.network.partners]
+        return [self.network.nodes[name].place.node_id for name in self.network.partners]
 
     async def clean(self) -> None:
         """Wait until every queue is clean. Raises Stuck."""
@@ -225,7 +226,7 @@ async def _commits(bench: Bench, name: str) -> int:
     """How many transactions a node's writer has written since the node started. Raises Incomplete."""
     status = await bench.network.status(name)
     if status["engine_lives"] != 1:
-        raise Incomplete(f"{name} lost its store and began anew: {bench.network.nodes[name].last_words()}")
+        raise Incomplete(f"{name} lost its store and began anew: {bench.network.nodes[name].log_tail()}")
     counted = status["store"]
     return int(counted["units"]) - int(counted["read_only"])
 

@@ -8,8 +8,9 @@ of the ledger was merged with another. Used by ``floor``.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bench.network import HUB, A
+from bench.network import A
 from bench.rows import RowChanges
+from semq.installation.configuration import HUB
 
 DOCUMENTS = 1000
 ROLE_OF_PARTNERS = "b"

@@ -47,6 +47,7 @@ semq.config.reach                      test_config.py
 semq.config.sections                   test_config.py
 semq.config.settings                   test_config.py
 semq.demo.applications                 demo/test_scenario.py
+semq.installation.enrolment            demo/test_scenario.py
 semq.engine.bodies                     service/test_process_memory.py
 semq.engine.core                       flows/test_documents.py
 semq.engine.hub.copies                 flows/test_refused_copies.py

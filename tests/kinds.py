@@ -46,7 +46,8 @@ spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile                        -                     spark
 bench                                  slow,processes        bench
-demo/test_process.py                   slow,processes        demo
+installation/test_process.py           slow,processes        demo
+installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
 simulation                             slow                  -
 differential                           slow,processes        differential

@@ -37,6 +37,7 @@ FLOORS: dict[str, float] = {
     "semq.app": 5,
     "semq.cli": 5,
     "semq.demo": 5,
+    "semq.installation": 5,
     "semq.folders": 5,
     "semq.webhooks": 5,
     "spark_reconcile": 5,
@@ -52,6 +53,8 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("spark_reconcile", "semq.app"): "extracts travel as documents, deeds are asked for as any application asks",
     ("semq.folders", "semq.app"): "folders send and receive as any application does",
     ("semq.webhooks", "semq.app"): "webhooks receive as any application does",
+    ("semq.installation", "semq.app"): "a node's first certificate is asked for as an administrator does",
+    ("semq.demo", "semq.installation"): "it starts one",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
 }
 
@@ -155,7 +158,16 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
     ),
     (
         range(2000, 3000),
-        ("semq.errors", "semq.config", "semq.cli", "semq.demo", "semq.service", "local_node", "platform_node"),
+        (
+            "semq.errors",
+            "semq.config",
+            "semq.cli",
+            "semq.demo",
+            "semq.installation",
+            "semq.service",
+            "local_node",
+            "platform_node",
+        ),
     ),
     (range(3000, 4000), ("semq.store",)),
     (range(4000, 5000), ("semq.amqp", "semq.transport", "semq.broker")),

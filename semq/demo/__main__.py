@@ -1,4 +1,4 @@
-"""``python -m semq.demo``. Exit status 0 only if nothing was lost or duplicated and every queue is empty."""
+"""``python -m semq.demo``."""
 
 import sys
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
-from semq.demo.tracker import DocumentTracker, TrackedDocument
+from semq.demo.tracker import DocumentTracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def count(tracker: DocumentTracker, left: Mapping[str, int], restarts: int) -> C
     accepted = [document for document in tracker.documents if document.lk0]
     delivered = [document for document in accepted if document.state == "delivered"]
     # Two documents with one locator, or a delivery whose locator no submit returned: accepted twice.
-    accepted_twice = len(tracker.received.keys() - tracker.by_lk0.keys()) + len(accepted) - len(tracker.by_lk0)
+    accepted_twice = len(tracker.digests.keys() - tracker.by_lk0.keys()) + len(accepted) - len(tracker.by_lk0)
     took_ms = sorted(document.took_ms for document in delivered if document.round == "online")
     return Counts(
         documents=len(tracker.documents),
@@ -57,7 +57,7 @@ def count(tracker: DocumentTracker, left: Mapping[str, int], restarts: int) -> C
         received=sum(document.was_received for document in accepted),
         redelivered=tracker.repeats,
         duplicated=tracker.duplicates + accepted_twice,
-        lost=sum(_is_lost(document) for document in accepted),
+        lost=sum(document.state != "delivered" or not document.was_received for document in accepted),
         left_in_queues=sum(left.values()),
         left_in_each_queue=dict(left),
         digest_mismatches=sum(document.was_received and not document.is_intact for document in accepted),
@@ -65,11 +65,6 @@ def count(tracker: DocumentTracker, left: Mapping[str, int], restarts: int) -> C
         p50_ms=percentile(took_ms, 0.50),
         p99_ms=percentile(took_ms, 0.99),
     )
-
-
-def _is_lost(document: TrackedDocument) -> bool:
-    """Whether one end of an accepted document does not have it."""
-    return document.state != "delivered" or not document.was_received
 
 
 def percentile(ascending: list[float], part: float) -> float:

@@ -11,24 +11,19 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from semq.demo.configuration import HUB, SENDER, NodePlace
+from semq.demo.configuration import SENDER
 from semq.demo.counts import Counts
 from semq.demo.options import SAMPLES, Options
 from semq.demo.reconciliation import Reconciliation
 from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
+from semq.installation.configuration import HUB, NodePlace
 from semq.moments import time_of_day
 
 PAUSE_S = 1.0  # between two lines of counts
 LINES_MAX = 120  # documents up to which each change has a line
-COLOURS = {
-    "accepted": "yellow", "sent": "yellow", "forwarded": "cyan", "stored": "magenta", "delivered": "green",
-    "failed": "red", "refused": "red",
-}  # fmt: skip
 HINTS = """
 What to try next
-  ./run demo --stay                          leave the three nodes running, then in another terminal:
-    ./run semq msg send --node {sender} --to 56001 --type order --file README.md --wait delivered
-    ./run semq msg list --node {sender}
+  ./run demo --stay                          leave the three nodes running, to use them from another terminal
   ./run demo --count 500                     more documents; kill -9 any of the three processes meanwhile
   ./run demo --documents FOLDER              your own files
   ./run demo --inject                        plant some defects, which the reconciliation must find
@@ -61,18 +56,18 @@ class Display:
 
     def changed(self, document: TrackedDocument) -> None:
         """Show a new state."""
-        status, description = STATES[document.state]
+        status, description, colour = STATES[document.state]
         took = f" after {document.took_ms:.1f} ms" if document.state == "delivered" else ""
         reason = f": {document.reason}" if document.reason else ""
         if len(self._tracker.documents) <= LINES_MAX:
             words = f"{status or document.state}  {description}{took}{reason}"
-            self.say(f"{document.number:4} {document.file.name}  {words}", COLOURS[document.state])
-        elif time.monotonic() - self._counted_at > PAUSE_S or not self._tracker.unfinished():
+            self.say(f"{document.number:4} {document.file.name}  {words}", colour)
+        elif time.monotonic() - self._counted_at > PAUSE_S or all(one.is_final for one in self._tracker.documents):
             self._counted_at = time.monotonic()
             self.say(summary(self._tracker))
 
-    def received(self, document: TrackedDocument) -> None:
-        """Show that the application of 56001 has read a document."""
+    def read(self, document: TrackedDocument) -> None:
+        """Show that the application of 56001 has acknowledged a document."""
         if len(self._tracker.documents) <= LINES_MAX:
             self.say(f"{document.number:4} {document.file.name}  read and acknowledged by the application of 56001")
 
@@ -134,6 +129,5 @@ def print_reconciliation(console: Console, found: Reconciliation) -> None:
 
 def print_hints(console: Console, options: Options, places: Mapping[str, NodePlace]) -> None:
     """Print commands to try next."""
-    sender = places[SENDER].url if options.stay else "amqp://demo:demo@127.0.0.1:PORT"
-    text = (HINTS_STAYING if options.stay else HINTS).format(sender=sender, hub=places[HUB].url)
+    text = HINTS_STAYING.format(sender=places[SENDER].url, hub=places[HUB].url) if options.stay else HINTS
     console.print(text, markup=False, soft_wrap=True, end="")

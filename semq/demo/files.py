@@ -38,12 +38,8 @@ class SourceFile:
 
 def read_folder(folder: Path, count: int | None) -> list[SourceFile]:
     """List the files of a folder and its subfolders by name, repeated or cut to ``count``. Raises NoDocuments."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
-    if not found:
+    found = [SourceFile(path, str(path.relative_to(folder))) for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = [file for file in found if not any(part.startswith(".") for part in Path(file.name).parts)]
+    if not files:
         raise NoDocuments(folder=str(folder))
-    files = [SourceFile(path, str(path.relative_to(folder))) for path in found]
     return files if count is None else list(islice(cycle(files), count))
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)

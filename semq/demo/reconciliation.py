@@ -11,13 +11,14 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from semq.demo.configuration import COLLECTOR, EXTRACTS, HUB, RECEIVER, REPORTS, SENDER, NodePlace
+from semq.demo.configuration import COLLECTOR, EXTRACTS, RECEIVER, REPORTS, SENDER
 from semq.demo.errors import ReconciliationFailed
+from semq.installation.configuration import HUB, NodePlace
 
 RUN = Path(__file__).parents[2] / "run"
 NEEDED = ("pyarrow", "pyspark")
@@ -54,10 +55,6 @@ class Reconciliation:
         has_failed = any("failed" in results for results in self.repaired.values())
         is_exact = self.found == len(self.planted) and not self.strange
         return self.outcome in ("met", "breached") and is_exact and not has_failed
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the result for ``--json``."""
-        return asdict(self)
 
 
 async def reconcile(

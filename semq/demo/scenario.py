@@ -11,30 +11,32 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
 from semq.app import Client, RefusedByNode
 from semq.clock import SystemClock
-from semq.demo.applications import DocumentReceiver, EventListener
-from semq.demo.configuration import HUB, RECEIVER, REPORTS, SENDER, write_configuration
+from semq.demo.applications import ask, listen, receive
+from semq.demo.configuration import RECEIVER, REPORTS, SENDER, write_configuration
 from semq.demo.counts import Counts, count
 from semq.demo.display import Display, print_counts, print_hints, print_introduction, print_reconciliation
-from semq.demo.errors import TookTooLong
 from semq.demo.files import read_folder
 from semq.demo.options import Options, read_options
-from semq.demo.process import DemoProcess, enrol_node
 from semq.demo.reconciliation import Reconciliation, reconcile
 from semq.demo.tracker import DocumentTracker, TrackedDocument
 from semq.errors import BadInput, SemqError
+from semq.installation.configuration import HUB
+from semq.installation.enrolment import enrolled
+from semq.installation.supervision import SupervisedNode
 from semq.moments import local_text
 
 EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_UNAVAILABLE, EXIT_INTERRUPTED = 0, 1, 2, 69, 130
 POLL_S = 0.1
 MANY = 100  # documents from which on several are sent at once
 AT_ONCE = 16
-Condition = Callable[[], Awaitable[bool]]
+Condition = Callable[[], bool | Awaitable[bool]]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -51,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_USAGE if isinstance(error, BadInput) else EXIT_UNAVAILABLE
     is_good = counts.is_good and (reconciled is None or reconciled.is_good)
     if options.json:
-        extra = {} if reconciled is None else {"ok": is_good, "reconcile": reconciled.as_json()}
+        extra = {} if reconciled is None else {"ok": is_good, "reconcile": asdict(reconciled)}
         print(json.dumps(counts.as_json() | extra), flush=True)
     return EXIT_GOOD if is_good else EXIT_BAD
 
@@ -92,7 +94,8 @@ class Scenario:
         self._places = write_configuration(folder, self._clock.wall().hour, secure=options.secure)
         print_introduction(console, options, folder)
         self._display = Display(console, self._tracker)
-        self._processes = {name: DemoProcess(place, self._display.say) for name, place in self._places.items()}
+        self._tracker.on_change, self._tracker.on_read = self._display.changed, self._display.read
+        self._processes = {name: SupervisedNode(place, self._display.say) for name, place in self._places.items()}
         self._clients: dict[str, Client] = {}
 
     async def run(self) -> tuple[Counts, Reconciliation | None]:
@@ -114,12 +117,12 @@ class Scenario:
         say, names = self._display.say, list(self._places)
         say("starting the hub and the institutions 10008 and 56001, each with its own database")
         for process in self._processes.values():
-            self._exits.push_async_callback(process.clear)
+            self._exits.push_async_callback(process.remove)
         if self._options.secure:
             names.remove(HUB)
             await self._start(HUB)
             for name in names:
-                certificate = await enrol_node(self._client(HUB), self._places[HUB], self._places[name])
+                certificate = await enrolled(self._processes[HUB], self._processes[name])
                 until = local_text(certificate.not_after)
                 say(f"{name} has a certificate of the hub's authority, valid until {until}")
         await self._start(*names)
@@ -128,10 +131,9 @@ class Scenario:
 
     async def _start(self, *names: str) -> None:
         # All are awaited even if one fails: ``clear`` must not meet one that is still starting.
-        started = await asyncio.gather(*(self._processes[name].start() for name in names), return_exceptions=True)
-        for failure in started:
-            if isinstance(failure, BaseException):
-                raise failure
+        started = await asyncio.gather(*(self._processes[name].run() for name in names), return_exceptions=True)
+        for failure in filter(None, started):
+            raise failure
 
     def _client(self, name: str) -> Client:
         """Return the client of a node; with TLS, not before the node has created its authority."""
@@ -142,13 +144,17 @@ class Scenario:
 
     async def _start_applications(self) -> None:
         await self._wait("10008 to see 56001 online", self._is_receiver_online)
-        files, display = self._folder / "received", self._display
-        receiver = DocumentReceiver(self._client(RECEIVER), self._tracker, files, display.received)
-        listener = EventListener(self._client(SENDER), self._tracker, self._clock, display.changed)
-        for application in (receiver.run(), listener.listen(), listener.ask()):
+        files, tracker = self._folder / "received", self._tracker
+        files.mkdir(exist_ok=True)
+        receives, listens = asyncio.Event(), asyncio.Event()
+        for application in (
+            receive(self._client(RECEIVER), tracker, files, receives),
+            listen(self._client(SENDER), tracker, listens),
+            ask(self._client(SENDER), tracker),
+        ):
             self._exits.push_async_callback(_cancel, asyncio.create_task(application))
-        await listener.ready.wait()
-        await receiver.ready.wait()
+        await receives.wait()
+        await listens.wait()
 
     async def _send_online(self) -> None:
         self._display.say("10008 sends while 56001 is online")
@@ -165,7 +171,7 @@ class Scenario:
 
     async def _start_receiver_again(self) -> None:
         self._display.say("56001 is started again")
-        await self._processes[RECEIVER].start()
+        await self._processes[RECEIVER].run()
         self._display.say(f"56001 is process {self._processes[RECEIVER].pid}")
         await self._all_delivered_and_read()
 
@@ -202,19 +208,16 @@ class Scenario:
 
     async def _send_one(self, document: TrackedDocument, at_once: asyncio.Semaphore) -> None:
         async with at_once:
-            file, now = document.file, self._clock.monotonic
+            file, sender = document.file, self._client(SENDER)
             body = await asyncio.to_thread(file.path.read_bytes)
-            self._tracker.submitting(document, body, now())
-            key, seal = file.app_key(document.number), self._options.secure
+            self._tracker.submitting(document, body)
+            key, encrypt = file.app_key(document.number), self._options.secure
             try:
-                sent = await self._client(SENDER).send(
-                    RECEIVER, body, app_key=key, content_type=file.content_type, encrypt=seal
-                )
+                sent = await sender.send(RECEIVER, body, app_key=key, content_type=file.content_type, encrypt=encrypt)
             except RefusedByNode as error:
-                self._tracker.refused(document, str(error), now())
+                self._tracker.refused(document, str(error))
             else:
-                self._tracker.accepted(document, sent, now())
-            self._display.changed(document)
+                self._tracker.accepted(document, sent)
 
     async def _all_delivered_and_read(self) -> None:
         await self._wait("56001 to have all documents", self._all(lambda one: one.is_final))
@@ -224,18 +227,14 @@ class Scenario:
     async def _wait(self, what: str, condition: Condition) -> None:
         """Wait for a condition; after a timeout continue, because the counts show what is missing."""
         until = self._clock.monotonic() + self._options.patience_s
-        while not await condition():
+        while not (met if isinstance(met := condition(), bool) else await met):
             if self._clock.monotonic() > until:
-                error = TookTooLong(f"Timeout while waiting for {what}.", seconds=self._options.patience_s)
-                self._display.say(error.advice())
+                self._display.say(f"timeout while waiting for {what}; a slow machine needs a longer --patience")
                 return
             await asyncio.sleep(POLL_S)
 
     def _all(self, matches: Callable[[TrackedDocument], bool]) -> Condition:
-        async def do_all() -> bool:
-            return all(map(matches, self._tracker.documents))
-
-        return do_all
+        return lambda: all(map(matches, self._tracker.documents))
 
     async def _is_receiver_online(self) -> bool:
         status = await self._client(SENDER).request("node.status")
@@ -248,15 +247,8 @@ class Scenario:
         for name in self._places:
             counts = await self._client(name).request("queue.counts")
             for queue in ("tb_0031",) if name == HUB else ("tb_0031", "tb_0030"):
-                left[f"{name}.{queue}"] = _total(counts.get(queue, 0))
+                left[f"{name}.{queue}"] = sum(counts[queue].values())
         return left
-
-
-def _total(counts: object) -> int:
-    """Return the number of rows, given as a number or by status."""
-    if isinstance(counts, dict):
-        return sum(map(_total, counts.values()))
-    return int(counts) if isinstance(counts, int) else 0
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from semq.app import BadUrl, Client, LoginRefused, NodeUnreachable
 from semq.app.link import read_url
-from semq.demo.configuration import free_ports
+from semq.installation.configuration import free_ports
 from tests.app.network import Network
 
 

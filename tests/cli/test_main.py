@@ -9,8 +9,8 @@ from typer.main import get_command
 
 from semq.cli.main import make, status_of
 from semq.config import ConfigUnreadable
-from semq.demo.configuration import free_ports
 from semq.errors import BadInput, Misconfigured, ProtocolViolation, SemqError, Unavailable
+from semq.installation.configuration import free_ports
 from tests.app.network import Network
 from tests.cli.command import semq, semq_process
 

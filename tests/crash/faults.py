@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import cycle
 from random import Random
 
+from semq.installation.configuration import HUB
 from semq.service import failpoints
 from tests.crash import certificates
-from tests.crash.world import ADDRESS, HUB, NODES, SIDES, CrashWorld
+from tests.crash.world import ADDRESS, NODES, SIDES, CrashWorld
 
 LINKS = ("link-a", "link-b")
 APPS = ("app-a", "app-b")
@@ -221,7 +222,7 @@ class Harm:
         """A roll-over: another key, at once; what was sealed for the old one is on its way."""
         world, where = self._world, fault.where
         world.changes.renewed[where] += 1
-        await certificates.insist(world.hub_url if where == HUB else lambda: world.node_url(where), "cert.renew")
+        await certificates.ask(world.nodes[where], "cert.renew")
 
     async def _revoke(self, fault: CycleFault) -> None:
         """The certificates of an institution are taken back; its node enrols again, with another key.
@@ -231,7 +232,7 @@ class Harm:
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:
             world.changes.revoked[fault.where] += 1
-            lived_s = await certificates.revoked(world.hub_url, ADDRESS[fault.where])
+            lived_s = await certificates.revoked(world.nodes[HUB], ADDRESS[fault.where])
             if lived_s > certificates.REVOKED_S_MAX:
                 world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
             await node.down()

@@ -75,7 +75,7 @@ def judge(world: CrashWorld) -> OracleFindings:
     for node in NODES:
         lines = _judge_any_ledger(node, _url(world, node), found)
         found.violations += map(str, world.changes.unexplained(lines, given_up))
-        _judge_log(node, world.nodes[node].log, found)
+        _judge_log(node, world.nodes[node].place.log, found)
     found.violations += world.complaints
     return found
 

@@ -3,9 +3,10 @@
 import pytest
 
 from semq.engine.violations import LINES_PER_MINUTE
+from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
 from tests.crash.excuses import MORE, CertificateChanges, ExcusedLine
-from tests.crash.world import ADDRESS, HUB, OTHER, A, B
+from tests.crash.world import ADDRESS, OTHER, A, B
 
 OF_A, OF_B = f"{ADDRESS[A]}.1.1.7.1", f"{ADDRESS[B]}.1.1.7.1"
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
 from semq.umx_t.status import Direction
-from tests.crash.certificates import insist
-from tests.crash.world import HUB, A, B, CrashWorld
+from tests.crash.certificates import ask
+from tests.crash.world import A, B, CrashWorld
 from tests.waiting import until
 
 # node | failpoint, while one more document is refused
@@ -30,28 +31,25 @@ POINTS = (
     (HUB, "H6:after:1"),
 )
 PATIENCE_S = 120.0
-WORDS = "SEMQ-1214 refused at the platform by guest: it has closed (this store had not sent it)"
+WORDS = "SEMQ-1214 refused at the platform by app: it has closed (this store had not sent it)"
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[CrashWorld]:
     world = CrashWorld(tmp_path, 1)
-    for proxy in world.proxies.values():
-        await proxy.start()
-    world._configure()
-    world._wire(HUB, "link-a", "link-b")
+    await world.prepare()
     yield world
     await world.remove()
 
 
 async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     for name in (HUB, A):
-        world.nodes[name].start()
-        await world.nodes[name].ready()
+        world.nodes[name].begin()
+        await world.nodes[name].served_now()
     lk0s = [await _refused_while(world, name, point) for name, point in POINTS]
     assert world.nodes[HUB].fired == [point for name, point in POINTS if name == HUB]
     assert world.nodes[A].fired == [point for name, point in POINTS if name == A]
-    world.nodes[B].start()  # what may have left the platform is asked of its receiver
+    world.nodes[B].begin()  # what may have left the platform is asked of its receiver
     await _until(world, HUB, f"SELECT count(*) = 0 FROM tb_0031 WHERE direction = {Direction.RELAYED:d}")
     ended = f"side = {Side.SENDER:d} AND event = {Event.REJECTED:d}"
     await _until(world, A, f"SELECT count(DISTINCT lk0) = {len(lk0s)} FROM semq_ledger WHERE {ended}")
@@ -72,25 +70,21 @@ async def _refused_while(world: CrashWorld, name: str, point: str) -> str:
     """One more document is stored and refused; a node dies at the failpoint meanwhile."""
     node = world.nodes[name]
     node.kill(0.0, point)
-    await world.nodes[HUB].ready()
-    await node.ready()
+    await world.nodes[HUB].served_now()
+    await node.served_now()
     body = {"target": ADDRESS, "body_base64": "eA==", "token": point.replace(":", "-")}
-    lk0 = str((await insist(lambda: world.node_url(A), "msg.submit", **body))["lk0"])
+    lk0 = str((await ask(world.nodes[A], "msg.submit", **body))["lk0"])
     await _until(world, HUB, f"SELECT count(*) = 1 FROM tb_0031 WHERE lk0 = '{lk0}'")
     dies = len(node.fired) + 1
     async with asyncio.timeout(PATIENCE_S):
         while len(node.fired) < dies or not await _is_settled(world, lk0):
-            await insist(lambda: _hub_url(world), "held.refuse", target=ADDRESS, why="it has closed")
+            await ask(world.nodes[HUB], "held.refuse", target=ADDRESS, why="it has closed")
             await asyncio.sleep(0.1)
-    await node.ready()
+    await node.served_now()
     return lk0
 
 
 ADDRESS = "56001"
-
-
-def _hub_url(world: CrashWorld) -> str:
-    return f"amqp://guest:guest@127.0.0.1:{world.nodes[HUB].port}/"
 
 
 async def _is_settled(world: CrashWorld, lk0: str) -> bool:

@@ -7,9 +7,12 @@ Made and taken down by ``campaign``; ``faults`` does harm to it, ``oracle`` look
 """
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from semq.installation.configuration import HUB, InstallationPlan, Login
+from semq.installation.enrolment import enrolled
 from tests.crash import certificates
 from tests.crash.application import DocumentTaker, Submitter
 from tests.crash.book import Book
@@ -18,54 +21,26 @@ from tests.crash.excuses import CertificateChanges
 from tests.crash.process import CrashProcess
 from tests.crash.proxy import Proxy
 
-HUB, A, B = "hub", "a", "b"
+A, B = "a", "b"
 NODES = (HUB, A, B)
 SIDES = (A, B)
 OTHER = {A: B, B: A}
 ADDRESS = {A: "1.10008", B: "1.56001"}
 PAUSE_S = {A: 0.2, B: 0.6}  # between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
-
-# The timers of PROTOCOL.md section 13, short, so that what is in doubt is settled while somebody watches.
-TIMERS = """
-[protocol]
-inquiry_s = 0.5
-inquiry_s_max = 1.5
-inquiry_custody_s_max = 1.5
-cleanup_s = 0.2
-"""
-HUB_TOML = """
-[node]
-kind = "platform"
-id = "hub"
-data_dir = "hub"
-
-[amqp]
-port = 0
-heartbeat_s = 2     # a session that hangs is found out within some five seconds
-
-[nodes.10008]
-password = "{password}"
-
-[nodes.56001]
-password = "{password}"
-"""
-LOCAL_TOML = """
-[node]
-kind = "local"
-id = "{id}"
-data_dir = "{name}"
-
-[amqp]
-port = 0
-users = {{ app = "{password}" }}
-
-[hub]
-url = "amqp://127.0.0.1:{hub_port}"
-password = "{password}"
-reconnect_s_min = 0.1
-reconnect_s_max = 1.0
-"""
+PLAN = InstallationPlan(
+    {A: "10008", B: "56001"},
+    Login("app", PASSWORD),
+    # The timers of PROTOCOL.md section 13, short, so that what is in doubt is settled while somebody watches.
+    every={
+        "protocol.inquiry_s": 0.5,
+        "protocol.inquiry_s_max": 1.5,
+        "protocol.inquiry_custody_s_max": 1.5,
+        "protocol.cleanup_s": 0.2,
+    },
+    hub={"amqp.heartbeat_s": 2},  # a session that hangs is found out within some five seconds
+    local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0},
+)
 
 
 class CrashWorld:
@@ -78,11 +53,7 @@ class CrashWorld:
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER)
         self.proxies = {name: Proxy(name) for name in ("link-a", "link-b", "app-a", "app-b")}
-        self.nodes = {
-            HUB: CrashProcess(HUB, "platform_node", folder / "hub.toml", folder / HUB, self.complaints),
-            A: CrashProcess(A, "local_node", folder / "a.toml", folder / A, self.complaints),
-            B: CrashProcess(B, "local_node", folder / "b.toml", folder / B, self.complaints),
-        }
+        self.nodes: dict[str, CrashProcess] = {}
         self.streams = {side: DocumentStream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
         self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
         self.submitters: dict[str, Submitter] = {}
@@ -90,21 +61,16 @@ class CrashWorld:
         self._seed = seed
 
     async def start(self) -> None:
-        """Until all three nodes serve and the applications run."""
-        for proxy in self.proxies.values():
-            await proxy.start()
-        self._configure()
-        self._wire(HUB, "link-a", "link-b")
-        self._wire(A, "app-a")
-        self._wire(B, "app-b")
+        """Start everything, until all three nodes serve and the applications run."""
+        await self.prepare()
         if self.secure:
-            self.nodes[HUB].start()
-            await self.nodes[HUB].ready()
+            self.nodes[HUB].begin()
+            await self.nodes[HUB].served_now()
             for side in SIDES:
                 await self.enrol(side)
         for node in self.nodes.values():
             if not node.is_ready:
-                node.start()
+                node.begin()
         await self.ready()
         for side in SIDES:
             url = f"amqp://app:{PASSWORD}@127.0.0.1:{self.proxies[f'app-{side}'].port}/"
@@ -115,22 +81,23 @@ class CrashWorld:
             self.submitters[side].start()
             self.consumers[side].start()
 
+    async def prepare(self) -> None:
+        """Start the proxies and write the configurations: the nodes may begin."""
+        for proxy in self.proxies.values():
+            await proxy.start()
+        links = {side: self.proxies[f"link-{side}"].port for side in SIDES}
+        places = replace(PLAN, secure=self.secure).write(self.folder, links)
+        self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
+        for name, proxies in ((HUB, ("link-a", "link-b")), (A, ("app-a",)), (B, ("app-b",))):
+            self._wire(self.nodes[name], *proxies)
+
     async def ready(self) -> None:
         """Until all three nodes serve. Raises TimeoutError."""
-        await asyncio.gather(*(node.ready() for node in self.nodes.values()))
+        await asyncio.gather(*(node.served_now() for node in self.nodes.values()))
 
     async def enrol(self, side: str) -> None:
         """Get a certificate for an institution's node, which takes it at its next start."""
-        await certificates.enrolled(self.folder / side, ADDRESS[side], lambda: self.nodes[HUB].port, self.hub_url)
-
-    def hub_url(self) -> str:
-        """For administrators of the hub, as it runs now."""
-        trust = self.folder / HUB / "pki" / "trust.pem"
-        return f"amqps://guest:guest@127.0.0.1:{self.nodes[HUB].port}/?cafile={trust}"
-
-    def node_url(self, side: str) -> str:
-        """For administrators of an institution's node, as it runs now."""
-        return f"amqp://app:{PASSWORD}@127.0.0.1:{self.nodes[side].port}/"
+        await certificates.insist(lambda: enrolled(self.nodes[HUB], self.nodes[side], again=True))
 
     async def stop(self) -> None:
         """End everything in order."""
@@ -158,25 +125,8 @@ class CrashWorld:
 
     # ------------------------------------------------------------ inside
 
-    def _configure(self) -> None:
-        (self.folder / "hub.toml").write_text(self._secured(HUB_TOML.format(password=PASSWORD)) + TIMERS)
-        for side in SIDES:
-            node_id = ADDRESS[side].partition(".")[2]
-            port = self.proxies[f"link-{side}"].port
-            text = LOCAL_TOML.format(id=node_id, name=side, hub_port=port, password=PASSWORD)
-            (self.folder / f"{side}.toml").write_text(self._secured(text) + TIMERS)
-
-    def _secured(self, config: str) -> str:
-        if not self.secure:
-            return config
-        without = "".join(line for line in config.splitlines(keepends=True) if not line.startswith("password"))
-        if 'kind = "platform"' in config:
-            return without.replace("[amqp]\n", "[amqp]\ntls = true\n")
-        return without.replace('"amqp://', '"amqps://')
-
-    def _wire(self, name: str, *proxies: str) -> None:
-        """Proxies lead to a node's port, which is another one after each start, and nowhere while it is gone."""
-        node = self.nodes[name]
+    def _wire(self, node: CrashProcess, *proxies: str) -> None:
+        """Let proxies lead to a node's port, and nowhere while it is gone."""
 
         def lead(target: tuple[str, int] | None) -> None:
             for proxy in proxies:

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from semq.config import load
-from semq.demo.configuration import HUB, RECEIVER, SENDER, free_ports, write_configuration
+from semq.demo.configuration import RECEIVER, SENDER, write_configuration
+from semq.installation.configuration import HUB
 from spark_reconcile.settings import load as reconciliation
 
 
@@ -35,7 +36,3 @@ def test_with_certificates_nobody_has_a_password_at_the_hub(tmp_path: Path) -> N
     job = reconciliation(places[HUB].config)
     assert job.extracts == settings[HUB].extracts
     assert Path(job.trust) == settings[HUB].pki_dir / "trust.pem"
-
-
-def test_ports_are_different() -> None:
-    assert len(set(free_ports(50))) == 50

@@ -16,9 +16,9 @@ def good() -> DocumentTracker:
     tracker = DocumentTracker()
     for number in range(3):
         sent(tracker, f"L{number}")
-        tracker.event(event("delivered", f"L{number}"), 2.0)
+        tracker.event(event("delivered", f"L{number}"))
         tracker.delivery(delivered(f"L{number}"))
-    tracker.event(event("stored", "L0"), 2.0)
+    tracker.event(event("stored", "L0"))
     return tracker
 
 
@@ -33,7 +33,7 @@ def test_a_good_end() -> None:
 
 
 def unread(tracker: DocumentTracker) -> None:
-    tracker.documents[0].was_received = False
+    tracker.documents[0].digest_received = ""
 
 
 def undelivered(tracker: DocumentTracker) -> None:

@@ -28,7 +28,7 @@ def test_each_change_has_a_line() -> None:
     display = Display(where, tracker)
     for document in tracker.documents:
         display.changed(document)
-    display.received(tracker.documents[0])
+    display.read(tracker.documents[0])
     display.say("[brackets] are kept")
     assert text(where).count("SS_ACK2") == 3
     assert "read and acknowledged" in text(where)
@@ -40,7 +40,7 @@ def test_many_documents_are_counted() -> None:
     tracker.documents *= 100
     display = Display(where, tracker)
     display.changed(tracker.documents[0])
-    display.received(tracker.documents[0])
+    display.read(tracker.documents[0])
     assert text(where).strip().endswith(summary(tracker))
     assert len(text(where).splitlines()) == 1
 

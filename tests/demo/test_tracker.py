@@ -24,41 +24,68 @@ def delivered(lk0: str = "L", *, redelivered: bool = False, payload: bytes = BOD
     return Document(lk0, "1.10008", "1.56001", AppKey(), payload, DIGEST, redelivered=redelivered)
 
 
+class Times:
+    """A clock that a test moves."""
+
+    now = 1.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def sent(tracker: DocumentTracker, lk0: str = "L") -> TrackedDocument:
     document = TrackedDocument(len(tracker.documents) + 1, SourceFile(Path("o.xml"), "o.xml"), "online")
     tracker.documents.append(document)
-    tracker.submitting(document, BODY, 1.0)
-    tracker.accepted(document, Sent(lk0, DIGEST), 1.5)
+    tracker.submitting(document, BODY)
+    tracker.accepted(document, Sent(lk0, DIGEST))
     return document
 
 
 @given(st.lists(st.sampled_from(["sent", "forwarded", "stored", "delivered", "failed", "strange"]), max_size=12))
 def test_states_only_go_forward(kinds: list[str]) -> None:
-    tracker = DocumentTracker()
+    changed: list[str] = []
+    tracker = DocumentTracker(on_change=lambda document: changed.append(document.state))
     document = sent(tracker)
     order = list(STATES)
-    for now, kind in enumerate(kinds, 2):
-        before, was_final = document.state, document.is_final
-        changed = tracker.event(event(kind), float(now))
+    for kind in kinds:
+        before, was_final, reports = document.state, document.is_final, len(changed)
+        tracker.event(event(kind))
         assert order.index(document.state) >= order.index(before)
-        assert (changed is document) == (document.state != before)
+        assert changed[reports:] == [document.state] * (document.state != before)
         assert not was_final or document.state == before
     assert document.is_final == (document.state in FINAL)
 
 
 def test_the_time_is_taken_from_submit_to_the_end() -> None:
-    tracker = DocumentTracker()
+    clock = Times()
+    tracker = DocumentTracker(now=clock)
     document = sent(tracker)
-    tracker.event(event("delivered"), 3.0)
-    tracker.event(event("delivered"), 9.0)
+    clock.now = 3.0
+    tracker.event(event("delivered"))
+    clock.now = 9.0
+    tracker.event(event("delivered"))
     assert document.took_ms == pytest.approx(2000)
+
+
+def test_documents_without_events_are_asked_about() -> None:
+    clock = Times()
+    tracker = DocumentTracker(now=clock)
+    first, second = sent(tracker, "L1"), sent(tracker, "L2")
+    clock.now = 3.0
+    tracker.event(event("sent", "L1"))
+    assert tracker.silent(1.0) == [second]
+    clock.now = 5.0
+    assert tracker.silent(1.0) == [first, second]
+    tracker.event(event("failed", "L2"))
+    clock.now = 7.0
+    assert tracker.silent(1.0) == [first]
 
 
 def test_events_may_arrive_before_the_answer_to_the_submit() -> None:
     tracker = DocumentTracker()
-    assert tracker.event(event("stored"), 1.0) is None
-    assert tracker.event(event("delivered"), 1.0) is None
-    assert tracker.delivery(delivered()) is None
+    tracker.event(event("stored"))
+    tracker.event(event("delivered"))
+    tracker.delivery(delivered())
     document = sent(tracker)
     assert (document.state, document.was_stored, document.was_received, document.is_intact) == (
         "delivered",
@@ -69,9 +96,12 @@ def test_events_may_arrive_before_the_answer_to_the_submit() -> None:
 
 
 def test_changed_bytes_are_noticed() -> None:
-    tracker = DocumentTracker()
+    read: list[TrackedDocument] = []
+    tracker = DocumentTracker(on_read=read.append)
     document = sent(tracker)
-    assert tracker.delivery(delivered(payload=b"another order")) is document
+    tracker.delivery(delivered(payload=b"another order"))
+    tracker.was_read(delivered())
+    assert read == [document]
     assert document.was_received
     assert not document.is_intact
 
@@ -80,7 +110,7 @@ def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:
     tracker = DocumentTracker()
     sent(tracker)
     tracker.delivery(delivered())
-    assert tracker.delivery(delivered(redelivered=True)) is None
+    tracker.delivery(delivered(redelivered=True))
     assert (tracker.repeats, tracker.duplicates) == (1, 0)
     tracker.delivery(delivered())
     assert (tracker.repeats, tracker.duplicates) == (1, 1)
@@ -90,6 +120,5 @@ def test_a_refused_document_is_final() -> None:
     tracker = DocumentTracker()
     document = TrackedDocument(1, SourceFile(Path("o"), "o"), "away")
     tracker.documents.append(document)
-    assert tracker.unfinished() == [document]
-    tracker.refused(document, "too large", 1.0)
-    assert (tracker.unfinished(), document.reason) == ([], "too large")
+    tracker.refused(document, "too large")
+    assert (document.is_final, document.state, document.reason) == (True, "refused", "too large")

@@ -5,14 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from time import monotonic, sleep
 
 import pytest
 
 from semq.folders.layout import NOTE
-from tests.app.network import DOCUMENT_MAX, STRANGER, Network, NetworkNode
+from semq.installation.process import NodeProcess
+from tests.app.network import DOCUMENT_MAX, STRANGER, Network
+from tests.waiting import until_sync as until
 
 FOLDERS = """
 [[folders]]
@@ -20,14 +22,13 @@ path = "door"
 domain = "trade"
 settle_s = 0.2
 """
-PATIENCE_S = 120.0
 RECEIVER_MAX = 1024 * 1024  # bytes of a document that the receiver takes
 
 
 class NodeFolders:
     """The folders of one node."""
 
-    def __init__(self, node: NetworkNode) -> None:
+    def __init__(self, node: NodeProcess) -> None:
         self.node = node
         self.root = node.place.config.parent / f"door of {node.place.name}"
 
@@ -58,13 +59,6 @@ class NodeFolders:
         return int((self.root / ".semq.lock").read_text())
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = monotonic() + PATIENCE_S
-    while not holds():
-        assert monotonic() < deadline
-        sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeFolders, NodeFolders]]:
     """The folders of a sender and of a receiver."""
@@ -76,11 +70,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeFolder
         own_max = DOCUMENT_MAX if door is pair[0] else RECEIVER_MAX
         config.write_text(text.replace(f"max_document_bytes = {DOCUMENT_MAX}", f"max_document_bytes = {own_max}"))
     with ExitStack() as exits:
-        for node in network.nodes.values():
-            exits.callback(node.clear)
-            node.launch()
-        for node in network.nodes.values():
-            node.await_ready()
+        network.start(exits)
         yield pair
 
 
@@ -135,7 +125,7 @@ def test_a_file_that_is_being_written_is_awaited(doors: tuple[NodeFolders, NodeF
     with path.open("wb", buffering=0) as stream:
         for _ in range(8):
             stream.write(b"piece ")
-            sleep(0.1)
+            time.sleep(0.1)
     until(lambda: "10008/slow.txt" in receiver.files("in"))
     assert receiver.files("in")["10008/slow.txt"] == b"piece " * 8
 

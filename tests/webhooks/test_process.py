@@ -6,14 +6,15 @@ import signal
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
-from tests.app.network import Network, NetworkNode
+from semq.installation.process import NodeProcess
+from tests.app.network import Network
+from tests.waiting import until_sync as until
 from tests.webhooks.hook import Hook, Taken, serving
 
 WEBHOOK = """
@@ -25,17 +26,9 @@ allow_private = true
 events = ["delivered"]
 timeout_s = 20
 """
-PATIENCE_S = 120.0
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = monotonic() + PATIENCE_S
-    while not holds():
-        assert monotonic() < deadline
-        sleep(0.05)
-
-
-def semq(node: NetworkNode, *words: str, body: bytes = b"") -> str:
+def semq(node: NodeProcess, *words: str, body: bytes = b"") -> str:
     command = [sys.executable, "-m", "semq.cli", *words, "--node", node.url]
     return subprocess.run(command, check=True, capture_output=True, input=body).stdout.decode()
 
@@ -50,11 +43,7 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, 
             config = node.place.config
             text = WEBHOOK.format(url=hook.url, secret=b64encode(bytes(32)).decode())
             config.write_text(config.read_text() + text)
-        for node in network.nodes.values():
-            exits.callback(node.clear)
-            node.launch()
-        for node in network.nodes.values():
-            node.await_ready()
+        network.start(exits)
         yield network, hook
 
 
@@ -118,7 +107,7 @@ def waiting(network: Network) -> int:
     return sum(row.get("app_status") in ("NEW", "GIVEN") for row in rows)
 
 
-def program_of(node: NetworkNode) -> int:
+def program_of(node: NodeProcess) -> int:
     """The process that serves the webhooks of a node."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

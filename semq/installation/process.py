@@ -1,0 +1,147 @@
+"""One node as a process: launched, awaited, ended. Starting it again is the policy of its user."""
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from signal import SIGTERM, Signals
+
+from semq.installation.configuration import NodePlace
+from semq.installation.errors import NodeNotStarted
+from semq.store.embedded.server import EmbeddedPostgres
+
+MODULES = {"platform": "platform_node", "local": "local_node"}
+STOP_S = 90.0
+POLL_S = 0.1
+
+
+class NodeProcess:
+    """One node. Its methods may be called from any thread; ``async`` ones wait without holding up the event loop."""
+
+    in_child: Callable[[], None] | None = None  #: is called in the new process before its program starts
+
+    def __init__(self, place: NodePlace) -> None:
+        self.place = place
+        self.port = place.port  #: where it listens: known once it serves
+        self.postgres = EmbeddedPostgres(place.data_dir)  # the node alone starts it
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the node in its installation."""
+        return self.place.name
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while the node runs."""
+        process = self.process
+        return process.pid if process is not None and process.poll() is None else None
+
+    @property
+    def url(self) -> str:
+        """The AMQP URL for applications."""
+        return self.place.url_at(self.port)
+
+    @property
+    def database(self) -> str:
+        """The URL of its database, while it runs."""
+        return EmbeddedPostgres(self.place.data_dir).url
+
+    def start(self) -> None:
+        """Launch the process and wait until it serves. Raises NodeNotStarted."""
+        self.launch()
+        self.await_ready()
+
+    def launch(self, **variables: str) -> None:
+        """Start the process, with more environment variables."""
+        self.forget()
+        environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
+        with self.place.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", MODULES[self.place.kind], "--config", str(self.place.config)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd=self.place.folder,
+                env=environment | variables, start_new_session=True, preexec_fn=self.in_child,
+            )  # fmt: skip
+
+    def serves(self) -> bool:
+        """Wait until the node serves; False if it ends instead."""
+        process = self.process
+        assert process is not None
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if line.startswith(b"ready "):
+            self.port = int(line.rpartition(b":")[2])
+            return True
+        process.wait()
+        return False
+
+    def await_ready(self) -> None:
+        """Wait until the node serves. Raises NodeNotStarted."""
+        if not self.serves():
+            raise NodeNotStarted(node=self.name, log=self.log_tail())
+
+    async def ready(self) -> bool:
+        """Do the same as ``serves``; whoever cancels it must end the process."""
+        return await asyncio.to_thread(self.serves)
+
+    async def ended(self) -> int:
+        """Wait for the end of the process and return its status: negative numbers are signals."""
+        process = self.process
+        assert process is not None
+        if process.poll() is None:
+            over, loop = asyncio.Event(), asyncio.get_running_loop()
+            handle = os.pidfd_open(process.pid)
+            loop.add_reader(handle, over.set)
+            try:
+                await over.wait()
+            finally:
+                loop.remove_reader(handle)
+                os.close(handle)
+        return process.wait()
+
+    def signal(self, number: Signals) -> None:
+        """Send a signal to the process, if it runs."""
+        if self.pid is not None and self.process is not None:
+            self.process.send_signal(number)
+
+    def end(self, number: Signals = SIGTERM) -> None:
+        """Send a signal and wait for the end; kill the process if it does not end in time."""
+        if (process := self.process) is None:
+            return
+        self.signal(number)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of a process that has ended."""
+        process, self.process = self.process, None
+        if process is not None and process.stdout is not None:
+            process.stdout.close()
+
+    def clear(self) -> None:
+        """End the node, and a database server that it may have left running."""
+        self.end()
+        if self.place.data_dir.exists():
+            self.postgres.stop()
+
+    def holder(self) -> int | None:
+        """Return the process that holds the lock of the data directory, or None."""
+        with suppress(OSError, ValueError), (self.place.data_dir / "postgres" / "lock").open("r+") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(stream.read())
+        return None
+
+    def log_tail(self, lines: int = 6) -> str:
+        """Return the last lines of the log."""
+        with suppress(OSError):
+            return "\n".join(self.place.log.read_text("utf-8", "replace").splitlines()[-lines:])
+        return ""

@@ -1,0 +1,48 @@
+"""Nodes accept the configuration that an installation writes."""
+
+from pathlib import Path
+
+from semq.config import load
+from semq.installation.configuration import HUB, InstallationPlan, Login, Rows, free_ports, toml
+
+LOGIN = Login("app", 'a "quoted" word')
+
+
+def test_rows_become_tables() -> None:
+    rows: Rows = {
+        "node.kind": "local",
+        "amqp.port": 1,
+        "node.flag": True,
+        "nodes.1.password": None,
+        "nodes.1.may": ["2"],
+    }
+    assert toml(rows) == '[node]\nkind = "local"\nflag = true\n\n[amqp]\nport = 1\n\n[nodes.1]\nmay = ["2"]\n'
+
+
+def test_links_have_passwords(tmp_path: Path) -> None:
+    plan = InstallationPlan({"a": "10008"}, LOGIN, absent=["77001"], local={"extract.folder": "of {name}"})
+    places = plan.write(tmp_path / "deep" / "down")
+    settings = {name: load(place.config, {}) for name, place in places.items()}
+    assert settings[HUB].nodes.keys() == {"10008", "77001"}
+    hub = settings["a"].hub
+    assert hub is not None
+    assert hub.url.endswith(f":{places[HUB].port}")
+    assert hub.password == settings[HUB].nodes["10008"].password
+    assert settings["a"].data_dir == places["a"].data_dir.resolve()
+    assert settings["a"].extracts.endswith("of a")
+    assert settings["a"].amqp.users[LOGIN.user].password.get_secret_value() == LOGIN.password
+
+
+def test_a_secure_installation_has_no_passwords_of_links(tmp_path: Path) -> None:
+    places = InstallationPlan({"a": "10008"}, LOGIN, secure=True).write(tmp_path, {"a": 5})
+    hub, local = load(places[HUB].config, {}), load(places["a"].config, {})
+    assert hub.amqp.tls
+    assert [account.password for account in hub.nodes.values()] == [None]
+    assert local.hub is not None
+    assert (local.hub.url, local.hub.password) == ("amqps://127.0.0.1:5", None)
+    assert places[HUB].url.startswith("amqps://")
+    assert places["a"].url.startswith("amqp://")
+
+
+def test_ports_are_different() -> None:
+    assert len(set(free_ports(50))) == 50

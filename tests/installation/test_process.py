@@ -1,0 +1,40 @@
+"""A node is awaited from its start to its end, and its errors have its log."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from semq.installation.configuration import HUB, InstallationPlan, Login
+from semq.installation.errors import NodeNotStarted
+from semq.installation.process import NodeProcess
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> NodeProcess:
+    return NodeProcess(InstallationPlan({}, Login("app", "secret")).write(tmp_path)[HUB])
+
+
+async def test_a_node_serves_until_it_ends(node: NodeProcess) -> None:
+    try:
+        node.launch()
+        assert await node.ready()
+        assert node.holder() == node.pid
+        assert str(node.port) in node.url
+        node.signal(signal.SIGKILL)
+        assert await node.ended() == -signal.SIGKILL
+        assert node.pid is None
+        assert node.postgres.pid is not None  # outlives a killed node
+    finally:
+        node.clear()
+    assert node.holder() is None
+    assert node.postgres.pid is None
+
+
+async def test_a_node_that_cannot_start_is_an_error_with_its_log(node: NodeProcess) -> None:
+    node.place.config.write_text("[node]\nkind = 'platform'\nname = 'hub'\n")
+    with pytest.raises(NodeNotStarted) as caught:
+        node.start()
+    assert "SEMQ-2011" in caught.value.facts["log"]
+    assert await node.ended() > 0
+    node.clear()
