@@ -157,7 +157,7 @@ QUERY: dict[str, str] = {
         WHERE store = $1::text AND order_key = $2::text AND order_key <> '' AND app_status = {NEW}
         ORDER BY src_object_id LIMIT 1""",
     "StreamsTo": "SELECT dest, inc, next_sid FROM tb_0031_stream WHERE dest = $1::text",
-    "Expired": f"""
+    "ExpiredRows": f"""
         SELECT {OUT} FROM tb_0031
         WHERE expires_at IS NOT NULL AND expires_at <= $1::timestamptz AND outcome IS NULL AND NOT void
             AND direction = {OWN} AND (save_fwd = {int(SaveFwd.MUST)} OR ss_status = {int(SendStatus.SS_INIT)})

@@ -5,6 +5,10 @@ and the cost of a call depends on what it takes, not on what is waiting.
 import msgspec
 import psycopg
 
+from semq.store.postgres.changes import _RARE
+from semq.store.postgres.load import _QUERIES
+from semq.store.postgres.statements import STATEMENTS
+
 INSERT = """
     INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, sid, target, target_user, save_fwd, ack2, status,
         received_at, source, priority)
@@ -107,3 +111,7 @@ def test_no_temporary_table_stands_for_one_of_ours(database: str) -> None:
         paths: dict[str, str] = dict(found.fetchall())
         assert "semq_receive" in paths
         assert [name for name, path in paths.items() if not path.endswith(", pg_temp")] == []
+
+
+def test_each_query_and_rare_row_has_the_statement_of_its_name() -> None:
+    assert {kind.__name__ for kind in (*_QUERIES, *_RARE)} <= STATEMENTS.keys()
