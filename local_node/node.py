@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,11 @@ from local_node.doors.submission import SubmitExchange
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
 from local_node.link.uplink import UMX, Uplink, UplinkSettings, link_limits, way_to_hub
-from local_node.operations.certificates import certificate_handlers
+from local_node.operations.certificates import CertificateOperations
 from local_node.operations.failed import FailedOperations
 from local_node.operations.messages import LocalOperations
+from local_node.operations.submission import SubmitOperation
+from local_node.operations.table import OPERATIONS
 from local_node.operations.trace import Traces
 from local_node.renewal import LOOK_S, Renewing
 from semq.broker.users import Authenticator
@@ -32,18 +34,20 @@ from semq.engine.ports import InClear
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.time.schedule import Schedule
 from semq.errors import Misconfigured, SemqError
-from semq.service.admin import Handler
+from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
 from semq.service.companion import Companion
 from semq.service.identity import NodeIdentity, ring_of
 from semq.service.node import APPLICATIONS, Node
-from semq.service.operations.broker import broker_handlers
-from semq.service.operations.inquiry import inquire_handler
-from semq.service.operations.jobs import job_handlers
-from semq.service.operations.messages import reading_handlers
-from semq.service.operations.outlook import outlook_handler
-from semq.service.operations.overview import overview_handlers
-from semq.service.operations.proofs import proving_handlers
+from semq.service.operations.broker import BrokerOperations
+from semq.service.operations.inquiry import Inquiry
+from semq.service.operations.jobs import Jobs
+from semq.service.operations.messages import MessageReading
+from semq.service.operations.node import NodeOperations
+from semq.service.operations.outlook import Outlook
+from semq.service.operations.overview import Views
+from semq.service.operations.proofs import LedgerCheck, Proofs
+from semq.service.operations.trust import TrustOperations
 from semq.service.secrecy import sealing_of
 from semq.store.unit import Recovered
 from semq.store.views import submissions
@@ -58,6 +62,7 @@ SQL_AGAIN_S = 1.0  # while rows wait for a rate or a quota
 class LocalNode(Node[LocalEngine]):
     """A local node."""
 
+    table = OPERATIONS
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: where the hub signs
     sealing: Sealing | None = None  #: with certificates
@@ -221,32 +226,41 @@ class LocalNode(Node[LocalEngine]):
             self.sealing.look_again()
         await self.uplink.restart()
 
-    def handlers(self) -> Mapping[str, Handler]:
-        inquire = inquire_handler(self, self._schedule_of, lambda: self.engine.core.now())
-        operations = LocalOperations(self)
-        return {
-            "node.status": self.status,
-            "node.reload": self.reloading.reload,
-            "node.health": self.health,
-            "node.metrics": self.metrics,
-            "msg.inquire": inquire,
-            **operations.table(),
-            **FailedOperations(self).table(),
-            **certificate_handlers(self),
-            **proving_handlers(self),
-            **reading_handlers(self),
-            **overview_handlers(self),
-            "msg.outlook": outlook_handler(self, self._schedule_of, lambda: self.engine.core.now()),
-            **job_handlers(self),
-            **broker_handlers(self),
-            "msg.trace": Traces(self).trace,
-        }
+    def parts(self) -> Iterable[object]:
+        return (
+            NodeOperations(self),
+            SubmitOperation(self),
+            LocalOperations(self),
+            FailedOperations(self),
+            CertificateOperations(self),
+            TrustOperations(self),
+            Inquiry(self),
+            Proofs(self),
+            LedgerCheck(self),
+            MessageReading(self),
+            Views(self),
+            Outlook(self),
+            Jobs(self),
+            Traces(self),
+            BrokerOperations(self),
+        )
 
-    def _schedule_of(self, side: str) -> Schedule:
+    def identity_in_use(self) -> NodeIdentity:
+        """Return the node's certificates and authorities. Raises NoIdentity."""
+        if self.who is None:
+            raise NoIdentity("The node uses no certificates (hub.url is amqp://).")
+        return self.who
+
+    def schedule_of(self, side: str) -> Schedule:
+        """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows."""
         return self.engine.owing.schedule if side == "inbound" else self.engine.asker.schedule
 
-    async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        base = await super().status(arguments)
+    def engine_time(self) -> float:
+        """Return the engine's time in seconds."""
+        return self.engine.core.now()
+
+    async def status(self) -> dict[str, Any]:
+        base = await super().status()
         link = self.uplink.link
         base["hub"] = {
             "link": "up" if link is not None else "down",

@@ -24,8 +24,9 @@ from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.pki.errors import TokenRefused
 from semq.service import story
-from semq.service.admin import AskedExchange
-from semq.service.operations.messages import MessageReading
+from semq.service.admin import AskedExchange, typed
+from semq.service.operations.messages import MessageReading, TraceMessage
+from semq.service.operations.operation import Role, look
 from semq.store.rows import Event
 from semq.store.views import messages
 from semq.umx_t.address import Address, parse_address
@@ -44,6 +45,14 @@ TOLD_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.na
 Events = Sequence[Mapping[str, Any]]
 
 
+class TraceQuestion(msgspec.Struct, frozen=True):
+    """A question of an institution; arguments of newer versions are ignored."""
+
+    lk0: str
+    nonce: str = ""
+    target: str = ""
+
+
 class AskService:
     """The handlers of ``semq.ask``."""
 
@@ -53,20 +62,21 @@ class AskService:
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
         """Return the exchange to register in the virtual host."""
-        return AskedExchange(ASK_EXCHANGE, vhost, {"trace": self.trace}, AT_ONCE, REQUEST_BYTES_MAX)
+        requests = {"trace": typed("trace", TraceQuestion, self.trace)}
+        return AskedExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
 
-    async def trace(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
         """Return all lines of the hub's ledger about one message. Raises BadLocator."""
-        asker, lk0 = _asker(session), parse_lk0(str(arguments["lk0"]))
+        asker, lk0 = _asker(session), parse_lk0(question.lk0)
         async with self._looks.turn(str(asker)):
             events = await self._node.store.read(messages.trace, str(lk0))
         targets = _targets(events)
         is_theirs = asker == lk0.node or str(asker) in targets
         told = {"node": str(self._node.address), "events": events if is_theirs else []}
-        nonce = str(arguments.get("nonce") or "")[:NONCE_MAX]
+        nonce = question.nonce[:NONCE_MAX]
         if not nonce:
             return told
-        other = str(lk0.node) if asker != lk0.node else str(arguments.get("target") or "").partition("/")[0]
+        other = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
         return told | {"other": await self._ask(other, str(asker), lk0, nonce)}
 
     async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
@@ -83,10 +93,10 @@ class AskService:
             return {"node": other, "unheard": shortened(f"{why.get('code')} {why.get('text')}", 300)}
         return {"node": other, "story": str(result.get("story")), "signature": str(result.get("signature"))}
 
-    async def trace_all(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Operation ``msg.trace`` of the hub's administrators; with ``parties`` sender and receiver are asked, too."""
-        told = await MessageReading(self._node).trace(arguments)
-        if not arguments.get("parties"):
+    async def trace_all(self, arguments: TraceMessage) -> dict[str, Any]:
+        """Return all ledger lines about one message, on request also those of its sender and receiver."""
+        told = await MessageReading(self._node).trace(arguments.id)
+        if not arguments.parties:
             return told
         me, lk0 = str(self._node.address), parse_lk0(told["lk0"])
         own = [{"node": me, **event} for event in told["events"]]
@@ -103,6 +113,9 @@ class AskService:
             except (ValueError, msgspec.DecodeError, RecursionError) as error:
                 unheard.append({"node": answer["node"], "why": str(error)})
         return told | {"events": sorted(heard, key=lambda event: event["at"]), "unheard": unheard}
+
+
+TRACE = (look("msg.trace", Role.VIEWER, TraceMessage, AskService.trace_all),)
 
 
 def _asker(session: SessionInfo) -> Address:

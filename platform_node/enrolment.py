@@ -10,8 +10,7 @@ It uses the same port and protocol as the links: one address to open in a firewa
 concerns the name of the session, never a name in the request.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import msgspec
 
 from platform_node.logins import ENROLLING
 from platform_node.registry import Registry
@@ -19,13 +18,29 @@ from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.pki.errors import TokenRefused
 from semq.pki.trust import TrustStore
-from semq.service.admin import AskedExchange
+from semq.service.admin import AskedExchange, typed
 from semq.service.identity import certificate_of
 from semq.umx_t.address import parse_address
 
 ENROLL_EXCHANGE = "semq.enroll"
 AT_ONCE = 4  # concurrent requests per name
 REQUEST_BYTES_MAX = 64 * 1024
+
+
+class NameQuestion(msgspec.Struct, frozen=True):
+    """No arguments; those of newer versions are ignored."""
+
+
+class NextRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A certificate request (PKCS#10, PEM)."""
+
+    request: str
+
+
+class FirstRequest(NextRequest, frozen=True, kw_only=True):
+    """The same, with the token of the hub's operator."""
+
+    token: str
 
 
 class Enrolling:
@@ -37,23 +52,27 @@ class Enrolling:
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
         """Return the exchange to register in the virtual host."""
-        handlers = {"enroll": self.enroll, "renew": self.renew, "who": self.who}
-        return AskedExchange(ENROLL_EXCHANGE, vhost, handlers, AT_ONCE, REQUEST_BYTES_MAX)
+        requests = {
+            "enroll": typed("enroll", FirstRequest, self.enroll),
+            "renew": typed("renew", NextRequest, self.renew),
+            "who": typed("who", NameQuestion, self.who),
+        }
+        return AskedExchange(ENROLL_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
 
-    async def enroll(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
+    async def enroll(self, session: SessionInfo, arguments: FirstRequest) -> dict[str, str]:
         """Sign a node's first key, or its first after a revocation."""
         if not session.user.startswith(ENROLLING):
             raise TokenRefused("This session has logged in without a token.")
         node = parse_address(session.user.removeprefix(ENROLLING))
-        pem = await self._registry.enrol(node, str(arguments["token"]), str(arguments["request"]).encode())
+        pem = await self._registry.enrol(node, arguments.token, arguments.request.encode())
         return self._told(pem)
 
-    async def renew(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
+    async def renew(self, session: SessionInfo, arguments: NextRequest) -> dict[str, str]:
         """Sign the next key of the node that has logged in by certificate."""
         current = certificate_of(session.peer)
-        return self._told(await self._registry.renew(current, str(arguments["request"]).encode()))
+        return self._told(await self._registry.renew(current, arguments.request.encode()))
 
-    async def who(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, str]:
+    async def who(self, session: SessionInfo, arguments: NameQuestion) -> dict[str, str]:
         """Return the name of the session, to test a certificate before it is used."""
         current = certificate_of(session.peer)
         self._registry.check(current)

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,8 +16,9 @@ from platform_node.links import Links
 from platform_node.logins import ENROLL, UMX, HubLogins
 from platform_node.operations.definitions import FOLLOW_S, Defining
 from platform_node.operations.held import HeldOperations
-from platform_node.operations.registration import registry_handlers
+from platform_node.operations.registration import RegistryOperations
 from platform_node.operations.stores import StoreOperations
+from platform_node.operations.table import OPERATIONS
 from platform_node.questions import Questions
 from platform_node.registry import Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
@@ -30,18 +31,19 @@ from semq.engine.misconduct import SHOWN_MS
 from semq.engine.people.stuck import Surroundings
 from semq.engine.time.schedule import Schedule
 from semq.pki.errors import NoAuthority
-from semq.service.admin import AskedHandler, Handler
 from semq.service.clockwork import ScheduledJob
 from semq.service.identity import NodeIdentity
 from semq.service.keyring import split
 from semq.service.node import APPLICATIONS, Node
-from semq.service.operations.broker import broker_handlers
-from semq.service.operations.inquiry import inquire_handler
-from semq.service.operations.jobs import job_handlers
-from semq.service.operations.messages import reading_handlers
-from semq.service.operations.outlook import outlook_handler
-from semq.service.operations.overview import overview_handlers
-from semq.service.operations.proofs import ledger_handlers
+from semq.service.operations.broker import BrokerOperations
+from semq.service.operations.inquiry import Inquiry
+from semq.service.operations.jobs import Jobs
+from semq.service.operations.messages import MessageReading
+from semq.service.operations.node import NodeOperations
+from semq.service.operations.outlook import Outlook
+from semq.service.operations.overview import Views
+from semq.service.operations.proofs import LedgerCheck
+from semq.service.operations.trust import TrustOperations
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates, held_by_pair
@@ -56,6 +58,7 @@ class HubNode(Node[HubEngine]):
     """The hub."""
 
     vhosts = (APPLICATIONS, UMX, ENROLL)
+    table = OPERATIONS
     who: NodeIdentity | None = None  #: with amqp.tls
     registry: Registry
 
@@ -227,35 +230,40 @@ class HubNode(Node[HubEngine]):
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all(ConnectionForced("the platform has opened its store anew"))
 
-    def handlers(self) -> Mapping[str, Handler]:
-        return {
-            "node.status": self.status,
-            "node.health": self.health,
-            "node.metrics": self.metrics,
-            "node.reload": self.reloading.reload,
-            "nodes.list": self.nodes_list,
-            "msg.inquire": inquire_handler(self, self._schedule_of, lambda: self.engine.core.now()),
-            **HeldOperations(self).looking(),
-            **StoreOperations(self).looking(),
-            **registry_handlers(self),
-            **self.defining.table(),
-            **ledger_handlers(self.store),
-            **reading_handlers(self),
-            **overview_handlers(self),
-            "msg.outlook": outlook_handler(self, self._schedule_of, lambda: self.engine.core.now()),
-            **job_handlers(self),
-            **broker_handlers(self),
-            "msg.trace": AskService(self).trace_all,
-        }
+    def parts(self) -> Iterable[object]:
+        return (
+            NodeOperations(self),
+            HeldOperations(self),
+            StoreOperations(self),
+            RegistryOperations(self),
+            TrustOperations(self),
+            self.defining,
+            Inquiry(self),
+            LedgerCheck(self),
+            MessageReading(self),
+            Views(self),
+            Outlook(self),
+            Jobs(self),
+            AskService(self),
+            BrokerOperations(self),
+        )
 
-    def acts(self) -> Mapping[str, AskedHandler]:
-        return {**HeldOperations(self).acting(), **StoreOperations(self).acting()}
+    def identity_in_use(self) -> NodeIdentity:
+        """Return the hub's certificates and authorities. Raises NoAuthority."""
+        if self.who is None:
+            raise NoAuthority("The hub serves no TLS (amqp.tls).")
+        return self.who
 
-    def _schedule_of(self, side: str) -> Schedule | None:
+    def schedule_of(self, side: str) -> Schedule | None:
+        """Return the engine's schedule of inquiries about ``outbound`` rows; others have none."""
         return self.engine.holding.schedule if side == "outbound" else None
 
-    async def nodes_list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Operation ``nodes.list``: the institutions, whether they are online, and the number of waiting messages."""
+    def engine_time(self) -> float:
+        """Return the engine's time in seconds."""
+        return self.engine.core.now()
+
+    def institutions(self) -> list[dict[str, Any]]:
+        """Return the institutions, whether they are online, and the number of waiting messages."""
         return [
             {
                 "node": str(node),
@@ -279,8 +287,8 @@ class HubNode(Node[HubEngine]):
         life = self.links.lives.get(node)
         return {"store_uuid": life.store_uuid, "boot": life.boot, "incarnation": life.incarnation} if life else {}
 
-    async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        base = await super().status(arguments)
+    async def status(self) -> dict[str, Any]:
+        base = await super().status()
         if self.who is not None:
             base["certificate"] = self.who.status()
             base["certificates"] = await self.registry.days_left()

@@ -5,7 +5,7 @@ a token works only once. The revoked serial numbers, needed at logins, are kept 
 another process of the hub has revoked one, and every ten seconds, for changes made in SQL.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -214,9 +214,9 @@ def hash_of(token: str | bytes) -> bytes:
     return sha256(token.encode() if isinstance(token, str) else token).digest()
 
 
-def node_in(arguments: Mapping[str, Any]) -> Address:
-    """Return the institution that an operation names."""
-    node = parse_address(str(arguments["node"])).node
+def node_in(name: str) -> Address:
+    """Return the institution that an operation names. Raises BadAddress, WrongName."""
+    node = parse_address(name).node
     if node.type != 1:
         raise WrongName("Only institutions' nodes enrol.", found=str(node))
     return node

@@ -5,14 +5,16 @@ that cannot be processed; the reason goes to the ledger. ``failed.requeue`` retu
 application; ``failed.remove`` ends parked and refused ones.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from local_node.operations.messages import counted
 from semq.engine.errors import NotThere
-from semq.service.admin import BadArguments, Handler
 from semq.service.message_names import find_accepted
-from semq.service.operations.messages import read_filter
+from semq.service.operations.arguments import ByName, Limit, Name
+from semq.service.operations.messages import MessageSelection, message_filter
+from semq.service.operations.operation import Caller, Role, act, look
 from semq.store.views.failed import list_failed
 from semq.store.views.messages import Filter
 from semq.store.views.names import find_messages
@@ -20,45 +22,58 @@ from semq.store.views.names import find_messages
 if TYPE_CHECKING:
     from local_node.node import LocalNode
 
+ERROR_MAX = 64 << 10  # characters; a worker's report has the end of a traceback
+
+
+class ListFailed(MessageSelection, frozen=True, kw_only=True):
+    """The selection of failed documents."""
+
+    id: Name | None = None
+    limit: Limit = 100
+
+
+class ParkDocument(ByName, frozen=True, kw_only=True):
+    """A document, and why it cannot be processed."""
+
+    error: Annotated[str, Meta(max_length=ERROR_MAX, description="Reason or traceback, for the ledger.")] = ""
+
 
 class FailedOperations:
-    """The handlers of ``failed.list``, ``failed.show`` and ``failed.park``."""
+    """The handlers."""
 
     def __init__(self, node: "LocalNode") -> None:
         self._node = node
 
-    def table(self) -> dict[str, Handler]:
-        """Operation | handler."""
-        return {"failed.list": self.list, "failed.show": self.show, "failed.park": self.park}
+    async def list(self, arguments: ListFailed) -> list[dict[str, Any]]:
+        """List failed documents, newest first; or those with one name."""
+        wanted = message_filter(arguments, arguments.limit)
+        return await self._node.store.read(list_failed, wanted, arguments.id or "")
 
-    async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """List failed documents, newest first; with the filters of msg.list, or ``id`` for one name."""
-        wanted = dict(arguments)
-        name = str(wanted.pop("id", None) or "")
-        if "state" in wanted:
-            raise BadArguments("failed.list has no argument state.")
-        return await self._node.store.read(list_failed, read_filter("failed.list", wanted, 100), name)
-
-    async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a failed document with its whole error. Raises NotThere; NotAccepted for a waiting submission."""
-        name = str(arguments["id"])
-        found = await self._node.store.read(list_failed, Filter(limit=1), name)
+    async def show(self, arguments: ByName) -> dict[str, Any]:
+        """Show a failed document with its whole error. Raises NotThere; NotAccepted for a waiting submission."""
+        found = await self._node.store.read(list_failed, Filter(limit=1), arguments.id)
         if not found:
-            row = (await find_accepted(self._node.store, name))[0]
+            row = (await find_accepted(self._node.store, arguments.id))[0]
             where = row.get("outcome") or row.get("ss_status") or row.get("app_status")
             raise NotThere("It has not failed.", name=row["name"], state=where).with_remedy("`semq msg show` shows it.")
         return found[0]
 
-    async def park(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Park a document that waits for its application or is delivered to it; ``error`` goes to the ledger."""
-        name = str(arguments["id"])
+    async def park(self, arguments: ParkDocument, caller: Caller) -> dict[str, Any]:
+        """Park a document that waits for its application or is delivered to it."""
+        name = arguments.id
         rows = await self._node.store.read(_waiting, name)
         if not rows:
             raise NotThere("No document of that name waits for its application.", id=name)
-        why = str(arguments.get("error") or "")
-        if not await counted(lambda told: self._node.engine.handing.park(rows[:1], why, told)):
+        if not await counted(lambda told: self._node.engine.handing.park(rows[:1], arguments.error, told)):
             raise NotThere("No document of that name waits for its application any more.", id=name)
         return {"parked": name}
+
+
+FAILED = (
+    look("failed.list", Role.VIEWER, ListFailed, FailedOperations.list),
+    look("failed.show", Role.VIEWER, ByName, FailedOperations.show),
+    act("failed.park", Role.OPERATOR, ParkDocument, FailedOperations.park),
+)
 
 
 def _waiting(connection: Any, name: str) -> list[int]:

@@ -15,7 +15,8 @@ import msgspec
 from local_node.link.hub_request import VIRTUAL_HOST, request
 from semq.errors import SemqError
 from semq.service import story
-from semq.service.operations.messages import MessageReading
+from semq.service.operations.messages import MessageReading, TraceMessage
+from semq.service.operations.operation import Role, look
 from semq.store.rows import Event
 from semq.store.views import submissions
 
@@ -35,10 +36,10 @@ class Traces:
         self._node = node
         self._reading = MessageReading(node)
 
-    async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all ledger lines about one message; with ``parties`` also those of the hub and the other end."""
-        told = await self._reading.trace(arguments)
-        if not arguments.get("parties"):
+    async def trace(self, arguments: TraceMessage) -> dict[str, Any]:
+        """Return all ledger lines about one message, on request also those of the hub and the other end."""
+        told = await self._reading.trace(arguments.id)
+        if not arguments.parties:
             return told
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in told["events"]):
             return told | {"unheard": []}  # a submission that was never accepted is unknown to others
@@ -88,6 +89,9 @@ class Traces:
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return lines, [{"node": teller, "why": f"{hub} passed on what is not {teller}'s word: {error}"}]
         return [*lines, *({"node": teller, "via": hub, "proved": proved, **line} for line in theirs)], []
+
+
+TRACE = (look("msg.trace", Role.VIEWER, TraceMessage, Traces.trace),)
 
 
 def _unheard(hub: str, why: str, target: str) -> list[dict[str, str]]:

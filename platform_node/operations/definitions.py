@@ -5,10 +5,10 @@ within ten seconds if somebody wrote it in SQL.
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
+from msgspec import Meta
 
 from platform_node.definitions import (
     HubDefinitions,
@@ -18,7 +18,8 @@ from platform_node.definitions import (
 )
 from platform_node.errors import DefinitionsChanged
 from platform_node.pairs import stopped
-from semq.service.admin import Handler
+from semq.service.operations.arguments import INT64_MAX, WHY_MAX, Arguments
+from semq.service.operations.operation import Caller, Role, act, look
 from semq.store import identities
 
 if TYPE_CHECKING:
@@ -27,21 +28,31 @@ if TYPE_CHECKING:
 FOLLOW_S = 10.0
 log = structlog.get_logger("semq.definitions")
 
+DOCUMENT_MAX = 64 << 20  # characters
+Document = Annotated[str, Meta(max_length=DOCUMENT_MAX, description="Definitions, TOML.")]
+
+
+class CompareDefinitions(Arguments, frozen=True, kw_only=True):
+    """Definitions to compare with those in force."""
+
+    document: Document
+
+
+class ImportDefinitions(CompareDefinitions, frozen=True, kw_only=True):
+    """Definitions to put in force, and a reason."""
+
+    why: Annotated[str, Meta(max_length=WHY_MAX, description="Reason, kept with the definitions.")] = ""
+    expect: Annotated[
+        Annotated[int, Meta(ge=0, le=INT64_MAX)] | None, Meta(description="Only if this version is in force.")
+    ] = None
+
 
 class Defining:
-    """The handlers, and what keeps the directory as the database has it."""
+    """The handlers, and the updates of the directory from the database."""
 
     def __init__(self, node: "HubNode") -> None:
         self._node = node
         self._document = ""
-
-    def table(self) -> dict[str, Handler]:
-        """Operation | handler."""
-        return {
-            "definitions.export": self.export,
-            "definitions.diff": self.diff,
-            "definitions.import": self.import_,
-        }
 
     async def follow(self) -> None:
         """Put in force what is newer than what is in force."""
@@ -61,14 +72,14 @@ class Defining:
         self._node.defined(before)
         log.info("definitions_in_force", version=version, changes=said)
 
-    async def export(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The document in force."""
+    async def export(self, arguments: Arguments) -> dict[str, Any]:
+        """Return the definitions in force."""
         document = self._document or written_from(sorted(self._node.settings.nodes))
         return {"version": self._node.directory.version, "document": document}
 
-    async def diff(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What a document would change, and which pairs of institutions it would stop."""
-        definitions = self._read(str(arguments["document"]))
+    async def diff(self, arguments: CompareDefinitions) -> dict[str, Any]:
+        """Return what definitions would change, and the pairs of institutions that could no longer send."""
+        definitions = self._read(arguments.document)
         directory = self._node.directory
         pairs, whole = await asyncio.to_thread(
             stopped, dict(self._node.settings.nodes), directory.definitions, definitions
@@ -80,15 +91,14 @@ class Defining:
             "stops_whole": whole,
         }
 
-    async def import_(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a document and put it in force. Raises DefinitionsRefused, DefinitionsChanged."""
-        document, why = str(arguments["document"]), str(arguments.get("why") or "")
+    async def import_(self, arguments: ImportDefinitions, caller: Caller) -> dict[str, Any]:
+        """Store definitions and put them in force. Raises DefinitionsRefused, DefinitionsChanged."""
+        document, why = arguments.document, arguments.why
         definitions = self._read(document)
         await self.follow()
         directory = self._node.directory
-        expected = arguments.get("expect")
-        if expected is not None and int(expected) != directory.version:
-            raise DefinitionsChanged(expected=int(expected), in_force=directory.version)
+        if arguments.expect not in (None, directory.version):
+            raise DefinitionsChanged(expected=arguments.expect, in_force=directory.version)
         said, before = changes(directory.definitions, definitions), directory.version
         now = self._node.clock.wall()
         version = await self._node.store.read(identities.add_definition, document, now, why, before)
@@ -97,3 +107,10 @@ class Defining:
         if directory.version < version:
             self._apply(version, document, definitions)
         return {"version": version, "changes": said}
+
+
+DEFINITIONS = (
+    look("definitions.export", Role.VIEWER, Arguments, Defining.export),
+    look("definitions.diff", Role.OPERATOR, CompareDefinitions, Defining.diff),
+    act("definitions.import", Role.ADMIN, ImportDefinitions, Defining.import_),
+)

@@ -6,15 +6,28 @@ its progress, and be interrupted and repeated at any time.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
+from msgspec import Meta
 
-from semq.broker.services import SessionInfo
 from semq.engine.hub.refusals import ActOnCopies
-from semq.service.admin import AskedHandler, BadArguments, Handler, committed
+from semq.service.admin import committed
+from semq.service.errors import BadArguments
 from semq.service.message_names import ended, past
+from semq.service.operations.arguments import (
+    INT64_MAX,
+    WHY_MAX,
+    Arguments,
+    ByNameWhy,
+    DataType,
+    Institution,
+    Key,
+    Moment,
+    Name,
+    Why,
+)
+from semq.service.operations.operation import Caller, Role, act, look
 from semq.store.views.held import HeldFilter, count_held, held_numbers, list_held
 from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction
@@ -23,7 +36,48 @@ if TYPE_CHECKING:
     from platform_node.node import HubNode
 
 BATCH_MAX = 1000
-ACTS = frozenset({"ids", "why", "only_copies", "everything"})  # arguments besides the filter
+FILTERS = ("target", "source", "before_ms", "type", "key", "parked")
+Filled = Meta(min_length=1)  # an unset shell variable must not select everything
+Batch = Annotated[int, Meta(ge=1, le=BATCH_MAX, description="Number of copies in a batch.")]
+
+
+class SelectCopies(Arguments, frozen=True, kw_only=True):
+    """The selection of copies; an absent argument matches everything."""
+
+    target: Annotated[Institution | None, Meta(description="Stored for this institution.")] = None
+    source: Annotated[Institution | None, Meta(description="Sent by this institution.")] = None
+    before_ms: Annotated[
+        Moment | None, Meta(description="Stored before this time, in milliseconds since 1970 UTC.")
+    ] = None
+    type: Annotated[Annotated[DataType, Filled] | None, Meta(description="Data type of the AppKey.")] = None
+    key: Annotated[Annotated[Key, Filled] | None, Meta(description="Beginning of the key of the AppKey.")] = None
+    parked: Annotated[bool | None, Meta(description="Sent often, and never recorded by the target.")] = None
+    after: Annotated[int, Meta(ge=0, le=INT64_MAX, description="``after`` of the batch before.")] = 0
+    limit: Batch = 500
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether any argument selects copies."""
+        return any(getattr(self, name) is not None for name in FILTERS)
+
+    def filter(self) -> HeldFilter:
+        """Return the filter of the view."""
+        return HeldFilter(**{name: getattr(self, name) for name in (*FILTERS, "after", "limit")})
+
+
+class ResendCopies(SelectCopies, frozen=True, kw_only=True):
+    """Named copies, or the next batch of a selection, and a reason."""
+
+    ids: Annotated[tuple[Name, ...], Meta(max_length=BATCH_MAX, description="Copies: short names, LK0, LK1.")] = ()
+    everything: Annotated[bool, Meta(description="Select all copies; required without names and filter.")] = False
+    why: Why = ""
+
+
+class RefuseCopies(ResendCopies, frozen=True, kw_only=True):
+    """Named copies, or the next batch of a selection, and the reason, which their senders receive."""
+
+    why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason; the senders receive it.")]
+    only_copies: Annotated[bool, Meta(description="Also copies whose sender keeps no payload (@Ack2=0).")] = False
 
 
 class HeldOperations:
@@ -32,55 +86,41 @@ class HeldOperations:
     def __init__(self, node: "HubNode") -> None:
         self._node = node
 
-    def looking(self) -> dict[str, Handler]:
-        """Operation | handler."""
-        return {"held.list": self.copies, "held.count": self.count}
-
-    def acting(self) -> dict[str, AskedHandler]:
-        """Operation | handler that records the user."""
-        return {"held.refuse": self.refuse, "held.resend": self.resend, "msg.resend": self.resend_one}
-
-    async def copies(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def copies(self, arguments: SelectCopies) -> list[dict[str, Any]]:
         """List copies in the order of their storage."""
-        return await self._node.store.read(list_held, read_filter(arguments))
+        return await self._node.store.read(list_held, arguments.filter())
 
-    async def count(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def count(self, arguments: SelectCopies) -> list[dict[str, Any]]:
         """Count copies by source and target."""
-        counted = await self._node.store.read(count_held, read_filter(arguments))
+        counted = await self._node.store.read(count_held, arguments.filter())
         return [row | {"is_served": self._node.is_node(row["target"])} for row in counted]
 
-    async def refuse(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse copies and notify their senders; a reason is required."""
-        if not str(arguments.get("why") or "").strip():
-            raise BadArguments("A refusal needs a reason: its sender is told (--why).")
+    async def refuse(self, arguments: RefuseCopies, caller: Caller) -> dict[str, Any]:
+        """Refuse copies and notify their senders, with the reason."""
         ids, more = await self._meant(arguments)
-        only_copies = bool(arguments.get("only_copies"))
-        refusing = self._node.engine.refusing
-        return await _acted(session, arguments, more, lambda act: refusing.refuse(ids, act, only_copies=only_copies))
+        only_copies, refusing = arguments.only_copies, self._node.engine.refusing
+        return await _acted(caller, arguments.why, more, lambda act: refusing.refuse(ids, act, only_copies=only_copies))
 
-    async def resend(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def resend(self, arguments: ResendCopies, caller: Caller) -> dict[str, Any]:
         """Send copies again, now or as soon as their target is online."""
         ids, more = await self._meant(arguments)
         refusing = self._node.engine.refusing
-        return await _acted(session, arguments, more, lambda act: refusing.resend(ids, act))
+        return await _acted(caller, arguments.why, more, lambda act: refusing.resend(ids, act))
 
-    async def resend_one(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send one named copy again, like the operation of a local node."""
-        told = await self.resend(session, {"ids": [arguments["id"]], "why": arguments.get("why")})
-        return {"lk0": arguments["id"], **told}
+        told = await self.resend(ResendCopies(ids=(arguments.id,), why=arguments.why), caller)
+        return {"lk0": arguments.id, **told}
 
-    async def _meant(self, arguments: Mapping[str, Any]) -> tuple[Sequence[int], dict[str, Any]]:
+    async def _meant(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
         """Return the selected rows, and the arguments for the next batch."""
-        if arguments.get("ids"):
-            if any(arguments.get(name) is not None for name in FILTERS):
+        if arguments.ids:
+            if arguments.is_filtered:
                 raise BadArguments("Name copies or give a filter, not both.")
-            if len(arguments["ids"]) > BATCH_MAX:
-                raise BadArguments(f"At most {BATCH_MAX} at a time.")
-            return [await self._named(str(name)) for name in arguments["ids"]], {"after": 0, "done": True}
-        given = {name: value for name, value in arguments.items() if name not in ACTS}
-        wanted = read_filter(given)
-        if not (arguments.get("everything") or any(given.get(name) is not None for name in FILTERS)):
+            return [await self._named(name) for name in arguments.ids], {"after": 0, "done": True}
+        if not (arguments.everything or arguments.is_filtered):
             raise BadArguments("Name copies, give a filter, or say that all are meant (everything).")
+        wanted = arguments.filter()
         ids = await self._node.store.read(held_numbers, wanted)
         return ids, {"after": ids[-1] if ids else wanted.after, "done": len(ids) < wanted.limit}
 
@@ -99,28 +139,18 @@ class HeldOperations:
         return held[0]
 
 
-FILTERS = ("target", "source", "before_ms", "type", "key", "parked")
+HELD = (
+    look("held.list", Role.VIEWER, SelectCopies, HeldOperations.copies),
+    look("held.count", Role.VIEWER, SelectCopies, HeldOperations.count),
+    act("held.refuse", Role.OPERATOR, RefuseCopies, HeldOperations.refuse),
+    act("held.resend", Role.OPERATOR, ResendCopies, HeldOperations.resend),
+    act("msg.resend", Role.OPERATOR, ByNameWhy, HeldOperations.resend_one),
+)
 
 
-def read_filter(arguments: Mapping[str, Any]) -> HeldFilter:
-    """Read the filter of copies. Raises BadArguments, ValueError."""
-    for name in arguments:
-        if name not in HeldFilter.__dataclass_fields__:
-            raise BadArguments(f"Copies are not chosen by {name}.")
-    given = {name: value for name, value in arguments.items() if value is not None}
-    empty = [name for name, value in given.items() if value == ""]
-    if empty:  # an unset shell variable must not select everything
-        raise BadArguments("A filter is empty: leave it out, or say what it fits.", empty=empty)
-    wanted = msgspec.convert(given, HeldFilter, strict=False)
-    if not (1 <= wanted.limit <= BATCH_MAX and 0 <= wanted.after < 1 << 63):
-        raise BadArguments(f"A batch has 1 to {BATCH_MAX} rows.", limit=wanted.limit)
-    return wanted
-
-
-async def _acted(
-    session: SessionInfo, arguments: Mapping[str, Any], more: dict[str, Any], post: Callable[[ActOnCopies], None]
-) -> dict[str, Any]:
+async def _acted(caller: Caller, why: str, more: dict[str, Any], post: Callable[[ActOnCopies], None]) -> dict[str, Any]:
     """Post an act; return the results of its rows after the commit. Raises the errors of the store."""
-    why = str(arguments.get("why") or "").strip()
-    counts: Counter[str] = await committed(lambda done, failed: post(ActOnCopies(session.user, why, done, failed)))
+    counts: Counter[str] = await committed(
+        lambda done, failed: post(ActOnCopies(caller.user, why.strip(), done, failed))
+    )
     return {"counts": dict(counts), **more}

@@ -1,15 +1,15 @@
 """Operations of ``semq.admin`` at the hub on nodes and their certificates: tokens, lists, revocation, trust."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from platform_node.registry import node_in
 from semq.engine.errors import UnknownTarget
 from semq.moments import utc_text
-from semq.pki.errors import NoAuthority
-from semq.service.admin import BadArguments, Handler
-from semq.service.identity import NodeIdentity, days_left
-from semq.service.operations.trust import trusting
+from semq.service.identity import days_left
+from semq.service.operations.arguments import WHY_MAX, Arguments, Institution
+from semq.service.operations.operation import Caller, Role, act, look
 from semq.store.identities import Issued
 
 if TYPE_CHECKING:
@@ -18,20 +18,39 @@ if TYPE_CHECKING:
 HOURS_MAX = 24 * 30
 
 
-def registry_handlers(node: "HubNode") -> dict[str, Handler]:
-    """Operation | handler."""
-    operations = RegistryOperations(node)
-    return {
-        "nodes.token": operations.token,
-        "nodes.tokens": operations.tokens,
-        "nodes.rebind": operations.rebind,
-        "cert.list": operations.list,
-        "cert.revoke": operations.revoke,
-        "cert.show": operations.show,
-        "cert.trust": operations.trust,
-        "cert.renew": operations.renew,
-        "cert.rotate": operations.rotate,
-    }
+class MakeToken(Arguments, frozen=True, kw_only=True):
+    """The institution that may enrol."""
+
+    node: Institution
+    names: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=253)], ...],
+        Meta(max_length=100, description="Host names of the node, for its applications to check."),
+    ] = ()
+    hours: Annotated[
+        Annotated[float, Meta(gt=0, le=HOURS_MAX)] | None,
+        Meta(description="Validity of the token; by default tls.token_hours."),
+    ] = None
+
+
+class ByInstitution(Arguments, frozen=True, kw_only=True):
+    """One institution."""
+
+    node: Institution
+
+
+class ListCertificates(Arguments, frozen=True, kw_only=True):
+    """The selection of certificates."""
+
+    node: Institution | None = None
+
+
+class RevokeCertificates(Arguments, frozen=True, kw_only=True):
+    """The certificates to revoke, and why."""
+
+    which: Annotated[
+        str, Meta(min_length=1, max_length=200, description="An institution, or the serial number of a certificate.")
+    ]
+    why: Annotated[str, Meta(max_length=WHY_MAX, description="Reason, kept with the certificate.")] = ""
 
 
 class RegistryOperations:
@@ -40,22 +59,17 @@ class RegistryOperations:
     def __init__(self, node: "HubNode") -> None:
         self._node = node
 
-    @property
-    def _who(self) -> NodeIdentity:
-        if self._node.who is None:
-            raise NoAuthority("The hub serves no TLS (amqp.tls).")
-        return self._node.who
+    async def institutions(self, arguments: Arguments) -> list[dict[str, Any]]:
+        """List the institutions, whether they are online, and the number of messages stored for them."""
+        return self._node.institutions()
 
-    async def token(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """A token with which one node may enrol, once; with what the node's operator needs to be told."""
-        address = node_in(arguments)
+    async def token(self, arguments: MakeToken, caller: Caller) -> dict[str, Any]:
+        """Make a token with which one node may enrol once, and return what its operator needs."""
+        address = node_in(arguments.node)
         if not self._node.is_node(str(address)):
             raise UnknownTarget(target=str(address))
-        names = tuple(str(name) for name in arguments.get("names") or ())
-        hours = float(arguments.get("hours") or self._node.settings.tls.token_hours)
-        if not 0 < hours <= HOURS_MAX:
-            raise BadArguments(f"A token serves for up to {HOURS_MAX} hours.", hours=hours)
-        token, ticket = await self._node.registry.new_token(address, names, hours)
+        hours = arguments.hours or self._node.settings.tls.token_hours
+        token, ticket = await self._node.registry.new_token(address, arguments.names, hours)
         authority = self._node.registry.authority
         assert authority is not None  # else there is no token
         return {
@@ -65,7 +79,7 @@ class RegistryOperations:
             "fingerprint": authority.fingerprint,
         }
 
-    async def tokens(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def tokens(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the newest tokens: whose, until when, and when each was used. A token itself is stored nowhere."""
         now = self._node.clock.wall()
         return [
@@ -81,14 +95,14 @@ class RegistryOperations:
             for one in await self._node.registry.tokens()
         ]
 
-    async def rebind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Let a node come with another store than before."""
-        address = node_in(arguments)
+    async def rebind(self, arguments: ByInstitution, caller: Caller) -> dict[str, Any]:
+        """Accept another store of an institution than before, after its database was made anew."""
+        address = node_in(arguments.node)
         return {"node": str(address), "was_bound": await self._node.registry.rebind(str(address))}
 
-    async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What was issued, the newest first."""
-        node = node_in(arguments) if arguments.get("node") else None
+    async def issued(self, arguments: ListCertificates) -> list[dict[str, Any]]:
+        """List the certificates that the hub has issued, newest first."""
+        node = node_in(arguments.node) if arguments.node is not None else None
         return [self._shown(one) for one in await self._node.registry.certificates(node)]
 
     def _shown(self, one: Issued) -> dict[str, Any]:
@@ -106,26 +120,36 @@ class RegistryOperations:
             "why": one.why,
         }
 
-    async def revoke(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Take certificates back: of a node, or one by its serial number; live links end now."""
-        changed = await self._node.registry.revoke(str(arguments["which"]), str(arguments.get("why") or ""))
+    async def revoke(self, arguments: RevokeCertificates, caller: Caller) -> dict[str, Any]:
+        """Revoke the certificates of an institution, or one by its serial number; their links end at once."""
+        changed = await self._node.registry.revoke(arguments.which, arguments.why)
         self._node.revoked()
         return {"revoked": [one.serial for one in changed], "nodes": sorted({one.node for one in changed})}
 
-    async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The hub's own certificate."""
-        return self._who.status()
+    async def show(self, arguments: Arguments) -> dict[str, Any]:
+        """Show the hub's own certificate."""
+        return self._node.identity_in_use().status()
 
-    async def trust(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The authorities that the hub believes, and their fingerprints; one more, or one less."""
-        return await trusting(self._who, self._node.trust_changed, arguments)
+    async def rotate(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
+        """Make the hub's certificate in slot next active."""
+        who = self._node.identity_in_use()
+        who.rotate()
+        return who.status()
 
-    async def rotate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Show the certificate in slot next from now on."""
-        self._who.rotate()
-        return self._who.status()
-
-    async def renew(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def renew(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
         """Renew the hub's own certificate now."""
         self._node.renew_own()
-        return await self.show(arguments)
+        return self._node.identity_in_use().status()
+
+
+REGISTRATION = (
+    look("nodes.list", Role.VIEWER, Arguments, RegistryOperations.institutions),
+    act("nodes.token", Role.ADMIN, MakeToken, RegistryOperations.token),
+    look("nodes.tokens", Role.VIEWER, Arguments, RegistryOperations.tokens, "the console and the HTTP API"),
+    act("nodes.rebind", Role.ADMIN, ByInstitution, RegistryOperations.rebind),
+    look("cert.list", Role.VIEWER, ListCertificates, RegistryOperations.issued),
+    look("cert.show", Role.VIEWER, Arguments, RegistryOperations.show),
+    act("cert.revoke", Role.ADMIN, RevokeCertificates, RegistryOperations.revoke),
+    act("cert.renew", Role.ADMIN, Arguments, RegistryOperations.renew),
+    act("cert.rotate", Role.ADMIN, Arguments, RegistryOperations.rotate),
+)

@@ -1,15 +1,14 @@
-"""The platform's stores, for administrators of the hub: which there are, and the word that one is lost for good.
+"""Operations on the hub's stores: list them, and declare one lost for good (``semq.engine.hub.stores``)."""
 
-Called through ``semq.admin``; what a retired store means stands in ``semq.engine.hub.stores``.
-"""
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
+from msgspec import Meta
 
-from semq.broker.services import SessionInfo
-from semq.service.admin import AskedHandler, BadArguments, Handler, committed
+from semq.service.admin import committed
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import Arguments
+from semq.service.operations.operation import Caller, Role, act, look
 from semq.store.identities import retired_stores
 
 if TYPE_CHECKING:
@@ -20,22 +19,30 @@ WHY_MAX = 500
 log = structlog.get_logger("semq.platform")
 
 
+class RetireStore(Arguments, frozen=True, kw_only=True):
+    """A store that is lost, and why."""
+
+    store: Annotated[
+        str,
+        Meta(
+            max_length=21,
+            pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$",
+            description="Store: its two numbers, the first two of the locator of a copy (1.2).",
+        ),
+    ]
+    why: Annotated[
+        str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Why it will not come back; kept beside the store.")
+    ]
+
+
 class StoreOperations:
     """The handlers."""
 
     def __init__(self, node: "HubNode") -> None:
         self._node = node
 
-    def looking(self) -> dict[str, Handler]:
-        """Operation | handler."""
-        return {"stores.list": self.list}
-
-    def acting(self) -> dict[str, AskedHandler]:
-        """Operation | handler that notes who asks."""
-        return {"stores.retire": self.retire}
-
-    async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The hub's own store, the retired ones, and those that nodes ask for in vain."""
+    async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
+        """List the hub's own store, the retired ones, and unknown ones that nodes have asked for."""
         stores = self._node.engine.holding.stores
         held = sum(self._node.engine.holding.held.values())
         rows: list[dict[str, Any]] = [{"store": _text(stores.home), "state": "in use", "held": held}]
@@ -46,28 +53,27 @@ class StoreOperations:
         missed = sorted(stores.missed.items())
         return rows + [{"store": _text(name), "state": "not here", "asked": count} for name, count in missed]
 
-    async def retire(self, session: SessionInfo, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """A store will not come back: what it held is sent again, or ends as its receivers' ledgers say."""
-        name = _name(str(arguments.get("store") or ""))
-        why = str(arguments.get("why") or "").strip()
-        if not why:
-            raise BadArguments("Say why the store will not come back (--why): it is kept beside the store.")
+    async def retire(self, arguments: RetireStore, caller: Caller) -> dict[str, Any]:
+        """Declare a store lost: its messages are sent again, or end as their receivers' ledgers say."""
+        name, why = _name(arguments.store), arguments.why.strip()
         stores = self._node.engine.holding.stores
-        was_retired: bool = await committed(
-            lambda done, failed: stores.retire(name, session.user, why[:WHY_MAX], done, failed)
-        )
-        log.warning("store_retired", store=_text(name), by=session.user, why=why[:WHY_MAX])
+        was_retired: bool = await committed(lambda done, failed: stores.retire(name, caller.user, why, done, failed))
+        log.warning("store_retired", store=_text(name), by=caller.user, why=why)
         return {"store": _text(name), "was_retired": was_retired}
 
 
+STORES = (
+    look("stores.list", Role.VIEWER, Arguments, StoreOperations.list),
+    act("stores.retire", Role.ADMIN, RetireStore, StoreOperations.retire),
+)
+
+
 def _name(text: str) -> tuple[int, int]:
-    """A store by its two numbers, the first two of every LK1. Raises BadArguments."""
-    parts = text.split(".")
-    if len(parts) == 2 and all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
-        first, second = map(int, parts)
-        if 1 <= first <= NUMBER_MAX and 1 <= second <= NUMBER_MAX:
-            return first, second
-    raise BadArguments("A store is named by two numbers, the first two of the locator of a copy (1.2).", store=text)
+    """Return the two numbers of a store. Raises BadArguments."""
+    first, second = map(int, text.split("."))
+    if not (1 <= first <= NUMBER_MAX and 1 <= second <= NUMBER_MAX):
+        raise BadArguments(f"The numbers of a store are 1 to {NUMBER_MAX}.", store=text)
+    return first, second
 
 
 def _text(name: tuple[int, int]) -> str:

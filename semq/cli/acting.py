@@ -47,7 +47,8 @@ async def resend(desk: Desk, id: Id, why: Why = "") -> None:
 @on_node
 async def inquire(desk: Desk, id: Id) -> None:
     """Ask about a message now instead of when its turn comes."""
-    await act(desk, "msg.inquire", id, "", "is asked about")
+    result: Any = await desk.ask("msg.inquire", repeat=False, id=id)
+    desk.out.say(result, f"{name_of(result)}  is asked about")
 
 
 async def act(desk: Desk, operation: str, name: str, why: str, done: str) -> None:

@@ -59,13 +59,14 @@ async def trust(
 ) -> None:
     """The authorities that the node believes: their fingerprints, which are what enrolment pins. Links begin anew when
     they change."""
-    more = None
     if add is not None:
         try:
-            more = add.read_text("ascii")
+            await desk.ask("trust.add", repeat=False, pem=add.read_text("ascii"))
         except (OSError, UnicodeDecodeError) as error:
             raise UnreadableFile(file=str(add), fault=str(error)) from error
-    told = await desk.ask("cert.trust", repeat=add is None and remove is None, add=more, remove=remove)
+    if remove is not None:
+        await desk.ask("trust.remove", repeat=False, fingerprint=remove)
+    told = await desk.ask("trust.list")
     if desk.out.as_json:
         desk.out.data(told)
     elif pem:

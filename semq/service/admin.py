@@ -1,7 +1,8 @@
 """Administration: exchange ``semq.admin``, one JSON request per message, one JSON answer to ``reply_to``.
 
-Used by the command line, over the same port and with the same permissions as all clients. Operations that show
-something change nothing; those that act go through the engine. Answers are transient messages.
+Used by the command line, over the same port and with the same permissions as all clients. The operations are those of
+``semq.service.operations``. Answers are transient messages. ``AskedExchange`` also serves the requests of nodes to
+their hub (``platform_node.enrolment``, ``platform_node.ask_exchange``).
 """
 
 import asyncio
@@ -15,40 +16,20 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed
 from semq.broker.services import CONFIRMED, NACKED, Refused, ServiceExchange, SessionInfo, Settle
 from semq.broker.vhost import VirtualHost
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import SemqError, Unavailable
+from semq.service.errors import BadArguments, Busy, UnknownOperation
+from semq.service.operations.arguments import read_arguments
+from semq.service.operations.operation import Bound, Caller
 
 ADMIN = "semq.admin"
-Handler = Callable[[Mapping[str, Any]], Awaitable[Any]]
-AskedHandler = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
+Request = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
+A = TypeVar("A", bound=msgspec.Struct)
 Outcome = TypeVar("Outcome")
 log = structlog.get_logger("semq.admin")
 
 
-class UnknownOperation(BadInput):
-    """The operation is unknown to this node."""
-
-    code = "SEMQ-2101"
-    remedy = (
-        "Some operations belong to the platform node (`semq node list`), some to local nodes; otherwise compare the "
-        "versions of the command line and the node (`semq version`, `semq node status`)."
-    )
-
-
-class BadArguments(BadInput):
-    """The arguments of the operation are wrong."""
-
-    code = "SEMQ-2102"
-
-
-class Busy(Unavailable):
-    """This user has too many requests in progress."""
-
-    code = "SEMQ-2103"
-    remedy = "Wait for their answers, then ask again."
-
-
 class AskedExchange(ServiceExchange):
-    """Answer requests by a table of handlers, which receive the session; at most ``at_once`` per user at a time."""
+    """Answer requests by a table of handlers; at most ``at_once`` per user at a time, over all connections."""
 
     __slots__ = ("_at_once", "_handlers", "_tasks", "_vhost")
 
@@ -56,7 +37,7 @@ class AskedExchange(ServiceExchange):
         self,
         name: str,
         vhost: VirtualHost,
-        handlers: Mapping[str, AskedHandler],
+        handlers: Mapping[str, Request],
         at_once: int = 256,
         body_max: int = 128 << 20,
     ) -> None:
@@ -112,14 +93,7 @@ class AskedExchange(ServiceExchange):
             arguments = msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadArguments("The request is not a JSON object.", fault=str(error)) from error
-        if any(map(_has_nul, arguments.values())):
-            raise BadArguments("A text with a NUL is none that a database keeps.", operation=operation)
-        try:
-            return await handler(session, arguments)
-        except KeyError as error:
-            raise BadArguments(f"{operation} needs the argument {error.args[0]}.") from error
-        except (TypeError, ValueError, OverflowError) as error:
-            raise BadArguments(operation=operation, fault=f"{type(error).__name__}: {error}") from error
+        return await handler(session, arguments)
 
 
 class AdminExchange(AskedExchange):
@@ -127,16 +101,22 @@ class AdminExchange(AskedExchange):
 
     __slots__ = ()
 
-    def __init__(
-        self, vhost: VirtualHost, handlers: Mapping[str, Handler], acts: Mapping[str, AskedHandler] | None = None
-    ) -> None:
-        """``acts``: handlers that record the user."""
-        super().__init__(ADMIN, vhost, {name: _for_anybody(one) for name, one in handlers.items()} | dict(acts or {}))
+    def __init__(self, vhost: VirtualHost, operations: Mapping[str, Bound]) -> None:
+        super().__init__(ADMIN, vhost, {name: _request(bound) for name, bound in operations.items()})
 
 
-def _for_anybody(handler: Handler) -> AskedHandler:
-    async def handle(_: SessionInfo, arguments: Mapping[str, Any]) -> Any:
-        return await handler(arguments)
+def _request(bound: Bound) -> Request:
+    async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
+        return await bound(arguments, Caller(session.user))
+
+    return handle
+
+
+def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaitable[Any]]) -> Request:
+    """Return the request handler of an exchange for nodes, with arguments read into ``struct``."""
+
+    async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
+        return await handler(session, read_arguments(name, struct, arguments))
 
     return handle
 
@@ -173,10 +153,6 @@ async def committed(post: Callable[[Callable[[Outcome], None], Callable[[Excepti
 
     post(done, failed)
     return await answer
-
-
-def _has_nul(value: Any) -> bool:
-    return "\0" in value if isinstance(value, str) else isinstance(value, list) and any(map(_has_nul, value))
 
 
 def _plain(value: Any) -> Any:

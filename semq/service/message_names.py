@@ -9,7 +9,7 @@ from typing import Any
 
 from semq.engine.errors import Cancelled, NotAccepted, NotThere, TooLate
 from semq.moments import utc_text
-from semq.service.admin import BadArguments
+from semq.service.errors import BadArguments
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event
 from semq.store.views import messages, names

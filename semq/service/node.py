@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -30,13 +30,14 @@ from semq.moments import utc_text
 from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
-from semq.service.admin import AdminExchange, AskedHandler, Handler
+from semq.service.admin import AdminExchange
 from semq.service.alerts import Alerts
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
 from semq.service.database import NodeDatabase
-from semq.service.health import FAILING, Check, checks, health, metrics
+from semq.service.health import FAILING, Check, checks
 from semq.service.housekeeping import Tidying
 from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
+from semq.service.operations.operation import Bound, Operation, bind
 from semq.service.operations.reload import Reloading
 from semq.service.secrecy import vault_of
 from semq.service.standby import Claim
@@ -68,6 +69,7 @@ class Node(Generic[E]):
     """The base of both kinds of nodes. Subclasses build the engine and register their services."""
 
     vhosts: tuple[str, ...] = (APPLICATIONS,)
+    table: tuple[Operation, ...]  #: the operations of this kind of node
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
@@ -93,6 +95,7 @@ class Node(Generic[E]):
         self._failpoint = failpoints.armed(os.environ)
         self.kept_passwords = access.KeptPasswords(lambda: clock.uuid().bytes)
         self.users: UserTable  #: by name and password
+        self.operations: dict[str, Bound]
         self.reloading = Reloading(self)
         self.nightly = Nightly(settings, clock, self._for_extracts)
         self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)
@@ -121,13 +124,9 @@ class Node(Generic[E]):
         """Register services in the virtual hosts, before the endpoint listens."""
         raise NotImplementedError
 
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return the operations of ``semq.admin``."""
+    def parts(self) -> Iterable[object]:
+        """Return the objects whose methods handle the operations of the table."""
         raise NotImplementedError
-
-    def acts(self) -> Mapping[str, AskedHandler]:
-        """Return the operations of ``semq.admin`` that record the user."""
-        return {}
 
     async def began(self) -> None:
         """Begin or renew sessions, after a new engine was built."""
@@ -194,8 +193,9 @@ class Node(Generic[E]):
         self._begun.push_async_callback(self.server.stop)
         self._begun.callback(self.clockwork.stop)
         self._begun.push_async_callback(self.ending)
+        self.operations = bind(self.table, self.parts())
         vhost = self.server.vhosts[APPLICATIONS]
-        vhost.register(AdminExchange(vhost, self.handlers(), self.acts()))
+        vhost.register(AdminExchange(vhost, self.operations))
         try:
             await self.server.start()
         except OSError as error:
@@ -403,8 +403,8 @@ class Node(Generic[E]):
         """Return the users with passwords. Slow: every new password is hashed."""
         return access.application_users(settings.amqp, self.kept_passwords)
 
-    async def status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Operation ``node.status``: identity, state and figures of this node."""
+    async def status(self) -> dict[str, Any]:
+        """Return identity, state and figures of this node."""
         counters = self.store.counters
         return {
             "kind": self.settings.node.kind,
@@ -424,20 +424,12 @@ class Node(Generic[E]):
             "extract": self.nightly.last,
         }
 
-    async def health(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Operation ``node.health``: whether the node needs attention, now or soon."""
-        return health(str(self.address), await self.checks())
-
     async def checks(self) -> list[Check]:
         """Return the health checks with their verdicts."""
         try:
-            return checks(await self.status({}), self.settings.tls.warn_days)
+            return checks(await self.status(), self.settings.tls.warn_days)
         except Unavailable as error:  # the status needs a database that is away
             return [Check("store", FAILING, str(error))]
-
-    async def metrics(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Operation ``node.metrics``: figures for Prometheus."""
-        return {"text": metrics(await self.status({}), self.settings.tls.warn_days)}
 
     def engine_violations(self) -> list[dict[str, str | int]]:
         """Return the violations of the last day."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import semq as semq_package
 from semq.cli.errors_list import PACKAGES, all_errors
 from semq.engine.errors import UnknownTarget
-from semq.service.admin import BadArguments
+from semq.service.errors import BadArguments
 from semq.umx_t.errors import BadLocator
 from tests.cli.command import semq, semq_process
 

@@ -77,7 +77,7 @@ ANSWERS: dict[str, Any] = {
     "node.metrics": {"text": BAD},
     "node.drain": {"drained": True, BAD: BAD}, "node.reload": {"changed": [BAD], "restart": [BAD], "ended": [BAD]},
     "nodes.list": [{"node": BAD, "online": BAD, "held": BAD}], "nodes.token": {BAD: BAD}, "nodes.rebind": {"node": BAD},
-    "cert.list": [CERTIFICATE], "cert.show": CERTIFICATE, "cert.trust": {"fingerprints": [BAD], "pem": BAD},
+    "cert.list": [CERTIFICATE], "cert.show": CERTIFICATE, "trust.list": {"fingerprints": [BAD], "pem": BAD},
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
     "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
     "stores.list": [{"store": BAD, "state": "retired", "by": BAD, "why": BAD}],

@@ -203,7 +203,7 @@ async def test_a_token_needs_an_institution_that_the_hub_knows(inprocess: InProc
 async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     admin = await inprocess.client(hub)
-    for operation in ("nodes.token", "cert.show", "cert.trust", "cert.renew"):
+    for operation in ("nodes.token", "cert.show", "trust.list", "cert.renew"):
         assert (await ask(admin, operation, {"node": "10008"}))["error"]["code"] == "SEMQ-5122"
 
 

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.services import SessionInfo
 from semq.service.admin import AskedExchange
@@ -27,8 +29,12 @@ NONSENSE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("failed.requeue", {"ids": [1 << 63]}, ARGUMENTS),
     ("failed.remove", {"ids": ["0"]}, ARGUMENTS),
     ("failed.remove", {"ids": 5}, ARGUMENTS),
+    ("failed.remove", {"ids": []}, ARGUMENTS),
+    ("msg.show", {"id": ""}, ARGUMENTS),
+    ("msg.submit", DOCUMENT | {"headers": {"note": "a\0"}}, ARGUMENTS),
+    ("msg.submit", DOCUMENT | {"body_base64": "?"}, ARGUMENTS),
     *(("node.drain", {"timeout_s": wait}, ARGUMENTS) for wait in ("inf", "nan", -1, 1e9)),
-    ("msg.submit", DOCUMENT | {"sender": 5}, "SEMQ-1102"),
+    ("msg.submit", DOCUMENT | {"sender": 5}, ARGUMENTS),
     ("msg.submit", DOCUMENT | {"sender": "x" * 65}, "SEMQ-1102"),
 )
 
@@ -47,8 +53,38 @@ async def test_nonsense_is_named(inprocess: InProcess) -> None:
 
 async def test_what_is_missing_is_named(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
-    told = await ask(await inprocess.client(node), "msg.show")
+    admin = await inprocess.client(node)
+    told = await ask(admin, "msg.show")
     assert told["error"]["text"] == "msg.show needs the argument id."
+    told = await ask(admin, "msg.list", {"parner": "1"})
+    assert told["error"]["text"] == "msg.list has no argument parner; did you mean partner?"
+    told = await ask(admin, "msg.list", {"limit": 0})
+    assert told["error"]["text"] == "The argument limit of msg.list is wrong: Expected int >= 1."
+    assert told["error"]["facts"]["meaning"] == "Number of rows, at most."
+
+
+async def test_every_act_is_logged_with_its_user(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    admin = await inprocess.client(node)
+    with capture_logs() as lines:
+        await ask(admin, "msg.submit", DOCUMENT)
+        await ask(admin, "msg.cancel", {"id": "nothing"})
+        await ask(admin, "msg.list")
+    acts = [line for line in lines if line["event"].startswith("act_")]
+    assert [(line["event"], line["operation"], line["user"], line["door"]) for line in acts] == [
+        ("act_done", "msg.submit", "guest", "amqp"),
+        ("act_refused", "msg.cancel", "guest", "amqp"),
+    ]
+    assert acts[1]["code"] == "SEMQ-1207"
+
+
+async def test_a_node_lists_its_own_operations(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    rows = (await ask(await inprocess.client(node), "node.operations"))["result"]
+    assert [row["name"] for row in rows] == sorted(node.operations)
+    (body,) = (row for row in rows if row["name"] == "msg.body")
+    assert (body["kind"], body["role"]) == ("look", "payload")
+    assert body["arguments"]["$defs"]["ByName"]["required"] == ["id"]
 
 
 async def test_one_user_is_answered_so_many_at_once_over_all_connections(inprocess: InProcess) -> None:

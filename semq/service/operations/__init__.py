@@ -1,11 +1,19 @@
-"""Operations of ``semq.admin`` that both kinds of nodes have.
+"""Operations that both kinds of nodes have, and what an operation is.
 
-| module   | operations                                                           |
-|----------|----------------------------------------------------------------------|
-| messages | lists, one message, its trace, counts, what is stuck and why         |
-| broker   | queues, consumers, connections, channels, exchanges, bindings        |
-| inquiry  | ``msg.inquire``                                                      |
-| proofs   | ``msg.prove``, ``ledger.verify``                                     |
-| reload   | ``node.reload``                                                      |
-| trust    | ``cert.trust``                                                       |
+| module    | contents                                                                    |
+|-----------|-----------------------------------------------------------------------------|
+| operation | a row of a table: name, kind, role, arguments, handler; binding to a node   |
+| arguments | reading a request into a struct; fields that several operations have        |
+| node      | status, health, metrics, reload, the table itself                           |
+| messages  | lists, one message, its body, counts, stuck messages and their causes       |
+| broker    | queues, consumers, connections, channels, exchanges, bindings, workers      |
+| overview  | figures, causes, pages and search in large queues (with ``census``)         |
+| outlook   | ``msg.outlook``                                                             |
+| jobs      | scheduled jobs                                                              |
+| inquiry   | ``msg.inquire``                                                             |
+| proofs    | ``msg.prove``, ``ledger.verify``                                            |
+| reload    | reading the configuration again                                             |
+| trust     | ``trust.list``, ``trust.add``, ``trust.remove``                             |
+
+The tables of each kind of node are ``local_node.operations.table`` and ``platform_node.operations.table``.
 """

@@ -6,20 +6,33 @@ names in the event loop.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta
 
 from semq.broker.queues.queue import Queue
 from semq.broker.server import AmqpServer
 from semq.foreign_text import shortened
-from semq.service.admin import BadArguments, Handler
+from semq.service.operations.arguments import Arguments, Limit, Text
+from semq.service.operations.operation import Role, look
 
-PAGE_MAX = 1000
 PRODUCT_MAX = 80
 INBOX = "semq.inbox"
 Key = tuple[str, ...]
 Row = dict[str, Any]
-Look = Callable[[AmqpServer], Iterator[tuple[Key, Callable[[], Row]]]]
+
+
+class BrokerPage(Arguments, frozen=True, kw_only=True):
+    """The selection of rows, and the place of a page."""
+
+    vhost: Annotated[Text | None, Meta(description="Only this virtual host.")] = None
+    name: Annotated[Text, Meta(description="Beginning of the name (queue, user, source).")] = ""
+    limit: Limit = 100
+    after: Annotated[
+        tuple[Annotated[str, Meta(max_length=2000)], ...],
+        Meta(max_length=10, description="``next`` of the page before."),
+    ] = ()
 
 
 class Serving(Protocol):
@@ -28,36 +41,51 @@ class Serving(Protocol):
     server: AmqpServer
 
 
-def broker_handlers(node: Serving) -> dict[str, Handler]:
-    """Operation | handler."""
-    return {name: _handler(node, look) for name, look in LOOKS.items()}
+class BrokerOperations:
+    """The handlers."""
+
+    def __init__(self, node: Serving) -> None:
+        self._node = node
+
+    async def queues(self, arguments: BrokerPage) -> Row:
+        """List queues with their messages and consumers."""
+        return page(queues(self._node.server), arguments)
+
+    async def consumers(self, arguments: BrokerPage) -> Row:
+        """List consumers, by queue."""
+        return page(consumers(self._node.server), arguments)
+
+    async def connections(self, arguments: BrokerPage) -> Row:
+        """List open connections, by user."""
+        return page(connections(self._node.server), arguments)
+
+    async def channels(self, arguments: BrokerPage) -> Row:
+        """List channels, by user."""
+        return page(channels(self._node.server), arguments)
+
+    async def exchanges(self, arguments: BrokerPage) -> Row:
+        """List exchanges; those of a type x-… are served by the node itself."""
+        return page(exchanges(self._node.server), arguments)
+
+    async def bindings(self, arguments: BrokerPage) -> Row:
+        """List bindings, by source."""
+        return page(bindings(self._node.server), arguments)
+
+    async def workers(self, arguments: BrokerPage) -> Row:
+        """List the consumers of this institution's inboxes: workers and other applications."""
+        return page(workers(self._node.server), arguments)
 
 
-def _handler(node: Serving, look: Look) -> Handler:
-    async def handle(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return page(look(node.server), arguments)
-
-    return handle
-
-
-def page(found: Iterable[tuple[Key, Callable[[], Row]]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one page; only its rows are built. Raises BadArguments."""
-    for name in arguments:
-        if name not in ("vhost", "name", "limit", "after"):
-            raise BadArguments(f"There is no argument {name}.")
-    limit = int(arguments.get("limit", 100))
-    if not 1 <= limit <= PAGE_MAX:
-        raise BadArguments(f"A page has 1 to {PAGE_MAX} rows.", limit=limit)
-    vhost, begins = arguments.get("vhost"), str(arguments.get("name") or "")
-    after = tuple(map(str, arguments.get("after") or ()))
+def page(found: Iterable[tuple[Key, Callable[[], Row]]], wanted: BrokerPage) -> Row:
+    """Return one page; only its rows are built."""
     chosen = (
         (key, make)
         for key, make in found
-        if key > after and (vhost is None or key[0] == vhost) and key[1].startswith(begins)
+        if key > wanted.after and (wanted.vhost is None or key[0] == wanted.vhost) and key[1].startswith(wanted.name)
     )
-    first = heapq.nsmallest(limit + 1, chosen, key=lambda one: one[0])
-    rows = [make() for _, make in first[:limit]]
-    return {"rows": rows, "next": list(first[limit - 1][0]) if len(first) > limit else None}
+    first = heapq.nsmallest(wanted.limit + 1, chosen, key=lambda one: one[0])
+    rows = [make() for _, make in first[: wanted.limit]]
+    return {"rows": rows, "next": list(first[wanted.limit - 1][0]) if len(first) > wanted.limit else None}
 
 
 def queues(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
@@ -162,16 +190,18 @@ def bindings(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
 
 
 BINDING = ("vhost", "source", "destination", "kind", "routing_key")
-# Operation | what it lists
-LOOKS: dict[str, Look] = {
-    "broker.queues": queues,
-    "broker.consumers": consumers,
-    "broker.connections": connections,
-    "broker.channels": channels,
-    "broker.exchanges": exchanges,
-    "broker.bindings": bindings,
-    "worker.list": workers,
-}
+BROKER = tuple(
+    look(name, Role.VIEWER, BrokerPage, handler)
+    for name, handler in (
+        ("broker.queues", BrokerOperations.queues),
+        ("broker.consumers", BrokerOperations.consumers),
+        ("broker.connections", BrokerOperations.connections),
+        ("broker.channels", BrokerOperations.channels),
+        ("broker.exchanges", BrokerOperations.exchanges),
+        ("broker.bindings", BrokerOperations.bindings),
+        ("worker.list", BrokerOperations.workers),
+    )
+)
 
 
 def _sessions(server: AmqpServer) -> Iterator[Any]:

@@ -1,35 +1,44 @@
 """Operation ``msg.inquire``: inquire about a message now instead of at its scheduled time, through the engine."""
 
-from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from semq.engine.time.schedule import Schedule
-from semq.service.admin import Handler
 from semq.service.message_names import ended, find_accepted, past
+from semq.service.operations.arguments import ByName
+from semq.service.operations.operation import Caller, Role, act
 from semq.store.postgres.store import PostgresStore
 
 
-class InquiringNode(Protocol):
+class Inquiring(Protocol):
     """What the operation needs of a node."""
 
     store: PostgresStore
 
+    def schedule_of(self, side: str) -> Schedule | None:
+        """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows."""
 
-def inquire_handler(
-    node: InquiringNode, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]
-) -> Handler:
-    """Return the handler. ``schedule_of`` returns the engine's schedule of ``outbound`` or ``inbound`` rows."""
+    def engine_time(self) -> float:
+        """Return the engine's time in seconds."""
 
-    async def inquire(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        name = str(arguments["id"])
-        rows = await find_accepted(node.store, name)
-        asked = [row for row in rows if row.get("outcome") is None and schedule_of(row["side"]) is not None]
+
+class Inquiry:
+    """The handler."""
+
+    def __init__(self, node: Inquiring) -> None:
+        self._node = node
+
+    async def inquire(self, arguments: ByName, caller: Caller) -> dict[str, Any]:
+        """Inquire about a message now instead of at its scheduled time."""
+        node = self._node
+        rows = await find_accepted(node.store, arguments.id)
+        asked = [row for row in rows if row.get("outcome") is None and node.schedule_of(row["side"]) is not None]
         if not asked:
             raise ended(await past(node.store, rows[0]["lk0"]))
         for row in asked:
-            schedule = schedule_of(row["side"])
+            schedule = node.schedule_of(row["side"])
             assert schedule is not None
-            schedule.make_due(row["id"], row["id"], now())
+            schedule.make_due(row["id"], row["id"], node.engine_time())
         return {"name": asked[0]["name"], "lk0": asked[0]["lk0"], "inquiring": len(asked)}
 
-    return inquire
+
+INQUIRY = (act("msg.inquire", Role.OPERATOR, ByName, Inquiry.inquire),)

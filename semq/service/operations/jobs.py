@@ -4,15 +4,17 @@ A pause holds until it is lifted or the node ends, so that nobody's forgotten pa
 which messages would stand still or be accepted wrongly cannot be paused (``NEVER_PAUSED``).
 """
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import structlog
+from msgspec import Meta
 
 from semq.clock import Clock
 from semq.moments import utc_text
-from semq.service.admin import BadArguments, Handler
 from semq.service.clockwork import Clockwork, ScheduledJob
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import Arguments
+from semq.service.operations.operation import Caller, Role, act, look
 
 # Job | what it does, for people
 DESCRIPTIONS: dict[str, str] = {
@@ -42,10 +44,16 @@ class Scheduling(Protocol):
     clockwork: Clockwork
 
 
-def job_handlers(node: Scheduling) -> dict[str, Handler]:
-    """Operation | handler."""
-    jobs = Jobs(node)
-    return {"job.list": jobs.list, "job.run": jobs.run, "job.pause": jobs.pause, "job.resume": jobs.resume}
+class ByJob(Arguments, frozen=True, kw_only=True):
+    """One job."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=80, description="Name of the job, from job.list.")]
+
+
+class PauseJob(ByJob, frozen=True, kw_only=True):
+    """One job, and why it is paused."""
+
+    why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason; others see it.")]
 
 
 class Jobs:
@@ -54,13 +62,13 @@ class Jobs:
     def __init__(self, node: Scheduling) -> None:
         self._node = node
 
-    async def list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the scheduled jobs: interval, last run, next run, pause."""
         return [self._shown(job) for job in self._node.clockwork.jobs]
 
-    async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def run(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
         """Run a job now, also one that is due later. Its result is in ``job.list``."""
-        job = self._named(arguments)
+        job = self._named(arguments.name)
         if self._node.clockwork.records[job.name].paused_at is not None:
             raise BadArguments("The job is paused: resume it first.", name=job.name)
         if job.make_due is not None:
@@ -68,28 +76,25 @@ class Jobs:
         self._node.clockwork.hasten(job.name)
         return self._shown(job)
 
-    async def pause(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Pause a job until it is resumed, or the node ends; ``why`` is required."""
-        job, why = self._named(arguments), str(arguments.get("why") or "").strip()
+    async def pause(self, arguments: PauseJob, caller: Caller) -> dict[str, Any]:
+        """Pause a job until it is resumed, or the node ends."""
+        job = self._named(arguments.name)
         if job.name in NEVER_PAUSED:
             raise BadArguments("Messages depend on this job: it cannot be paused.", name=job.name)
-        if not why:
-            raise BadArguments("Say why the job is paused: others will see it (why).", name=job.name)
         record = self._node.clockwork.records[job.name]
-        record.paused_at, record.paused_why = self._node.clock.wall(), why[:WHY_MAX]
-        log.warning("job_paused", job=job.name, why=record.paused_why)
+        record.paused_at, record.paused_why = self._node.clock.wall(), arguments.why.strip()
+        log.warning("job_paused", job=job.name, by=caller.user, why=record.paused_why)
         return self._shown(job)
 
-    async def resume(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def resume(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
         """Lift a pause."""
-        job = self._named(arguments)
+        job = self._named(arguments.name)
         record = self._node.clockwork.records[job.name]
         record.paused_at, record.paused_why = None, ""
-        log.info("job_resumed", job=job.name)
+        log.info("job_resumed", job=job.name, by=caller.user)
         return self._shown(job)
 
-    def _named(self, arguments: Mapping[str, Any]) -> ScheduledJob:
-        name = str(arguments["name"])
+    def _named(self, name: str) -> ScheduledJob:
         for job in self._node.clockwork.jobs:
             if job.name == name:
                 return job
@@ -110,3 +115,11 @@ class Jobs:
             "paused_at": utc_text(record.paused_at) if record.paused_at else None,
             "paused_why": record.paused_why,
         }
+
+
+JOBS = (
+    look("job.list", Role.VIEWER, Arguments, Jobs.list, "the console and the HTTP API"),
+    act("job.run", Role.ADMIN, ByJob, Jobs.run, "the console and the HTTP API"),
+    act("job.pause", Role.ADMIN, PauseJob, Jobs.pause, "the console and the HTTP API"),
+    act("job.resume", Role.ADMIN, ByJob, Jobs.resume, "the console and the HTTP API"),
+)

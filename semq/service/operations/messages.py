@@ -2,21 +2,74 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Annotated, Any, Protocol
 
-import msgspec
+from msgspec import Meta
 
 from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, why
-from semq.service.admin import BadArguments, Handler
 from semq.service.message_names import find_one, newest, past
+from semq.service.operations.arguments import (
+    NAME_MAX,
+    ROWS_MAX,
+    Arguments,
+    ByName,
+    DataType,
+    Key,
+    Limit,
+    Moment,
+    Partner,
+    Text,
+)
+from semq.service.operations.operation import Role, look
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names, submissions
 from semq.umx_t.address import Address
 from semq.umx_t.short_name import short_name
 
-LIMIT_MAX = 1000
+State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status or an outcome.")]
+Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
+
+
+class Side(StrEnum):
+    """Which queues are read; ``submitted``: only submissions by SQL that are waiting or refused."""
+
+    all = "all"
+    outbound = "outbound"
+    inbound = "inbound"
+    submitted = "submitted"
+
+
+class MessageSelection(Arguments, frozen=True, kw_only=True):
+    """The selection of messages; an absent argument matches everything."""
+
+    side: Annotated[Side, Meta(description="The queue of sent or of received messages.")] = Side.all
+    partner: Partner | None = None
+    type: DataType | None = None
+    key: Key | None = None
+    code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
+    since_ms: Since = None
+
+
+class ListMessages(MessageSelection, frozen=True, kw_only=True):
+    """The selection and the number of messages."""
+
+    state: State | None = None
+    limit: Limit = 50
+
+
+class TraceMessage(ByName, frozen=True, kw_only=True):
+    """One message, and whose ledgers are read."""
+
+    parties: Annotated[bool, Meta(description="Also ask the other nodes that have handled the message.")] = False
+
+
+class ListStuck(Arguments, frozen=True, kw_only=True):
+    """The selection of stuck messages."""
+
+    cause: Annotated[Text | None, Meta(description="Only messages with this cause, for instance HELD.")] = None
+    limit: Limit = 200
 
 
 class Looking(Protocol):
@@ -29,29 +82,18 @@ class Looking(Protocol):
         """Return the node's state besides the rows, to find causes of stuck messages."""
 
 
-def reading_handlers(node: Looking) -> dict[str, Handler]:
-    """Operation | handler."""
-    operations = MessageReading(node)
-    return {
-        "msg.list": operations.messages,
-        "msg.show": operations.show,
-        "msg.trace": operations.trace,
-        "msg.body": operations.body,
-        "queue.counts": operations.counts,
-        "queue.partners": operations.partners,
-        "stuck.list": operations.stuck,
-        "stuck.explain": operations.explain,
-    }
-
-
-def read_filter(operation: str, arguments: Mapping[str, Any], limit: int = 50) -> messages.Filter:
-    """Read the filter of a list. Raises BadArguments, ValueError."""
-    for name in arguments:
-        if name not in messages.Filter.__dataclass_fields__:
-            raise BadArguments(f"{operation} has no argument {name}.")
-    given = {name: value for name, value in arguments.items() if value is not None}
-    wanted = msgspec.convert({"limit": limit} | given, messages.Filter, strict=False)
-    return replace(wanted, limit=max(1, min(wanted.limit, LIMIT_MAX)))
+def message_filter(wanted: MessageSelection, limit: int, state: str | None = None) -> messages.Filter:
+    """Return the filter of the view for a selection."""
+    return messages.Filter(
+        side=wanted.side.value,
+        state=state,
+        partner=wanted.partner,
+        type=wanted.type,
+        key=wanted.key,
+        code=wanted.code,
+        since_ms=wanted.since_ms,
+        limit=limit,
+    )
 
 
 class MessageReading:
@@ -60,16 +102,19 @@ class MessageReading:
     def __init__(self, node: Looking) -> None:
         self._node = node
 
-    async def messages(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def messages(self, arguments: ListMessages) -> list[dict[str, Any]]:
         """List messages in the queues, newest first."""
-        rows = await self._node.store.read(messages.list_messages, read_filter("msg.list", arguments))
+        wanted = message_filter(arguments, arguments.limit, arguments.state)
+        rows = await self._node.store.read(messages.list_messages, wanted)
         around = self._node.surroundings()
         return [row | {"overdue": is_overdue(row, around)} for row in rows]
 
-    async def show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """One message: its row, whether it is overdue, and why it is stuck if it is; else what the ledger tells of it
-        (``cleaned``)."""
-        name = str(arguments["id"])
+    async def show(self, arguments: ByName) -> dict[str, Any]:
+        """Show one message: its row, whether it is overdue or stuck; when its row was deleted, the facts of the ledger.
+
+        The latter have ``cleaned``.
+        """
+        name = arguments.id
         rows = await self._rows(name)
         if not rows:
             return await past(self._node.store, name)
@@ -86,12 +131,12 @@ class MessageReading:
         known = known if known["outcome"] else {}
         return {name: known[name] for name in ("outcome", "ended_at", "reason") if known.get(name)}
 
-    async def trace(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Every line of the ledger about one message; of several with one key the newest, the ``others`` named.
+    async def trace(self, name: str) -> dict[str, Any]:
+        """Return this node's ledger lines about one message; of several with one key the newest, and ``others``.
 
-        Of a document that was refused when it came by SQL, and tried again, also the lines under its names ``before``.
+        A refused SQL submission that was tried again also has the lines under its earlier names (``before``).
         """
-        store, name = self._node.store, str(arguments["id"])
+        store = self._node.store
         rows = await store.read(names.find_messages, name)
         lk0, *others = newest(name, [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name))
         before = await store.read(submissions.names_before, lk0)
@@ -100,9 +145,9 @@ class MessageReading:
         others = [one for one in others if one not in before]
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 
-    async def body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def body(self, arguments: ByName) -> dict[str, Any]:
         """Return the payload of a message that is still in a queue."""
-        row = (await find_one(self._node.store, str(arguments["id"])))[0]
+        row = (await find_one(self._node.store, arguments.id))[0]
         payload = await self._node.store.read(messages.body_of, row)
         if payload is None or not row.get("has_payload", True):
             raise PayloadGone(name=row["name"])
@@ -115,27 +160,27 @@ class MessageReading:
             "digest": row["digest"],
         }
 
-    async def counts(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def counts(self, arguments: Arguments) -> dict[str, Any]:
         """Count rows by queue and status."""
         return await self._node.store.read(messages.queue_counts)
 
-    async def partners(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def partners(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List waiting messages by partner."""
         return await self._node.store.read(messages.waiting_by_partner)
 
-    async def stuck(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def stuck(self, arguments: ListStuck) -> list[dict[str, Any]]:
         """List stuck messages, each with cause and next step."""
-        around = self._node.surroundings()
-        limit = max(1, min(int(arguments.get("limit") or 200), LIMIT_MAX))
-        wanted, before, after = arguments.get("cause"), around.now_ms - around.overdue_ms, (0, 0)
+        around, limit = self._node.surroundings(), arguments.limit
+        wanted = arguments.cause.upper() if arguments.cause is not None else None
+        before, after = around.now_ms - around.overdue_ms, (0, 0)
         submitted = await self._node.store.read(messages.stuck_submissions, limit)
         found: list[dict[str, Any]] = [
             row | {"stuck": _told(cause, row)}
             for row in submitted
-            if (cause := why(row, around)) is not None and (wanted is None or cause.name == str(wanted).upper())
+            if (cause := why(row, around)) is not None and (wanted is None or cause.name == wanted)
         ]
         while len(found) < limit:  # in pages, because the requested cause may be rare
-            rows = await self._node.store.read(messages.stuck_candidates, before, LIMIT_MAX, after)
+            rows = await self._node.store.read(messages.stuck_candidates, before, ROWS_MAX, after)
             if not rows:
                 break
             after = _last(rows, "outbound", after[0]), _last(rows, "inbound", after[1])
@@ -143,11 +188,11 @@ class MessageReading:
             found += [
                 row | {"stuck": _told(cause, row)}
                 for row, cause in told
-                if cause is not None and (wanted is None or cause.name == str(wanted).upper())
+                if cause is not None and (wanted is None or cause.name == wanted)
             ]
         return found[:limit]
 
-    async def explain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def explain(self, arguments: ByName) -> dict[str, Any]:
         """Explain one message: whether it is stuck, cause, next step, last event."""
         row = await self.show(arguments)
         events = submissions.events(row) if _waits(row) else await self._node.store.read(messages.trace, row["lk0"])
@@ -157,6 +202,17 @@ class MessageReading:
         found = await self._node.store.read(names.find_messages, name)
         lk0 = newest(name, [row["lk0"] for row in found])[0] if found else ""
         return [row for row in found if row["lk0"] == lk0]
+
+
+READING = (
+    look("msg.list", Role.VIEWER, ListMessages, MessageReading.messages),
+    look("msg.show", Role.VIEWER, ByName, MessageReading.show),
+    look("msg.body", Role.PAYLOAD, ByName, MessageReading.body),
+    look("queue.counts", Role.VIEWER, Arguments, MessageReading.counts),
+    look("queue.partners", Role.VIEWER, Arguments, MessageReading.partners),
+    look("stuck.list", Role.VIEWER, ListStuck, MessageReading.stuck),
+    look("stuck.explain", Role.VIEWER, ByName, MessageReading.explain),
+)
 
 
 def _waits(row: Mapping[str, Any]) -> bool:

@@ -1,13 +1,14 @@
 """Operation ``msg.outlook``: what a message waits for at this node, and when the node asks about it next."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from semq.engine.people.stuck import StuckCause, is_overdue, why
 from semq.engine.time.schedule import Schedule
-from semq.service.admin import Handler
 from semq.service.message_names import find_one
+from semq.service.operations.arguments import ByName
 from semq.service.operations.census import OverviewNode
+from semq.service.operations.operation import Role, look
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
 
 # What a row waits for | in words
@@ -25,25 +26,38 @@ WAITS: dict[str, str] = {
 }
 
 
-def outlook_handler(
-    node: OverviewNode, schedule_of: Callable[[str], Schedule | None], now: Callable[[], float]
-) -> Handler:
-    """Return the handler. ``schedule_of``: schedule of inquiries of a side; ``now``: the clock of the schedules."""
+class OutlookNode(OverviewNode, Protocol):
+    """What the operation needs of a node."""
 
-    async def outlook(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        rows = await find_one(node.store, str(arguments["id"]))
+    def schedule_of(self, side: str) -> Schedule | None:
+        """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows."""
+
+    def engine_time(self) -> float:
+        """Return the engine's time in seconds, which is that of the schedules."""
+
+
+class Outlook:
+    """The handler."""
+
+    def __init__(self, node: OutlookNode) -> None:
+        self._node = node
+
+    async def show(self, arguments: ByName) -> dict[str, Any]:
+        """Return what a message waits for at this node, and the time of the next inquiry about it."""
+        node = self._node
+        rows = await find_one(node.store, arguments.id)
         around = node.surroundings()
         told = []
         for row in rows:
             waits, asks = waits_for(row, link_up=around.link_up)
             cause = why(row, around)
-            schedule = schedule_of(row["side"]) if asks else None
+            schedule = node.schedule_of(row["side"]) if asks else None
             due = schedule.due_of(row["id"]) if schedule is not None else None
             told.append(
                 {
                     "side": row["side"],
                     "waits_for": "person" if cause in BY_PERSON else waits,
-                    "asks_at": None if due is None else around.now_ms + round((due - now()) * 1000),
+                    "asks_at": None if due is None else around.now_ms + round((due - node.engine_time()) * 1000),
                     "overdue": is_overdue(row, around),
                     "cause": cause.name if cause is not None else None,
                     "next_step": cause.next_step(row) if cause is not None else "",
@@ -51,9 +65,8 @@ def outlook_handler(
             )
         return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "sides": told}
 
-    return outlook
 
-
+OUTLOOK = (look("msg.outlook", Role.VIEWER, ByName, Outlook.show, "the console and the HTTP API"),)
 BY_PERSON = frozenset(
     {
         StuckCause.HELD, StuckCause.REFUSED, StuckCause.SUBMISSION_REFUSED, StuckCause.CANNOT_OPEN,

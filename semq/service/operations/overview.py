@@ -6,14 +6,26 @@ that look at a bounded number of them. They change nothing. Used by the console 
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeAlias
 
-import msgspec
+from msgspec import Meta
 
 from semq.engine.people.stuck import StuckCause, is_overdue, why
-from semq.service.admin import BadArguments, Handler
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import (
+    INT64_MAX,
+    Arguments,
+    DataType,
+    Institution,
+    Key,
+    Limit,
+    Moment,
+    Partner,
+    Text,
+)
 from semq.service.operations.census import Counting, OverviewNode
+from semq.service.operations.operation import Role, look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
@@ -34,16 +46,57 @@ NARROWED: dict[StuckCause, dict[str, Any]] = {
 }
 
 
-def overview_handlers(node: OverviewNode) -> dict[str, Handler]:
-    """Operation | handler."""
-    views = Views(node)
-    return {
-        "queue.census": views.figures,
-        "stuck.causes": views.causes,
-        "stuck.page": views.stuck,
-        "failed.page": views.failed,
-        "msg.search": views.search,
-    }
+CONSOLE = "the console and the HTTP API"
+RowNumber: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+
+
+class SelectFailed(Arguments, frozen=True, kw_only=True):
+    """The selection of failed messages, and the place of a page."""
+
+    side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
+    partner: Partner | None = None
+    type: DataType | None = None
+    key: Key | None = None
+    code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
+    after: Annotated[RowNumber, Meta(description="``next`` of the page before.")] = 0
+    limit: Limit = 50
+
+
+class SelectMessages(Arguments, frozen=True, kw_only=True):
+    """The selection of messages, and the place of a page."""
+
+    side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
+    state: Annotated[Text | None, Meta(description="Name of a status or an outcome.")] = None
+    partner: Annotated[Partner | None, Meta(description="The institution at the other end; at a hub the target.")] = (
+        None
+    )
+    source: Annotated[Institution | None, Meta(description="At a hub: the institution that sent the message.")] = None
+    type: DataType | None = None
+    key: Key | None = None
+    code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
+    mark: Annotated[Literal["held", "parked", "void"] | None, Meta(description="Mark of a sent message.")] = None
+    since_ms: Annotated[Moment | None, Meta(description="Earliest time, in milliseconds since 1970 UTC.")] = None
+    until_ms: Annotated[Moment | None, Meta(description="Latest time, in milliseconds since 1970 UTC.")] = None
+    outbound: Annotated[RowNumber | None, Meta(description="``next`` of the page before.")] = None
+    inbound: Annotated[RowNumber | None, Meta(description="``next`` of the page before.")] = None
+    limit: Limit = 50
+
+    def given(self) -> dict[str, Any]:
+        """Return the arguments that select something."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+class SearchMessages(SelectMessages, frozen=True, kw_only=True):
+    """The selection and the order of messages."""
+
+    order: Annotated[Literal["newest", "oldest"], Meta(description="Which messages come first.")] = "newest"
+
+
+class SelectStuck(SelectMessages, frozen=True, kw_only=True):
+    """The selection of stuck messages with one cause."""
+
+    cause: Annotated[Text, Meta(min_length=1, description="Name of a cause, for instance HELD.")]
 
 
 class Views:
@@ -53,8 +106,8 @@ class Views:
         self._node = node
         self._counting = Counting(node)
 
-    async def figures(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return rows by state, and what waits by pair of institutions."""
+    async def figures(self, arguments: Arguments) -> dict[str, Any]:
+        """Count rows by state, and waiting messages by pair of institutions."""
         census = await self._counting.census()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
@@ -81,7 +134,7 @@ class Views:
             "pairs": [{"source": one, "target": other, **told} for (one, other), told in sorted(pairs.items())],
         }
 
-    async def causes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def causes(self, arguments: Arguments) -> dict[str, Any]:
         """Count stuck messages by cause and partner, the most first."""
         census = await self._counting.census()
         found: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -103,19 +156,21 @@ class Views:
                 rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **told})
         return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
 
-    async def stuck(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def stuck(self, arguments: SelectStuck) -> dict[str, Any]:
         """Return a page of the stuck messages with one cause, the oldest first."""
         around = self._node.surroundings()
-        cause = StuckCause.__members__.get(str(arguments["cause"]).upper())
+        cause = StuckCause.__members__.get(arguments.cause.upper())
         if cause is None:
-            raise BadArguments("There is no such cause.", cause=str(arguments["cause"])[:80])
+            raise BadArguments("There is no such cause.", cause=arguments.cause[:80])
         if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS):
             refused = cause is StuckCause.SUBMISSION_REFUSED
             listed = await self._node.store.read(submissions.listed, PAGE_MAX, refused=refused)
             rows = [row | {"stuck": told(cause, row)} for row in listed if why(row, around) is cause]
             return {"rows": rows, "next": None, "looked_at": len(listed)}
         narrowed = NARROWED.get(cause, {"until_ms": around.now_ms - around.overdue_ms})
-        wanted = _search({"limit": 50} | narrowed | dict(arguments) | {"cause": None, "order": "oldest"})
+        given = arguments.given()
+        del given["cause"]
+        wanted = Search(**(narrowed | given | {"order": "oldest"}))
         return await self._with_cause(wanted, cause)
 
     async def _with_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
@@ -131,16 +186,12 @@ class Views:
             wanted = replace(wanted, **place)
         return {"rows": found, "next": place, "looked_at": looked_at}
 
-    async def failed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
         """Return a page of the failed messages, the newest first; ``after``: how many of them were looked at before."""
         census = await self._counting.census()
-        given = dict(arguments)
-        after, limit = int(given.pop("after", None) or 0), int(given.pop("limit", None) or 50)
-        if not (1 <= limit <= 1000 and after >= 0):
-            raise BadArguments("A page has 1 to 1000 rows.", limit=limit)
-        wanted = _search({name: value for name, value in given.items() if name in FILTERS})
-        if unknown := sorted(given.keys() - set(FILTERS)):
-            raise BadArguments(f"failed.page has no argument {unknown[0]}.")
+        after, limit = arguments.after, arguments.limit
+        given = {name: getattr(arguments, name) for name in FILTERS}
+        wanted = Search(**{name: value for name, value in given.items() if value not in (None, "")})
         numbers = [(side, number) for side, found in census.failed.items() for number in found]
         rows: list[dict[str, Any]] = []
         refused = [] if after or wanted.side == "inbound" else await self._refused(wanted)
@@ -169,26 +220,25 @@ class Views:
         )  # fmt: skip
         return [row | {"error": " ".join(row["reason"] or ())} for row in rows]
 
-    async def search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def search(self, arguments: SearchMessages) -> dict[str, Any]:
         """Return a page of messages in the queues, with ``next``, the arguments of the following page."""
-        page = await self._node.store.read(search_page, _search(arguments))
+        page = await self._node.store.read(search_page, Search(**arguments.given()))
         around = self._node.surroundings()
         return page | {"rows": [row | {"overdue": is_overdue(row, around)} for row in page["rows"]]}
+
+
+OVERVIEW = (
+    look("queue.census", Role.VIEWER, Arguments, Views.figures, CONSOLE),
+    look("stuck.causes", Role.VIEWER, Arguments, Views.causes, CONSOLE),
+    look("stuck.page", Role.VIEWER, SelectStuck, Views.stuck, CONSOLE),
+    look("failed.page", Role.VIEWER, SelectFailed, Views.failed, CONSOLE),
+    look("msg.search", Role.VIEWER, SearchMessages, Views.search, CONSOLE),
+)
 
 
 def told(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
     """Return a cause for people, with the next step for a row."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
-
-
-def _search(arguments: Mapping[str, Any]) -> Search:
-    """Read the arguments of a page. Raises BadArguments, ValueError."""
-    known = {field.name for field in fields(Search)}
-    given = {name: value for name, value in arguments.items() if value not in (None, "")}
-    if unknown := sorted(given.keys() - known):
-        raise BadArguments(f"Messages are not chosen by {unknown[0]}.")
-    wanted: Search = msgspec.convert(given, Search, strict=False)
-    return wanted
 
 
 def _fits(row: Mapping[str, Any], wanted: Search) -> bool:

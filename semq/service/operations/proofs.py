@@ -5,10 +5,10 @@ document, ``semq_session_key`` (the salt of its digest).
 """
 
 import re
-from collections.abc import Mapping
 from datetime import date
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+from msgspec import Meta
 from sqlalchemy import Connection
 
 from semq.engine.secrecy.sealing import Sealing
@@ -18,15 +18,18 @@ from semq.seal.chain import ChainLink
 from semq.seal.proof import Proof, check_proof, write_proof
 from semq.seal.receipts import HASH_LENGTH, path, read_signature
 from semq.seal.token import bytes_of
-from semq.service.admin import BadArguments, Handler
+from semq.service.errors import BadArguments
 from semq.service.keyring import NodeKeys
 from semq.service.message_names import find_accepted
+from semq.service.operations.arguments import Arguments, ByName
+from semq.service.operations.operation import Role, look
 from semq.store.postgres import chain
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names
 from semq.umx_t.address import parse_address
 
 RECEIPT = re.compile(r"receipt (\d+) place (\d+)(?: sid (-?\d+))? stated at (\S+)")  # older receivers sign no sid
+HEAD = r"^[0-9]{1,18}:([0-9a-fA-F]{2}){1,64}$"
 SEALED = re.compile(r"sealed ([A-Za-z0-9_-]{22})")
 ORIGIN = re.compile(r"the document of (\S+), sealed for key")
 ORIGINS_MAX = 100  # times that one document may have been sealed again
@@ -39,81 +42,74 @@ class NoReceipt(BadInput):
     remedy = "Only a delivered message of a partner with a certificate has one; `semq msg trace` tells what happened."
 
 
+class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):
+    """The days of the ledger, and an earlier result."""
+
+    first: Annotated[date | None, Meta(description="First day, for instance 2031-03-01; else the oldest.")] = None
+    last: Annotated[date | None, Meta(description="Last day.")] = None
+    head: Annotated[
+        Annotated[str, Meta(pattern=HEAD, max_length=200)] | None,
+        Meta(description="NUMBER:HASH, printed by an earlier check."),
+    ] = None
+
+
+class Ledgered(Protocol):
+    """What the check of the chain needs of a node."""
+
+    store: PostgresStore
+
+
 class Proving(Protocol):
-    """What the operations need of a node."""
+    """What proofs need of a node."""
 
     store: PostgresStore
     sealing: Sealing | None
 
 
-def proving_handlers(node: Proving) -> dict[str, Handler]:
-    """Operation | handler."""
-    operations = Operations(node)
-    return {"msg.prove": operations.prove, "ledger.verify": operations.verify}
+class LedgerCheck:
+    """The handler of ``ledger.verify``."""
 
+    def __init__(self, node: Ledgered) -> None:
+        self._node = node
 
-def ledger_handlers(store: PostgresStore) -> dict[str, Handler]:
-    """Return the operation of a node without proofs of delivery."""
+    async def verify(self, arguments: VerifyLedger) -> dict[str, Any]:
+        """Compare the lines of the ledger with its hash chain, by default of all kept days. Raises LedgerChanged."""
+        store = self._node.store
+        head = store.chain.head
 
-    async def verify(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return await verified(store, arguments)
+        def check(connection: Connection) -> dict[str, Any]:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            first = arguments.first or chain.oldest(raw) or date(2000, 1, 1)
+            raw.rollback()
+            last = arguments.last or date(9999, 12, 30)
+            found = chain.verify(raw, first, last, head, _known(arguments.head))
+            told = {"from": found.first_day, "to": found.last_day, "lines": found.lines, "links": found.links}
+            return told | {"head": _head(found.head)}
 
-    return {"ledger.verify": verify}
-
-
-async def verified(store: PostgresStore, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare lines and chain, by default of all kept days. Raises LedgerChanged."""
-    head = store.chain.head
-
-    def check(connection: Connection) -> dict[str, Any]:
-        raw = connection.connection.driver_connection
-        assert raw is not None
-        first = _day(arguments, "from") or chain.oldest(raw) or date(2000, 1, 1)
-        raw.rollback()
-        last = _day(arguments, "to") or date(9999, 12, 30)
-        found = chain.verify(raw, first, last, head, _known(arguments))
-        told = {"from": found.first_day, "to": found.last_day, "lines": found.lines, "links": found.links}
-        return told | {"head": _head(found.head)}
-
-    return await store.read(check)
+        return await store.read(check)
 
 
 def _head(link: ChainLink | None) -> str:
     return "" if link is None else f"{link.last}:{link.hash.hex()}"
 
 
-def _known(arguments: Mapping[str, Any]) -> tuple[int, bytes] | None:
-    value = arguments.get("head")
-    if value is None:
+def _known(head: str | None) -> tuple[int, bytes] | None:
+    if head is None:
         return None
-    number, _, hash_ = str(value).partition(":")
-    try:
-        return int(number), bytes.fromhex(hash_)
-    except ValueError as error:
-        raise BadArguments("head is what an earlier check has printed: NUMBER:HASH.") from error
+    number, _, hash_ = head.partition(":")
+    return int(number), bytes.fromhex(hash_)
 
 
-def _day(arguments: Mapping[str, Any], name: str) -> date | None:
-    value = arguments.get(name)
-    try:
-        return None if value is None else date.fromisoformat(str(value))
-    except ValueError as error:
-        raise BadArguments(f"{name} is a date, for instance 2031-03-01.") from error
-
-
-class Operations:
-    """The handlers."""
+class Proofs:
+    """The handler of ``msg.prove``."""
 
     def __init__(self, node: Proving) -> None:
         self._node = node
 
-    async def verify(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Compare lines and chain."""
-        return await verified(self._node.store, arguments)
-
-    async def prove(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def prove(self, arguments: ByName) -> dict[str, Any]:
         """Return the contents of the proof file of a delivery."""
-        read, name, sealing = self._node.store.read, str(arguments["id"]), self._node.sealing
+        read, name, sealing = self._node.store.read, arguments.id, self._node.sealing
         lk0s = await read(names.find_in_ledger, name)
         if len(lk0s) > 1:
             raise BadArguments("The name fits several messages; give a short name or an LK0.", found=lk0s[:5])
@@ -156,6 +152,10 @@ class Operations:
         sealed = SEALED.fullmatch(detail)
         kept = await read(messages.kept_key, bytes_of(sealed[1])) if sealed is not None else None
         return None if kept is None else sealing.salt(kept, ident)
+
+
+LEDGER = (look("ledger.verify", Role.OPERATOR, VerifyLedger, LedgerCheck.verify),)
+PROOFS = (look("msg.prove", Role.VIEWER, ByName, Proofs.prove),)
 
 
 def _line(lines: list[dict[str, Any]], event: str) -> dict[str, Any] | None:

@@ -62,16 +62,16 @@ class Reloading:
 
     async def _logged(self) -> None:
         try:
-            await self.reload({})
+            await self.reload()
         except SemqError as error:
             log.error("not_reloaded", error=error.advice())
         except Exception:
             log.exception("not_reloaded")
 
-    async def reload(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The keys that have ``changed``, those that wait for a ``restart``, and the users whose connections ``ended``.
+    async def reload(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """Return the keys that have ``changed``, those that wait for a ``restart``, and the users that were ``ended``.
 
-        ``dry_run``: only say it. Raises ConfigInvalid, ConfigUnreadable; then nothing has changed.
+        ``dry_run``: change nothing. Raises ConfigInvalid, ConfigUnreadable; then nothing has changed.
         """
         async with self._one_by_one:
             node, before = self._node, self._node.settings
@@ -79,7 +79,7 @@ class Reloading:
             after = await self._possible(before, read)
             changed, waiting = differences(before, after), differences(after, read)
             users = await asyncio.to_thread(node.users_of, after)
-            if arguments.get("dry_run"):
+            if dry_run:
                 return {"changed": changed, "restart": waiting, "ended": []}
             # No await from here on: the change must be atomic for everything else.
             ended = self._apply(before, after, users)

@@ -15,7 +15,7 @@ from platform_node.node import HubNode
 from platform_node.question_turns import ShareUsed
 from platform_node.questions import NotAsked
 from semq.engine.errors import NotThere
-from semq.service.admin import Busy
+from semq.service.errors import Busy
 from semq.store.rows import Event
 from semq.transport.errors import DialFailed
 from tests.service.inprocess import InProcess, ask, linked

@@ -10,7 +10,7 @@ from tests.waiting import until
 async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages, "LIMIT_MAX", 2)  # rows of a page
+    monkeypatch.setattr(messages, "ROWS_MAX", 2)  # rows of a page
     text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"  # nobody listens there: documents wait
     node = await inprocess.started(inprocess.settings("10008", text))
     client = await inprocess.client(node)

@@ -39,7 +39,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
     assert hub.who is not None
     (old,) = hub.who.trust.fingerprints
     for node in everybody:
-        told = await ask(await inprocess.client(node), "cert.trust", {"add": NEW.pem.decode()})
+        told = await ask(await inprocess.client(node), "trust.add", {"pem": NEW.pem.decode()})
         assert told["result"]["fingerprints"] == [old, NEW.fingerprint]
         await linked(a, b)
         await sent(inprocess, a)
@@ -48,10 +48,10 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         await linked(a, b)
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await sent(inprocess, a)
-        refused = await ask(await inprocess.client(node), "cert.trust", {"remove": NEW.fingerprint})
+        refused = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": NEW.fingerprint})
         assert refused["error"]["code"] == "SEMQ-5113"
     for node in everybody:
-        told = await ask(await inprocess.client(node), "cert.trust", {"remove": f"SHA256:{old.upper()}"})
+        told = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": f"SHA256:{old.upper()}"})
         assert told["result"]["fingerprints"] == [NEW.fingerprint]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await linked(a, b)
@@ -69,22 +69,22 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"),
+    ("operation", "value", "code"),
     [
-        ({"add": "nonsense"}, "SEMQ-5112"),
-        ({"add": "node"}, "SEMQ-5112"),
-        ({"remove": "00" * 32}, "SEMQ-5113"),
-        ({"remove": "own"}, "SEMQ-5113"),
+        ("trust.add", "nonsense", "SEMQ-5112"),
+        ("trust.add", "node", "SEMQ-5112"),
+        ("trust.remove", "00" * 32, "SEMQ-5113"),
+        ("trust.remove", "own", "SEMQ-5113"),
     ],
 )
 async def test_a_change_that_would_leave_a_node_without_trust_is_refused(
-    inprocess: InProcess, arguments: dict[str, str], code: str
+    inprocess: InProcess, operation: str, value: str, code: str
 ) -> None:
     hub = await inprocess.secure_hub()
     assert hub.who is not None
     before = hub.who.trust.fingerprints
     given = {"own": before[0], "node": hub.who.certificate.pem.decode()}
-    meant = {name: given.get(value, value) for name, value in arguments.items()}
-    told = await ask(await inprocess.client(hub), "cert.trust", meant)
+    name = {"trust.add": "pem", "trust.remove": "fingerprint"}[operation]
+    told = await ask(await inprocess.client(hub), operation, {name: given.get(value, value)})
     assert told["error"]["code"] == code
     assert hub.who.trust.fingerprints == before

@@ -1,0 +1,93 @@
+"""Operation ``msg.submit``: a document in one request. Its arguments follow from the table of attributes."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from semq.engine.frames import check_carried
+from semq.engine.ports import Accepted, Submission
+from semq.service.admin import committed
+from semq.service.operations.arguments import INT64_MAX, Arguments, Text
+from semq.service.operations.operation import Caller, Role, act
+from semq.umx_t.address import parse_address
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, Attribute, submission_headers
+from semq.umx_t.headers import OF_TRANSPORT, read_submission
+from semq.umx_t.short_name import short_name
+from semq.umx_t.status import SaveFwd
+
+if TYPE_CHECKING:
+    from local_node.node import LocalNode
+
+CHARACTERS_MAX = 4096  # the limits of attributes are lower, and have errors of their own
+AttributeText: TypeAlias = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
+# Not a tuple of four: msgspec 0.22 crashes in the garbage collector on a union with such a tuple.
+KeyParts: TypeAlias = Annotated[tuple[AttributeText, ...], Meta(min_length=4, max_length=4)]
+# Type of an attribute's default | type of the argument
+TYPES: dict[type, Any] = {
+    bool: bool,
+    SaveFwd: SaveFwd,
+    int: Annotated[int, Meta(ge=0, le=INT64_MAX)],
+    AppKey: AttributeText | KeyParts,
+}
+
+
+class DocumentArguments(Arguments, frozen=True, kw_only=True):
+    """A document; ``SubmitDocument`` adds its attributes (PROTOCOL.md section 1)."""
+
+    target: Annotated[
+        str, Meta(min_length=1, max_length=200, description="Receiver: institution, or institution/user.")
+    ]
+    body_base64: Annotated[bytes, Meta(description="Payload.")] = b""
+    content_type: Annotated[Text | None, Meta(description="MIME type.")] = None
+    content_encoding: Annotated[Text | None, Meta(description="Encoding of the payload, for instance gzip.")] = None
+    priority: Annotated[Annotated[int, Meta(ge=0, le=255)] | None, Meta(description="0 to 9, or more.")] = None
+    headers: Annotated[dict[str, Any] | None, Meta(description="Further headers, carried unchanged.")] = None
+    sender: Annotated[Text, Meta(description="User or application of this institution.")] = ""
+
+
+def _argument(row: Attribute) -> tuple[str, Any, None]:
+    type_ = TYPES.get(type(row.default), AttributeText)
+    return row.field, Annotated[type_ | None, Meta(description=f"{row.name}: {row.meaning}.")], None
+
+
+SubmitDocument: type[DocumentArguments] = msgspec.defstruct(  # type: ignore[assignment]  # bases tell its type
+    "SubmitDocument",
+    [_argument(row) for row in ARGUMENTS.values()],
+    bases=(DocumentArguments,),
+    module=__name__,
+    frozen=True,
+    kw_only=True,
+)
+
+
+class SubmitOperation:
+    """The handler."""
+
+    def __init__(self, node: "LocalNode") -> None:
+        self._node = node
+
+    async def submit(self, arguments: DocumentArguments, caller: Caller) -> dict[str, Any]:
+        """Accept a document and answer when it is committed."""
+        given = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
+        properties = {name: given[name] for name in PROPERTIES}
+        headers = (arguments.headers or {}) | submission_headers(given)
+        attributes, token = read_submission(headers, properties)
+        check_carried(attributes)
+        target, body = parse_address(arguments.target), arguments.body_base64
+        sender = OF_TRANSPORT["@Sender"][1]("sender", arguments.sender)
+
+        def post(done: Callable[[Accepted], None], failed: Callable[[Exception], None]) -> None:
+            submission = Submission(target, attributes, body, done, failed, token=token, sender=sender)
+            self._node.engine.submit([submission])
+
+        accepted = await committed(post)
+        name, digest = short_name(str(accepted.lk0)), accepted.digest.hex()
+        return {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
+
+
+SUBMISSION = (
+    act("msg.submit", Role.OPERATOR, SubmitDocument, SubmitOperation.submit, "programs; `semq msg send` publishes"),
+)

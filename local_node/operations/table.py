@@ -1,0 +1,34 @@
+"""The table of a local node's operations. Each module has the rows of its handlers."""
+
+from local_node.operations.certificates import CERTIFICATES
+from local_node.operations.failed import FAILED
+from local_node.operations.messages import MESSAGES
+from local_node.operations.submission import SUBMISSION
+from local_node.operations.trace import TRACE
+from semq.service.operations.broker import BROKER
+from semq.service.operations.inquiry import INQUIRY
+from semq.service.operations.jobs import JOBS
+from semq.service.operations.messages import READING
+from semq.service.operations.node import NODE
+from semq.service.operations.outlook import OUTLOOK
+from semq.service.operations.overview import OVERVIEW
+from semq.service.operations.proofs import LEDGER, PROOFS
+from semq.service.operations.trust import TRUST
+
+OPERATIONS = (
+    *NODE,
+    *JOBS,
+    *SUBMISSION,
+    *MESSAGES,
+    *READING,
+    *OVERVIEW,
+    *OUTLOOK,
+    *TRACE,
+    *INQUIRY,
+    *PROOFS,
+    *FAILED,
+    *CERTIFICATES,
+    *TRUST,
+    *LEDGER,
+    *BROKER,
+)

@@ -1,0 +1,146 @@
+"""Arguments of operations: the reading of a request into a struct, and fields that several operations have.
+
+``read_arguments`` is the only place that checks the form of arguments; what a value means (which institution, which
+message) is decided by the handler.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from semq.foreign_text import shortened
+from semq.service.errors import BadArguments
+from semq.umx_t.headers import MOMENT_MAX
+
+NAME_MAX = 600  # characters; an AppKey, the longest kind of name, has 515
+WHY_MAX = 2000  # characters
+ADDRESS_MAX = 100  # characters
+ROWS_MAX = 1000  # in one answer
+TEXT_MAX = 255  # characters of a short text
+SHOWN_MAX = 60  # characters of an unknown name in an error
+INT64_MAX = (1 << 63) - 1
+AT = " - at `$"  # before the place of an error in msgspec's texts
+REGEX = "matching regex"  # in those texts
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """No arguments; the base of those that an operation has."""
+
+
+A = TypeVar("A", bound=msgspec.Struct)
+Text: TypeAlias = Annotated[str, Meta(max_length=TEXT_MAX)]
+Name: TypeAlias = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=NAME_MAX,
+        description="Message: short name, locator (LK0), row number, sql-NUMBER, or key of its AppKey.",
+    ),
+]
+Why: TypeAlias = Annotated[str, Meta(max_length=WHY_MAX, description="Reason, for the ledger.")]
+Institution: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=ADDRESS_MAX, description="Institution: its number, or TYPE.NUMBER.")
+]
+Partner: TypeAlias = Annotated[str, Meta(max_length=ADDRESS_MAX, description="The institution at the other end.")]
+DataType: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX, description="Data type of the AppKey.")]
+Key: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX, description="Beginning of the key of the AppKey.")]
+Moment: TypeAlias = Annotated[int, Meta(ge=0, le=MOMENT_MAX, description="Time in milliseconds since 1970 UTC.")]
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=ROWS_MAX, description="Number of rows, at most.")]
+
+
+class ByName(Arguments, frozen=True, kw_only=True):
+    """One message."""
+
+    id: Name
+
+
+class ByNameWhy(ByName, frozen=True, kw_only=True):
+    """One message, and a reason."""
+
+    why: Why = ""
+
+
+def read_arguments(operation: str, struct: type[A], given: Mapping[str, Any]) -> A:
+    """Read the arguments of a request; one that is null counts as absent. Raises BadArguments with its name."""
+    names = struct.__struct_encode_fields__
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None and struct.__struct_config__.forbid_unknown_fields:
+        raise _unknown(operation, unknown, names)
+    present = {name: value for name, value in given.items() if value is not None}
+    missing = next((name for name in _required(struct) if name not in present), None)
+    if missing is not None:
+        raise BadArguments(f"{operation} needs the argument {missing}.", **_meaning(struct, missing))
+    try:
+        with_nul = next((name for name, value in present.items() if _has_nul(value)), None)
+        if with_nul is not None:
+            raise BadArguments(
+                f"The argument {shortened(with_nul, SHOWN_MAX)} of {operation} contains a NUL character."
+            )
+        return msgspec.convert(present, struct, strict=False)
+    except msgspec.ValidationError as error:
+        fault, _, place = str(error).partition(AT)
+        raise _wrong(operation, struct, present, fault, place.strip("`.")) from error
+    except RecursionError as error:
+        raise BadArguments(f"The arguments of {operation} are nested too deeply.") from error
+
+
+def _wrong(
+    operation: str, struct: type[msgspec.Struct], given: Mapping[str, Any], fault: str, place: str
+) -> BadArguments:
+    name = place.partition("[")[0].partition(".")[0]
+    value = given.get(name)
+    if isinstance(value, str) and not value.strip():
+        text = (
+            f"{operation} needs the argument {name}; it is empty."
+            if name in _required(struct)
+            else (f"The argument {name} of {operation} is empty: leave it out, or give it a value.")
+        )
+    elif REGEX in fault:
+        text = f"The argument {place} of {operation} does not have the required form."
+    else:
+        text = f"The argument {place} of {operation} is wrong: {fault.replace('`', '')}."
+    return BadArguments(text, **_meaning(struct, name))
+
+
+def _meaning(struct: type[msgspec.Struct], name: str) -> dict[str, str]:
+    text = descriptions(struct).get(name)
+    return {"meaning": text} if text else {}
+
+
+@cache
+def descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the descriptions of the fields, by name."""
+    schema = msgspec.json.schema(struct)
+    fields = schema["$defs"][schema["$ref"].rpartition("/")[2]]["properties"]
+    return {name: text for name, field in fields.items() if (text := _description(field))}
+
+
+def _description(field: Mapping[str, Any]) -> str:
+    own = field.get("description") or next(
+        (one["description"] for one in field.get("anyOf", ()) if "description" in one), ""
+    )
+    return str(own)
+
+
+@cache
+def _required(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(struct) if field.required)
+
+
+def _unknown(operation: str, name: str, names: tuple[str, ...]) -> BadArguments:
+    shown = shortened(name, SHOWN_MAX)
+    near = get_close_matches(shown.lower(), names, 1)
+    hint = f"; did you mean {near[0]}?" if near else "."
+    return BadArguments(f"{operation} has no argument {shown}{hint}", arguments=" ".join(names) or "none")
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, Mapping):
+        return any(_has_nul(name) or _has_nul(one) for name, one in value.items())
+    return isinstance(value, list | tuple) and any(map(_has_nul, value))

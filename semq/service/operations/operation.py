@@ -1,0 +1,122 @@
+"""Operations of a node as rows: name, kind, role, arguments, handler.
+
+The tables are in ``local_node.operations.table`` and ``platform_node.operations.table``; they can be imported without a
+node. ``bind`` connects the rows with the handlers of a node. Used by ``semq.service.admin``, the command line
+(``semq call``), and every other door through which a node is administered.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+
+from semq.errors import SemqError
+from semq.service.operations.arguments import Arguments, read_arguments
+
+log = structlog.get_logger("semq.operations")
+Part = TypeVar("Part")
+A = TypeVar("A", bound=Arguments)
+
+
+class Kind(StrEnum):
+    """Whether an operation changes anything."""
+
+    LOOK = "look"  #: it changes nothing and may be repeated
+    ACT = "act"  #: it is recorded with its user
+
+
+class Role(StrEnum):
+    """The role that may use an operation. An operator may also do what a viewer may, an administrator both."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"  #: acts on messages
+    ADMIN = "admin"  #: acts on the node, its certificates and its institutions
+    PAYLOAD = "payload"  #: returns the body of a document; a right of its own, which no other role includes
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who uses an operation, and through which door."""
+
+    user: str
+    door: str = "amqp"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A row of the table."""
+
+    name: str
+    kind: Kind
+    role: Role
+    arguments: type[Arguments]
+    handler: Callable[..., Awaitable[Any]]  #: a method of a class whose instance ``bind`` receives
+    used_by: str = ""  #: the door that uses it, of an operation without a command of its own
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the handler's docstring."""
+        text = " ".join((inspect.getdoc(self.handler) or "").partition("\n\n")[0].split())
+        return text.partition(". ")[0].rstrip(".") + "." if text else ""
+
+    def described(self) -> dict[str, Any]:
+        """Return the row as JSON values, with the JSON schema of its arguments."""
+        return {
+            "name": self.name,
+            "kind": self.kind.value,
+            "role": self.role.value,
+            "summary": self.summary,
+            "arguments": msgspec.json.schema(self.arguments),
+        }
+
+
+def look(
+    name: str, role: Role, arguments: type[A], handler: Callable[[Part, A], Awaitable[Any]], used_by: str = ""
+) -> Operation:
+    """Return the row of an operation that changes nothing."""
+    return Operation(name, Kind.LOOK, role, arguments, handler, used_by)
+
+
+def act(
+    name: str, role: Role, arguments: type[A], handler: Callable[[Part, A, Caller], Awaitable[Any]], used_by: str = ""
+) -> Operation:
+    """Return the row of an operation that changes something; its handler also receives the caller."""
+    return Operation(name, Kind.ACT, role, arguments, handler, used_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An operation of a running node."""
+
+    operation: Operation
+    handle: Callable[..., Awaitable[Any]]
+
+    async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
+        """Run the operation; return values that JSON can carry. Raises BadArguments and the errors of the handler."""
+        operation = self.operation
+        arguments = read_arguments(operation.name, operation.arguments, given)
+        if operation.kind is Kind.LOOK:
+            return await self.handle(arguments)
+        facts = {"operation": operation.name, "user": caller.user, "door": caller.door}
+        try:
+            result = await self.handle(arguments, caller)
+        except SemqError as error:
+            log.warning("act_refused", **facts, code=error.code)
+            raise
+        log.info("act_done", **facts)
+        return result
+
+
+def bind(table: Iterable[Operation], parts: Iterable[object]) -> dict[str, Bound]:
+    """Return the operations by name, each with the method of the part that has its handler."""
+    methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
+        function: function.__get__(part)
+        for part in parts
+        for function in vars(type(part)).values()
+        if inspect.isfunction(function)
+    }
+    return {row.name: Bound(row, methods[row.handler]) for row in table}

@@ -1,0 +1,78 @@
+"""Arguments are read in one place: what is wrong is said with the field's name and meaning."""
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import Arguments, Limit, Name, read_arguments
+
+
+class Some(Arguments, frozen=True, kw_only=True, rename={"first": "from"}):
+    """Arguments of a test."""
+
+    id: Name
+    limit: Limit = 50
+    first: Annotated[str, Meta(min_length=1)] | None = None
+    code: Annotated[str, Meta(pattern="^[a-z]+$")] | None = None
+    parts: tuple[Annotated[int, Meta(ge=0)], ...] = ()
+    more: dict[str, Any] | None = None
+
+
+class Open(msgspec.Struct):
+    """Arguments of a request whose newer versions may have more."""
+
+    id: str
+
+
+def test_what_is_absent_has_its_default_and_null_is_absent() -> None:
+    assert read_arguments("x.y", Some, {"id": "7", "limit": None, "from": "a"}) == Some(id="7", first="a")
+
+
+def test_texts_of_numbers_are_numbers() -> None:
+    assert read_arguments("x.y", Some, {"id": "7", "limit": "9", "parts": ["1", 2]}) == Some(
+        id="7", limit=9, parts=(1, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "x.y needs the argument id."),
+        ({"id": None}, "x.y needs the argument id."),
+        ({"id": ""}, "x.y needs the argument id; it is empty."),
+        ({"id": "7", "from": ""}, "The argument from of x.y is empty: leave it out, or give it a value."),
+        ({"id": 7}, "The argument id of x.y is wrong: Expected str, got int."),
+        ({"id": "7", "limit": 1001}, "The argument limit of x.y is wrong: Expected int <= 1000."),
+        ({"id": "7", "code": "A1"}, "The argument code of x.y does not have the required form."),
+        ({"id": "7", "parts": [1, -1]}, "The argument parts[1] of x.y is wrong: Expected int >= 0."),
+        ({"id": "7", "limits": 5}, "x.y has no argument limits; did you mean limit?"),
+        ({"id": "7", "first": "a"}, "x.y has no argument first."),
+        ({"id": "7", "more": {"deep": ["a\0"]}}, "The argument more of x.y contains a NUL character."),
+        ({"id": "7", "more": {"\0": 1}}, "The argument more of x.y contains a NUL character."),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadArguments) as caught:
+        read_arguments("x.y", Some, given)
+    assert caught.value.text == text
+
+
+def test_the_meaning_of_a_field_is_a_fact_of_its_error() -> None:
+    with pytest.raises(BadArguments) as caught:
+        read_arguments("x.y", Some, {"id": "7", "limit": 0})
+    assert caught.value.facts == {"meaning": "Number of rows, at most."}
+
+
+def test_deep_values_are_refused() -> None:
+    deep: Any = "a"
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(BadArguments, match="nested too deeply"):
+        read_arguments("x.y", Some, {"id": "7", "more": {"deep": deep}})
+
+
+def test_requests_between_versions_may_have_more_arguments() -> None:
+    assert read_arguments("trace", Open, {"id": "7", "newer": 1}) == Open("7")

@@ -1,0 +1,54 @@
+"""The rows of a table are bound to the parts of a node; looks get arguments, acts also the caller."""
+
+import pytest
+
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import Arguments, ByName
+from semq.service.operations.operation import Caller, Kind, Role, act, bind, look
+
+
+class Shelf:
+    """A part of a node."""
+
+    def __init__(self) -> None:
+        self.acts: list[tuple[str, str]] = []
+
+    async def count(self, arguments: Arguments) -> int:
+        """Count the books. Never fails."""
+        return len(self.acts)
+
+    async def put(self, arguments: ByName, caller: Caller) -> None:
+        """Put a book
+        on the shelf."""
+        self.acts.append((arguments.id, caller.user))
+
+
+TABLE = (
+    look("shelf.count", Role.VIEWER, Arguments, Shelf.count),
+    act("shelf.put", Role.OPERATOR, ByName, Shelf.put),
+)
+
+
+async def test_operations_are_called_with_mappings() -> None:
+    shelf = Shelf()
+    bound = bind(TABLE, [object(), shelf])
+    anna = Caller("anna", "http")
+    await bound["shelf.put"]({"id": "moby"}, anna)
+    assert shelf.acts == [("moby", "anna")]
+    assert await bound["shelf.count"]({}, anna) == 1
+    with pytest.raises(BadArguments):
+        await bound["shelf.put"]({}, anna)
+
+
+def test_a_handler_without_its_part_is_an_error_of_the_start() -> None:
+    with pytest.raises(KeyError):
+        bind(TABLE, [object()])
+
+
+def test_a_row_describes_itself() -> None:
+    count, put = TABLE
+    assert (count.kind, put.kind) == (Kind.LOOK, Kind.ACT)
+    assert [row.summary for row in TABLE] == ["Count the books.", "Put a book on the shelf."]
+    told = put.described()
+    assert (told["name"], told["kind"], told["role"]) == ("shelf.put", "act", "operator")
+    assert told["arguments"]["$defs"]["ByName"]["properties"]["id"]["type"] == "string"

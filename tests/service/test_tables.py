@@ -1,0 +1,98 @@
+"""The tables of operations of both kinds of nodes: complete, documented, and safe against any arguments.
+
+The answers to wrong arguments are searched with hypothesis on the structs alone; ``test_admin`` asks running nodes.
+"""
+
+import inspect
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import Arguments, descriptions, read_arguments
+from semq.service.operations.operation import Kind, Operation, Role
+from tests.service.inprocess import InProcess
+
+KINDS = (LocalNode, PlatformNode)
+ROWS = {row.name + kind.__name__: row for kind in KINDS for row in kind.table}
+every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda one: st.lists(one) | st.dictionaries(st.text(), one),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_are_unique(kind: type[LocalNode | PlatformNode]) -> None:
+    names = [row.name for row in kind.table]
+    assert len(set(names)) == len(names)
+
+
+async def test_every_operation_is_bound_at_a_running_node(inprocess: InProcess) -> None:
+    hub, node = await inprocess.platform(), await inprocess.local("10008", 1)
+    for one in (hub, node):
+        assert set(one.operations) == {row.name for row in one.table}
+
+
+@every_row
+def test_every_row_is_documented(row: Operation) -> None:
+    assert row.summary.endswith("."), row.name
+    assert len(row.summary) <= 120, row.summary
+    fields = {field.encode_name for field in msgspec.structs.fields(row.arguments)}
+    assert set(descriptions(row.arguments)) == fields, f"{row.name}: arguments without a description"
+    assert issubclass(row.arguments, Arguments)
+
+
+@every_row
+def test_every_handler_takes_what_its_row_says(row: Operation) -> None:
+    parameters = list(inspect.signature(row.handler, eval_str=False).parameters.values())[1:]
+    assert parameters[0].annotation in (row.arguments, row.arguments.__name__)
+    assert len(parameters) == (2 if row.kind is Kind.ACT else 1)
+
+
+@every_row
+def test_texts_lists_and_numbers_are_bounded(row: Operation) -> None:
+    for field in msgspec.structs.fields(row.arguments):
+        info = msgspec.inspect.type_info(field.type)
+        assert not list(_unbounded(info)), f"{row.name}: {field.name}"
+
+
+def _unbounded(info: msgspec.inspect.Type) -> Any:
+    match info:
+        case msgspec.inspect.UnionType():
+            for one in info.types:
+                yield from _unbounded(one)
+        case msgspec.inspect.Metadata():
+            yield from _unbounded(info.type)
+        case msgspec.inspect.VarTupleType() | msgspec.inspect.ListType():
+            if info.max_length is None:
+                yield info
+            yield from _unbounded(info.item_type)
+        case msgspec.inspect.TupleType():
+            for one in info.item_types:
+                yield from _unbounded(one)
+        case msgspec.inspect.StrType():
+            if info.max_length is None:
+                yield info
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            if info.le is None and info.lt is None:
+                yield info
+
+
+def test_documents_bodies_have_a_role_of_their_own() -> None:
+    assert {row.name for row in ROWS.values() if row.role is Role.PAYLOAD} == {"msg.body"}
+    assert all(row.role is not Role.VIEWER for row in ROWS.values() if row.kind is Kind.ACT)
+
+
+@given(st.sampled_from(list(ROWS.values())), st.data())
+def test_any_arguments_are_read_or_refused(row: Operation, data: st.DataObject) -> None:
+    names = st.sampled_from([*row.arguments.__struct_encode_fields__, "nonsense"])
+    arguments = data.draw(st.dictionaries(names | st.text(), JSON))
+    with suppress(BadArguments):  # any other error would be answered as a failure of the node
+        assert isinstance(read_arguments(row.name, row.arguments, arguments), row.arguments)
