@@ -10,11 +10,13 @@ local_node.link.hub_request            local_node/operations/test_trace.py
 local_node.operations.certificates     cli/test_cert.py
 local_node.operations.failed           cli/test_worker.py
 local_node.operations.messages         local_node/test_node.py
+local_node.operations.submission       local_node/test_node.py
 local_node.renewal                     local_node/test_enrolment.py
 platform_node.ask_exchange             local_node/operations/test_trace.py
 platform_node.directory                platform_node/test_definitions.py
 platform_node.node                     local_node/test_node.py
 platform_node.operations.registration  platform_node/test_enrolment.py
+platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py
 semq.amqp.events                       amqp/test_connection.py
 semq.app.requests                      app/test_client.py
@@ -91,6 +93,7 @@ semq.service.database                  service/test_node.py
 semq.service.message_names             local_node/test_node.py
 semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/test_stuck.py
+semq.service.operations.node            service/test_health.py
 semq.service.operations.proofs         service/test_secrecy.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py

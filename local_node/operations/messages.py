@@ -9,17 +9,13 @@ from msgspec import Meta
 from local_node.doors.refused_submissions import Mended
 from local_node.doors.sql_submissions import SubmissionFate
 from semq.engine.errors import NotThere
-from semq.engine.frames import check_carried
-from semq.engine.ports import Accepted, Submission
 from semq.engine.receiver.handover import ActReport
 from semq.service.admin import committed
 from semq.service.message_names import find_one, find_open
-from semq.service.operations.arguments import Arguments, ByNameWhy, Moment, Text, Why
+from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
 from semq.service.operations.operation import Caller, Role, act
 from semq.store.views.names import find_messages
 from semq.store.views.submissions import PREFIX, SUBMITTED
-from semq.umx_t.address import parse_address
-from semq.umx_t.headers import ORDER_KEY_MAX, PROPERTIES, SENDER_MAX, TOKEN_MAX, read_submission
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.short_name import short_name
 
@@ -30,13 +26,14 @@ DRAIN_S_MAX = 24 * 3600
 FATE_S = 5.0  # time that a command waits for the result of a submission that is tried again
 IDS_MAX = 1000  # documents of one request
 BREF = r"^(0*[1-9][0-9]{0,17}|[1-9][0-9]*\..*)$"  # a record id of tb_0030, or an LK0
+RowNumber: TypeAlias = Annotated[int, Meta(ge=1, le=INT64_MAX)]
 
 
 class ActOnFailed(Arguments, frozen=True, kw_only=True):
     """Failed documents, and a reason."""
 
     ids: Annotated[
-        tuple[Annotated[str, Meta(pattern=BREF, max_length=200)], ...],
+        tuple[RowNumber | Annotated[str, Meta(pattern=BREF, max_length=200)], ...],
         Meta(min_length=1, max_length=IDS_MAX, description="Received documents by row number, refused ones by LK0."),
     ]
     why: Why = ""
@@ -95,7 +92,7 @@ class LocalOperations:
 
         Returns the number of both, and the new state of the submissions by their old names.
         """
-        names, why = arguments.ids, arguments.why
+        names, why = [str(one) for one in arguments.ids], arguments.why
         brefs = _record_ids(names)
         requeued = await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told)) if brefs else 0
         became: dict[str, dict[str, Any]] = {}
@@ -118,7 +115,7 @@ class LocalOperations:
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Remove failed documents that a person has dealt with; the ledger keeps their lines."""
-        names, why = arguments.ids, arguments.why
+        names, why = [str(one) for one in arguments.ids], arguments.why
         operating = self._node.engine.operating
         brefs = _record_ids(names)
         removed = await counted(lambda told: self._node.engine.handing.remove(brefs, why, told)) if brefs else 0

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from semq.foreign_text import shortened
 from semq.service.errors import BadArguments
-from semq.umx_t.headers import MOMENT_MAX
+from semq.umx_t.attribute_values import MOMENT_MAX
 
 NAME_MAX = 600  # characters; an AppKey, the longest kind of name, has 515
 WHY_MAX = 2000  # characters

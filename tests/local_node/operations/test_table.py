@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, descriptions, read_arguments
 from semq.service.operations.operation import Kind, Operation, Role
 from tests.service.inprocess import InProcess
 
-KINDS = (LocalNode, PlatformNode)
+KINDS = (LocalNode, HubNode)
 ROWS = {row.name + kind.__name__: row for kind in KINDS for row in kind.table}
 every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 JSON = st.recursive(
@@ -29,13 +29,13 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_are_unique(kind: type[LocalNode | PlatformNode]) -> None:
+def test_names_are_unique(kind: type[LocalNode | HubNode]) -> None:
     names = [row.name for row in kind.table]
     assert len(set(names)) == len(names)
 
 
 async def test_every_operation_is_bound_at_a_running_node(inprocess: InProcess) -> None:
-    hub, node = await inprocess.platform(), await inprocess.local("10008", 1)
+    hub, node = await inprocess.hub(), await inprocess.local("10008", 1)
     for one in (hub, node):
         assert set(one.operations) == {row.name for row in one.table}
 
@@ -52,7 +52,7 @@ def test_every_row_is_documented(row: Operation) -> None:
 @every_row
 def test_every_handler_takes_what_its_row_says(row: Operation) -> None:
     parameters = list(inspect.signature(row.handler, eval_str=False).parameters.values())[1:]
-    assert parameters[0].annotation in (row.arguments, row.arguments.__name__)
+    assert issubclass(row.arguments, parameters[0].annotation)
     assert len(parameters) == (2 if row.kind is Kind.ACT else 1)
 
 
