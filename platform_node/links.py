@@ -67,6 +67,7 @@ class NodeLink:
         self, peer: Address, session: SessionInfo, data: ServiceConsumer, control: ServiceConsumer, bytes_max: int
     ) -> None:
         self.peer = peer
+        self.version = agree(session.client_properties.get(PROPERTY))
         self.session = session
         self.data = data
         self.control = control
@@ -90,7 +91,7 @@ class NodeLink:
         if not self.is_up:
             return
         try:
-            routing_key, header, content = write_frame(frame)
+            routing_key, header, content = write_frame(frame, self.version)
         except SemqError as error:  # whoever sends has just committed something and must go on
             log.error("not_sent", error=str(error))
             return

@@ -88,8 +88,11 @@ def way_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, vi
 class HubLink:
     """One session with the hub, as the engine uses it."""
 
-    def __init__(self, peer: Address, data: ClientChannel, control: ClientChannel, unconfirmed_max: int) -> None:
+    def __init__(
+        self, peer: Address, version: int, data: ClientChannel, control: ClientChannel, unconfirmed_max: int
+    ) -> None:
         self.peer = peer
+        self.version = version  #: of the protocol
         self._data = data
         self._control = control
         self._unconfirmed_max = unconfirmed_max
@@ -108,7 +111,7 @@ class HubLink:
             return
         channel = self._data if isinstance(frame, Data) else self._control
         try:
-            routing_key, header, body = write_frame(frame)
+            routing_key, header, body = write_frame(frame, self.version)
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
             # The socket was lost in this very turn, and we are told in the next one. Whoever sends has just committed
@@ -202,7 +205,7 @@ class Uplink:
         config = replace(self._settings.dial, client_properties=self._identity())
         client = self._client = await dial(config, self._clock, self._turn)
         try:
-            agree(client.machine.peer_properties.get(PROPERTY))
+            version = agree(client.machine.peer_properties.get(PROPERTY))
             data, control = await client.open_channel(), await client.open_channel()
             await data.confirm_select()
             await data.qos(self._settings.prefetch)
@@ -211,7 +214,7 @@ class Uplink:
             queue = f"node.{self._address}"
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
             peer = self._peer(client)
-            link = self.link = HubLink(peer, data, control, self._settings.unconfirmed_max)
+            link = self.link = HubLink(peer, version, data, control, self._settings.unconfirmed_max)
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", hub=str(peer))

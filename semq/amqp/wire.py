@@ -167,6 +167,9 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
             unpack, size = NUMBERS[kind]
             value = unpack(data, stop + 1)[0]
             at = stop + 1 + size
+        elif kind == 0x78:  # x, which every message between nodes has
+            at = stop + 5 + _read_long(data, stop + 1)[0]
+            value = data[stop + 5 : at]
         else:
             value, at = read_value(data, stop, depth)
         if name in table:
@@ -269,6 +272,8 @@ def _encode_fields(table: Table, depth: int) -> bytes:
             parts += (key, _int_head(0x49, value))
         elif kind is bool:
             parts += (key, _TRUE if value else _FALSE)
+        elif kind is bytes:
+            parts += (key, _string_head(0x78, len(value)), value)  # type: ignore[arg-type, operator]
         else:
             parts += (key, encode_value(value, depth))
     return b"".join(parts)

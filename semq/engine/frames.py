@@ -15,12 +15,14 @@ from semq.umx_t.address import parse_address
 from semq.umx_t.attributes import PROPERTIES
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.errors import BadAttribute
-from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
+from semq.umx_t.headers import PACKED, packet_type, read_envelope, read_type, write_envelope, write_packed
 from semq.umx_t.records import Role, decode_records, encode_records
+from semq.umx_t.version import HIGHEST, PACKS
 
 RECORDS_TYPE = "application/json"
 SIGNATURE = "@Signature"
 PERSISTENT = 2
+OF_ENVELOPE = ("app_id", "message_id", *PROPERTIES)  # AMQP properties in which parts of an envelope travel
 
 
 def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
@@ -31,7 +33,8 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     """
     function, primitive = read_type(header.type)
     if function is Function.DATA:
-        properties = {"app_id": header.app_id, "message_id": header.message_id, **document_properties(header)}
+        present = header.spans or header.locate()
+        properties = {name: getattr(header, name) for name in OF_ENVELOPE if name in present}
         dropped = header.body_size if header.body_size > len(body) else 0
         return Data(read_envelope(properties, header.headers or {}, routing_key), body, header, dropped)
     source, target = parse_address(header.app_id or ""), parse_address(routing_key)
@@ -49,12 +52,13 @@ def _signature(header: ContentHeader) -> str:
     return signature if isinstance(signature, str) else ""
 
 
-def write_frame(frame: Frame) -> tuple[str, ContentHeader, Body]:
-    """Routing key, content header and body of a frame."""
+def write_frame(frame: Frame, version: int = HIGHEST) -> tuple[str, ContentHeader, Body]:
+    """Routing key, content header and body of a frame, for a peer of this version of the protocol."""
     if isinstance(frame, Data):
-        if isinstance(frame.header, ContentHeader):
+        packs = version >= PACKS
+        if isinstance(frame.header, ContentHeader) and (packs or not _is_packed(frame.header)):
             return str(frame.envelope.target), frame.header, frame.body
-        properties, headers = write_envelope(frame.envelope)
+        properties, headers = (write_packed if packs else write_envelope)(frame.envelope)
         built = Properties(headers=headers, delivery_mode=PERSISTENT, **properties)
         return str(frame.envelope.target), ContentHeader.build(len(frame.body), built), frame.body
     if isinstance(frame.header, ContentHeader):
@@ -67,6 +71,10 @@ def write_frame(frame: Frame) -> tuple[str, ContentHeader, Body]:
         headers={SIGNATURE: frame.signature} if frame.signature else None,
     )
     return str(frame.target), ContentHeader.build(len(body), built), body
+
+
+def _is_packed(header: ContentHeader) -> bool:
+    return PACKED in (header.headers or {})
 
 
 def check_carried(attributes: Attributes) -> None:

@@ -4,7 +4,8 @@ The table is in ARCHITECTURE.md, "AMQP everywhere".
 
 There are two readers. ``read_submission`` reads what an application publishes and is strict: a misspelt attribute must
 not silently become a default. ``read_envelope`` reads what a peer node sends and accepts attributes that it does not
-know. Both work on plain dictionaries; the AMQP codec handles bytes.
+know, in either form: ``write_envelope`` writes one field for each attribute, ``write_packed`` one for all those of
+version 1 (``packed_envelope``). All work on plain dictionaries; the AMQP codec handles bytes.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from semq.umx_t.attributes import ATTRIBUTES, PROPERTIES, By, header_writer
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
 from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
 from semq.umx_t.locator import parse_lk0
+from semq.umx_t.packed_envelope import pack, unpack
 from semq.umx_t.status import SaveFwd
 
 HEADERS = tuple(each for each in ATTRIBUTES if each.is_header)
@@ -29,7 +31,13 @@ OF_INBOX = tuple(each.name for each in HEADERS if each.by is By.RECEIVER)
 OF_APPLICATION = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.by is By.APPLICATION}
 OF_DOCUMENT = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
 OF_TRANSPORT = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
-_write_headers = header_writer(each for each in HEADERS if each.name in OF_DOCUMENT or each.name in OF_TRANSPORT)
+CARRIED = tuple(each for each in HEADERS if each.name in OF_DOCUMENT or each.name in OF_TRANSPORT)
+# All attributes of version 1 in one field. Later ones stand beside it, so that older nodes carry them on.
+PACKED = "@Envelope"
+IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
+NOT_CARRIED = ("@Token", PACKED)  # @Token is used by the accepting node only
+_write_headers = header_writer(CARRIED)
+_write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
 NEAR = {name.lower(): name for name in APPLICATION}
 CLOSE = 0.8  # of difflib's ratio: close enough for a typing mistake, too close for a different word
 
@@ -78,7 +86,7 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
 
 
 def _unknown(name: str) -> BadAttribute:
-    if name in TRANSPORT or name in OF_INBOX:
+    if name in TRANSPORT or name in OF_INBOX or name == PACKED:
         return BadAttribute(f"{name} is set by nodes; an application must omit it.", attribute=name)
     near = get_close_matches(name.lower(), NEAR, 1, CLOSE)
     hint = f"; did you mean {NEAR[near[0]]}?" if near else "."
@@ -105,6 +113,17 @@ def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
     return properties, headers
 
 
+def write_packed(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the same in the packed form, for a peer of protocol version 2."""
+    a = envelope.attributes
+    properties: dict[str, Any] = {"app_id": str(envelope.source), "type": DATA_TYPE}
+    properties |= {name: value for name in PROPERTIES if (value := getattr(a, name))}
+    headers: dict[str, Any] = {PACKED: pack(envelope), **a.user_headers}
+    _write_later(envelope, headers)
+    headers.update(envelope.unknown)
+    return properties, headers
+
+
 def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str) -> Envelope:
     """Return the envelope of a message from a peer node.
 
@@ -117,12 +136,27 @@ def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], rou
 
 
 def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address) -> Envelope:
-    fields = _from_properties(properties)
-    carried: dict[str, Any] = {
-        "source": parse_address(properties.get("app_id") or ""),
-        "target": target,
-        "lk0": parse_lk0(properties.get("message_id") or ""),
-    }
+    source = parse_address(properties.get("app_id") or "")
+    of_document, of_transport = _from_properties(properties), dict[str, Any]()
+    packed = headers.get(PACKED)
+    if packed is None:
+        _read_headers(headers, of_document, of_transport)
+        lk0 = parse_lk0(properties.get("message_id") or "")
+        document = Attributes(**of_document)
+        envelope = Envelope(source=source, target=target, lk0=lk0, attributes=document, **of_transport)
+    else:
+        if len(headers) > 1:
+            if twice := IN_PACKED.intersection(headers):
+                raise BadEnvelope(f"{min(twice)} stands beside the field {PACKED}, which contains it.")
+            _read_headers(headers, of_document, of_transport)
+        envelope = unpack(packed, source, target, of_document, of_transport)
+    if envelope.is_class3 and envelope.sid < 0:
+        raise BadEnvelope("A message with @SaveFwd=3 has no position (@Sid).", lk0=envelope.ident)
+    return envelope
+
+
+def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_transport: dict[str, Any]) -> None:
+    """Add the values of headers to the fields of Attributes and Envelope."""
     user, unknown = {}, {}
     for name, value in headers.items():
         if name[:1] != "@":
@@ -130,21 +164,17 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
         elif name in OF_DOCUMENT:
             if value is not None:
                 field, read = OF_DOCUMENT[name]
-                fields[field] = read(name, value)
+                of_document[field] = read(name, value)
         elif name in OF_TRANSPORT:
             if value is not None:
                 field, read = OF_TRANSPORT[name]
-                carried[field] = read(name, value)
-        elif name != "@Token":  # not sent on: only the accepting node uses it
+                of_transport[field] = read(name, value)
+        elif name not in NOT_CARRIED:
             unknown[name] = value
     if user:
-        fields["user_headers"] = user
+        of_document["user_headers"] = user
     if unknown:
-        carried["unknown"] = unknown
-    envelope = Envelope(attributes=Attributes(**fields), **carried)
-    if envelope.is_class3 and envelope.sid < 0:
-        raise BadEnvelope("A message with @SaveFwd=3 has no position (@Sid).", lk0=envelope.ident)
-    return envelope
+        of_transport["unknown"] = unknown
 
 
 def _from_properties(properties: Mapping[str, Any]) -> dict[str, Any]:

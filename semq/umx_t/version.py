@@ -8,7 +8,8 @@ from typing import Any
 
 from semq.errors import ProtocolViolation
 
-LOWEST, HIGHEST = 1, 1
+LOWEST, HIGHEST = 1, 2
+PACKS = 2  # from this version on, the attributes of a message travel in one field (``packed_envelope``)
 PROPERTY = "semq_protocol"  # in the properties that both sides of an AMQP connection exchange
 
 

@@ -12,6 +12,7 @@ from semq.errors import SemqError
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
+from semq.umx_t.headers import PACKED
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.records import AckFlag, Answer, Receipt
 
@@ -50,6 +51,18 @@ def test_what_is_passed_on_keeps_its_bytes() -> None:
     assert routing_key == str(B)
 
 
+def test_a_peer_of_version_1_gets_the_table_whoever_wrote_the_message() -> None:
+    packed = again(*write_frame(Data(ENVELOPE, b"payload")))
+    assert list(packed.header.headers) == [PACKED, "x"]
+    for frame in (packed, Data(ENVELOPE, b"payload")):
+        routing_key, header, body = write_frame(frame, version=1)
+        assert PACKED not in (ContentHeader.parse(bytes(header.raw)).headers or {})
+        passed = again(routing_key, header, body)
+        assert (passed.envelope, passed.body) == (ENVELOPE, b"payload")
+        assert write_frame(passed, version=1)[1] is passed.header
+        assert write_frame(passed)[1] is passed.header  # a table is passed on to newer peers as it came
+
+
 def test_a_packet_comes_back_as_it_was() -> None:
     receipt = Receipt(ack_flag=AckFlag.END_TO_END, ident=ENVELOPE.ident, status=Answer.RECV, floors={"5f": (3, None)})
     packet = Packet(A, B, Function.RECEIPTS, Primitive.RESPONSE, [receipt])
@@ -66,7 +79,9 @@ PROPERTIES = st.fixed_dictionaries(
         "app_id": st.one_of(st.none(), st.just("1.10008"), st.text(max_size=9)),
         "message_id": st.one_of(st.none(), st.just(ENVELOPE.ident), st.text(max_size=9)),
         "headers": st.dictionaries(
-            st.sampled_from(["@Sid", "@Floor", "@Att", "@Prev", "@LK1", "@Digest", "@SaveFwd", "@AppKey", "@New", "x"]),
+            st.sampled_from(
+                ["@Sid", "@Floor", "@Att", "@Prev", "@LK1", "@Digest", "@SaveFwd", "@AppKey", "@New", "x", PACKED]
+            ),
             st.one_of(st.integers(-5, 5), st.text(max_size=5), st.binary(max_size=5), st.booleans(), st.none()),
             max_size=6,
         ),

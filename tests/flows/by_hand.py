@@ -27,6 +27,7 @@ class Peer:
     link: ClientLink
     data: ClientChannel
     heard: list[Any] = field(default_factory=list)  #: records
+    documents: list[Delivered] = field(default_factory=list)  #: as they came
 
     async def say(self, frame: Frame) -> None:
         key, header, body = write_frame(frame)
@@ -47,13 +48,13 @@ class Peer:
         return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
 
 
-async def by_hand(inprocess: InProcess, hub: HubNode) -> Peer:
+async def by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:
     """10008 logs in, hears everything and says nothing by itself."""
-    link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES)
+    link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES | properties)
     data, control = await link.open_channel(), await link.open_channel()
     await data.confirm_select()
     peer = Peer(link, data)
-    await data.consume("node.1.10008", lambda batch: None)
+    await data.consume("node.1.10008", peer.documents.extend)
     await control.consume("node.1.10008.control", peer.hear, no_ack=True)
     return peer
 

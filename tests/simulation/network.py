@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Packet
-from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope
+from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope, write_packed
 from semq.umx_t.records import decode_records, encode_records
 
 if TYPE_CHECKING:
@@ -157,9 +157,10 @@ class SimSession:
 
 
 def through_the_codec(frame: Frame) -> Frame:
-    """A frame as the peer reads it from the wire."""
+    """A frame as the peer reads it from the wire; every other message travels in the packed form."""
     if isinstance(frame, Data):
-        properties, headers = write_envelope(frame.envelope)
+        write = write_packed if frame.envelope.lk0.object_id % 2 else write_envelope
+        properties, headers = write(frame.envelope)
         assert read_type(properties["type"])
         return Data(read_envelope(properties, headers, str(frame.envelope.target)), frame.body)
     function, primitive = read_type(packet_type(frame.function, frame.primitive))

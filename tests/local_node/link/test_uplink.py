@@ -10,6 +10,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0
 from semq.umx_t.records import Inquiry, Presence
+from semq.umx_t.version import HIGHEST
 from tests.service.inprocess import InProcess, linked
 from tests.transport.pair import header, pair
 from tests.waiting import until
@@ -27,7 +28,7 @@ async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_sil
     async with pair() as both:
         client = await both.dial()
         data, control = await client.open_channel(), await client.open_channel()
-        link = HubLink(HUB, data, control, 100)
+        link = HubLink(HUB, HIGHEST, data, control, 100)
         assert link.room == 100
         client.link.eof_received()
         with pytest.raises(LocalMisuse):
