@@ -273,7 +273,7 @@ def _encode_fields(table: Table, depth: int) -> bytes:
         elif kind is bool:
             parts += (key, _TRUE if value else _FALSE)
         elif kind is bytes:
-            parts += (key, _string_head(0x78, len(value)), value)  # type: ignore[arg-type, operator]
+            parts += (key, _string_head(0x78, len(value)), value)  # type: ignore[arg-type]
         else:
             parts += (key, encode_value(value, depth))
     return b"".join(parts)

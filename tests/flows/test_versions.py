@@ -21,7 +21,7 @@ from tests.waiting import until
 async def test_a_forwarded_document_has_the_form_of_its_receiver_s_version(
     inprocess: InProcess, properties: dict[str, Any], is_packed: bool
 ) -> None:
-    hub = await inprocess.platform()
+    hub = await inprocess.hub()
     sender = await inprocess.local("56001", hub.port)
     await linked(sender)
     peer = await by_hand(inprocess, hub, **properties)
