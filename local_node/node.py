@@ -25,7 +25,6 @@ from local_node.operations.trace import Traces
 from local_node.renewal import LOOK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
-from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.local_engine import LocalEngine
 from semq.engine.misconduct import SHOWN_MS
@@ -36,7 +35,6 @@ from semq.engine.time.schedule import Schedule
 from semq.errors import Misconfigured, SemqError
 from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
-from semq.service.companion import Companion
 from semq.service.identity import NodeIdentity, ring_of
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import BrokerOperations
@@ -63,10 +61,10 @@ class LocalNode(Node[LocalEngine]):
     """A local node."""
 
     table = OPERATIONS
+    doors = ("folders", "webhooks", "http")
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: where the hub signs
     sealing: Sealing | None = None  #: with certificates
-    companions: Mapping[str, Companion] = {}  #: processes beside the node, by the section that they serve
     _introduced: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
@@ -136,7 +134,6 @@ class LocalNode(Node[LocalEngine]):
     async def began(self) -> None:
         if self.lives == 1:
             self.dial()
-            self._start_companions()
         else:
             await self.uplink.restart()
         self.engine.taking.look()  # before anything is given again
@@ -148,24 +145,7 @@ class LocalNode(Node[LocalEngine]):
         """Start the link to the hub."""
         self.uplink.start()
 
-    def _start_companions(self) -> None:
-        wanted = [name for name in ("folders", "webhooks") if getattr(self.settings, name)]
-        if wanted and self.settings.file is None:
-            log.warning("companions_need_a_file", sections=wanted, remedy="Processes beside the node read the file.")
-            return
-        arguments = ("--config", str(self.settings.file), "--with-parent")
-        self.companions = {
-            name: Companion(f"semq.{name}", arguments, self._for_companions, self.clock) for name in wanted
-        }
-        for companion in self.companions.values():
-            companion.start()
-
-    def _for_companions(self) -> dict[str, str]:
-        return {"SEMQ_NODE": url_of(self.settings, self.port)}
-
     async def ending(self) -> None:
-        for companion in self.companions.values():
-            await companion.stop()
         self.engine.accepting.stop()
         await self.uplink.stop()
 
@@ -269,10 +249,6 @@ class LocalNode(Node[LocalEngine]):
         }
         if self.who is not None:
             base["certificate"] = self.who.status()
-        base["companions"] = {
-            name: {"running": one.is_running, "starts": one.starts, "exit": one.exit_status}
-            for name, one in self.companions.items()
-        }
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
         base["sql_submissions"] = await self.store.read(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner

@@ -107,6 +107,7 @@ semq.store.postgres.load               store/postgres/test_writer.py
 semq.store.postgres.rows               store/postgres/test_binary.py
 semq.store.proof_tables                store/postgres/test_migration.py
 semq.store.submission_tables           store/postgres/test_migration.py
+semq.store.web_tables                  store/postgres/test_migration.py
 semq.store.tables                      store/postgres/test_migration.py
 semq.store.views.failed                cli/test_worker.py
 semq.store.views.held                  platform_node/operations/test_held.py
@@ -125,6 +126,29 @@ spark_reconcile.report.findings        spark_reconcile/report/test_sections.py
 spark_reconcile.report.metrics         spark_reconcile/report/test_figures.py
 spark_reconcile.report.summary         spark_reconcile/report/test_page.py
 spark_reconcile.run.stages             spark_reconcile/run/test_job.py
+semq.cli.web                           web/test_process.py
+semq.web.application                   web/test_sign_in.py
+semq.web.audit                         web/test_account_pages.py
+semq.web.connection                    web/test_process.py
+semq.web.database                      web/test_sign_in.py
+semq.web.event_stream                  web/test_process.py
+semq.web.failures                      web/test_csrf.py
+semq.web.languages                     web/test_process.py
+semq.web.mounts                        web/test_sign_in.py
+semq.web.operations                    web/test_process.py
+semq.web.own_routes                    web/test_process.py
+semq.web.passwords                     web/test_sign_in.py
+semq.web.response_headers              web/test_process.py
+semq.web.secret                        web/test_sign_in.py
+semq.web.server                        web/test_process.py
+semq.web.services                      web/test_sign_in.py
+semq.web.sessions                      web/test_sign_in.py
+semq.web.snapshots                     web/test_process.py
+semq.web.streams                       web/test_process.py
+semq.web.templates                     web/test_process.py
+semq.web.tokens                        web/test_token_pages.py
+semq.web.visit                         web/test_csrf.py
+semq.web.visitor                       web/test_token_pages.py
 """
 COVERED = dict(line.split() for line in TABLE.strip().splitlines())
 # Classes of errors: their codes, texts and remedies are looked at together.

@@ -39,6 +39,7 @@ FLOORS: dict[str, float] = {
     "semq.demo": 5,
     "semq.installation": 5,
     "semq.folders": 5,
+    "semq.web": 5,
     "semq.webhooks": 5,
     "spark_reconcile": 5,
 }
@@ -55,6 +56,8 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("semq.webhooks", "semq.app"): "webhooks receive as any application does",
     ("semq.installation", "semq.app"): "a node's first certificate is asked for as an administrator does",
     ("semq.demo", "semq.installation"): "it starts one",
+    ("semq.web", "semq.app"): "the web process asks the node as any application does",
+    ("semq.cli", "semq.web"): "it starts it",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
 }
 
@@ -83,6 +86,7 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
 
 # package | modules of it that write to a stream: they pass what others wrote through semq.foreign_text
 SPEAKERS: dict[str, set[str]] = {
+    "semq.web": {"semq.web.process"},
     "semq.cli": {"semq.cli.output"},
     "semq.service": {"semq.service.process", "semq.service.log"},
     "local_node": set(),
@@ -154,6 +158,7 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
             "platform_node",
             "semq.app",
             "semq.folders",
+            "semq.web",
             "semq.webhooks",
         ),
     ),

@@ -83,6 +83,7 @@ TOP = (
     Top("verify", "semq.cli.proving:verify"),
     Top("reconcile", "semq.cli.reconcile:reconcile", {"context_settings": PASSED_ON}),
     Top("doctor", "semq.cli.doctor:doctor"),
+    Top("web", "semq.cli.web:web"),
     Top("version", "semq.cli.about:version"),
     Top("completion", "semq.cli.about:completion"),
 )

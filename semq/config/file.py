@@ -34,6 +34,7 @@ PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),
     ("extract", ("folder", "salt_file")),
     ("secrecy", ("bodies_key_file",)),
+    ("http", ("certificate", "key", "client_authorities")),
 )
 
 
@@ -126,7 +127,8 @@ def _finish(
     base = path.parent if path and _variable("node.data_dir", env) is None else Path()
     data_dir = _resolved(base, settings.data_dir, "node.data_dir", path, env)
     node = settings.node.model_copy(update={"data_dir": data_dir})
-    absolute = {name: _absolute(getattr(settings, name), name, keys, path, env) for name, keys in PATHS}
+    sections = ((name, getattr(settings, name), keys) for name, keys in PATHS)
+    absolute = {name: _absolute(one, name, keys, path, env) for name, one, keys in sections if one is not None}
     folders = [
         one.model_copy(update={"path": _resolved(path.parent if path else Path(), one.path, "folders.path", path, env)})
         for one in settings.folders

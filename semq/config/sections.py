@@ -60,6 +60,7 @@ def _expression(text: str) -> str:
 Expression = Annotated[str, AfterValidator(_expression)]
 HostName = Annotated[str, Field(pattern=r"^[^\x00-\x1f]{1,127}$")]
 InboxUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")]  # as in an address
+Scope = Literal["submit", "receive", "events", "viewer", "operator", "admin", "payload"]  # rights of programs
 TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
@@ -387,6 +388,55 @@ class WebhookSection(Section):
     """let the address be on this machine or in a private network"""
     allow_plain: bool = False
     """let http:// lead to another machine: anybody on the way can read the documents"""
+
+
+class HttpSection(Section):
+    """The web process beside the node: console, HTTP API, metrics."""
+
+    host: str = HOST
+    """address to listen on; default: loopback"""
+    port: Port = 7480
+    """0: any free port"""
+    url: str = ""
+    """address under which browsers reach it, for links; default: made of host and port"""
+    certificate: Path | None = None
+    """PEM file of the certificate and its chain: serve https; relative to the file"""
+    key: Path | None = None
+    """PEM file of its private key, readable by this user only; relative to the file"""
+    client_authorities: Path | None = None
+    """PEM file of the authorities whose client certificates are accepted; relative to the file"""
+    certificates: dict[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], list[Scope]] = {}
+    """rights of clients by the SHA-256 fingerprint of their certificate"""
+    allow_plain: bool = False
+    """allow connections from other machines without TLS: the network can read sessions and tokens"""
+    session_s: Seconds = 8 * 3600.0
+    """longest time that a person stays signed in"""
+    idle_s: Seconds = 3600.0
+    """time without a request after which a person is signed out"""
+    first_link_s: Seconds = 24 * 3600.0
+    """time for which the one-time link for the first sign-in can be used"""
+    requests_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5000.0
+    """requests of one user or token per second; further ones are answered 429"""
+    burst: Count = 10_000
+    """requests that may come at once after a pause"""
+    attempts_per_minute: Count = 10
+    """failed sign-ins from one address; further ones are refused without a look at the password"""
+    max_connections: Count = 1024
+    """further connections are refused with 503"""
+    head_s: Seconds = 10.0
+    """time for the head of a request; slower clients are disconnected"""
+    body_s: Seconds = 30.0
+    """longest pause within the body of a request"""
+    memory_bytes: Annotated[int, Field(ge=MIB)] = 256 * MIB
+    """memory for bodies of requests in progress; further ones wait"""
+    lease_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+    """time in which a received document must be acknowledged before it is delivered again"""
+    leases: Annotated[int, Field(ge=1, le=10_000)] = 256
+    """documents of one inbox that are received and not yet acknowledged"""
+    streams: Annotated[int, Field(ge=1, le=1000)] = 16
+    """open event streams of one user or token"""
+    audit_days: Annotated[int, Field(ge=1, le=36_500)] = 400
+    """retention of the audit log, in days"""
 
 
 class AlertsSection(Section):

@@ -18,6 +18,7 @@ from semq.config.sections import (
     DatabaseSection,
     ExtractSection,
     FolderSection,
+    HttpSection,
     HubSection,
     LogSection,
     NodeId,
@@ -69,6 +70,7 @@ class Settings(BaseSettings):
     reconcile: dict[str, Any] = Field({}, description="settings of `semq reconcile`, which reads and checks them")
     folders: list[FolderSection] = Field([], description="folders through which applications send and receive files")
     webhooks: list[WebhookSection] = Field([], description="HTTP addresses to which documents and events are posted")
+    http: HttpSection | None = None
     alerts: AlertsSection = AlertsSection()
     log: LogSection = LogSection()
 
@@ -139,6 +141,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "hub", "this node is the hub; remove this section or set node.kind to local"
     yield from _folder_faults(settings)
     yield from _webhook_faults(settings)
+    yield from _http_faults(settings)
     for node_id, account in nodes.items():
         for target in account.may_send_to or ():
             if target not in nodes:
@@ -198,6 +201,24 @@ def _webhook_faults(settings: Settings) -> Iterator[tuple[str, str]]:
             key_of(one.secret.get_secret_value())
         except ValueError as error:
             yield f"webhooks.{number}.secret", str(error)
+
+
+def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Return the faults of the web process."""
+    http = settings.http
+    if http is None:
+        return
+    if (http.certificate is None) != (http.key is None):
+        yield f"http.{'key' if http.key is None else 'certificate'}", "missing: certificate and key go together"
+    is_tls = http.certificate is not None
+    if not (is_tls or http.allow_plain or is_loopback(http.host)):
+        yield "http.host", "other machines could connect without TLS: set certificate and key, or http.allow_plain"
+    if http.client_authorities is not None and not is_tls:
+        yield "http.client_authorities", "client certificates need TLS: set certificate and key"
+    if http.certificates and http.client_authorities is None:
+        yield "http.certificates", "no client certificate is accepted without http.client_authorities"
+    if http.url and urlsplit(http.url).scheme not in ("http", "https"):
+        yield "http.url", "must be https://host or http://host"
 
 
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:

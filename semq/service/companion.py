@@ -10,6 +10,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import structlog
 
@@ -22,14 +23,23 @@ AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
 GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a companion runs."""
+
+    module: str
+    speaks: bool = False  #: what it prints goes to the standard output of the node
+    reads_database: bool = False  #: it is told the address of the node's database
+
+
 class Companion:
     """One program, ``python -P -m MODULE ARGUMENTS``."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], surroundings: Callable[[], Mapping[str, str]], clock: Clock
+        self, program: Program, arguments: Sequence[str], surroundings: Callable[[], Mapping[str, str]], clock: Clock
     ) -> None:
         """``surroundings``: variables for the program that only the running node knows, such as its port."""
-        self._module = module
+        self._program = program
         self._arguments = arguments
         self._surroundings = surroundings
         self._clock = clock
@@ -74,16 +84,20 @@ class Companion:
                 self.starts += 1
                 self.exit_status = await self._process.wait()
             except OSError as error:  # no memory, too many processes
-                log.error("companion_not_started", module=self._module, error=str(error))
+                log.error("companion_not_started", module=self._program.module, error=str(error))
             failures = 1 if self._clock.monotonic() - began > AGAIN_S_MAX else failures + 1
             pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
             log.error(
-                "companion_ended", module=self._module, exit_status=self.exit_status, again_in_s=round(pause_s, 1)
+                "companion_ended",
+                module=self._program.module,
+                exit_status=self.exit_status,
+                again_in_s=round(pause_s, 1),
             )
             await asyncio.sleep(pause_s)
 
     async def _spawn(self) -> Process:
         own = dict(os.environ) | dict(self._surroundings())
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", self._module, *self._arguments, stdin=PIPE, stdout=DEVNULL, env=own
-        )
+            sys.executable, "-P", "-m", self._program.module, *self._arguments,
+            stdin=PIPE, stdout=None if self._program.speaks else DEVNULL, env=own,
+        )  # fmt: skip

@@ -1,8 +1,8 @@
-"""The frame of a companion: a program beside a local node that serves applications and speaks AMQP to the node.
+"""The frame of a companion: a program beside a node that serves applications and speaks AMQP to the node.
 
 It reads the node's configuration, finds the node, and runs its jobs until a signal. Started by the node
 (``companion``), it ends with the node, because its standard input ends then. Used by the main functions of
-``semq.folders`` and ``semq.webhooks``.
+``semq.folders``, ``semq.webhooks`` and ``semq.web``.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.errors import SemqError, Unavailable
 from semq.service.log import set_up
+from semq.service.nightly_extract import DATABASE_VARIABLE
 from semq.service.process import EXIT_OK, exit_status
 
 log = structlog.get_logger("semq.companion")
@@ -27,21 +28,30 @@ Job = Callable[[], Coroutine[Any, Any, None]]
 Serve = Callable[[Settings, str, Job], Coroutine[Any, Any, None]]
 
 NODE_VARIABLE = "SEMQ_NODE"  # the URL of the running node, if the port in the configuration is not the one in use
+OWN_VARIABLES = (NODE_VARIABLE, DATABASE_VARIABLE)  # no settings, though their names look like those
 WITH_PARENT = "--with-parent"
 AGAIN_S = 1.0
 
 
-def main(program: str, description: str, serve: Serve, argv: list[str] | None = None) -> int:
+def main(
+    program: str,
+    description: str,
+    serve: Serve,
+    argv: list[str] | None = None,
+    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
+) -> int:
     """Run ``serve(settings, url of the node, what waits for the end)``; return the exit status."""
     parser = argparse.ArgumentParser(allow_abbrev=False, prog=program, description=description)
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
     parser.add_argument(WITH_PARENT, action="store_true", help="end when standard input ends")
     arguments = parser.parse_args(argv)
     try:
-        settings = load(arguments.config, {name: value for name, value in os.environ.items() if name != NODE_VARIABLE})
+        settings = load(
+            arguments.config, {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+        )
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
         url = os.environ.get(NODE_VARIABLE) or url_of(settings)
-        asyncio.run(serve(settings, url, _stop_of(arguments.with_parent)))
+        run(serve(settings, url, _stop_of(arguments.with_parent)))
     except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, program)
     return EXIT_OK

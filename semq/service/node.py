@@ -33,6 +33,7 @@ from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange
 from semq.service.alerts import Alerts
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
+from semq.service.companion import Companion, Program
 from semq.service.database import NodeDatabase
 from semq.service.health import FAILING, Check, checks
 from semq.service.housekeeping import Tidying
@@ -51,6 +52,9 @@ from semq.umx_t.locator import Store
 from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
+NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
+# Programs of sections, other than semq.SECTION without rights of their own.
+PROGRAMS = {"http": Program("semq.web", speaks=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
 DATABASE_LOOK_S = 10.0  # usually lost connections show a dead server; this check finds one with remaining processes
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
@@ -70,6 +74,7 @@ class Node(Generic[E]):
 
     vhosts: tuple[str, ...] = (APPLICATIONS,)
     table: tuple[Operation, ...]  #: the operations of this kind of node
+    doors: tuple[str, ...] = ("http",)  #: sections that processes beside the node serve
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
@@ -83,6 +88,7 @@ class Node(Generic[E]):
         self.clockwork: Clockwork
         self.recovered: Recovered
         self.started_at = clock.wall()
+        self.companions: dict[str, Companion] = {}  #: processes beside the node, by the section that they serve
         self.lives = 0  #: engines built since the process started
         self._database = NodeDatabase(settings)
         self._claim = Claim(settings, self.home, clock)
@@ -202,7 +208,28 @@ class Node(Generic[E]):
             raise PortTaken(host=self.settings.amqp.host, port=self.settings.amqp.port, fault=str(error)) from error
         await self.began()
         self.clockwork.start()
+        self._start_companions()
         self._is_serving = True
+
+    def _start_companions(self) -> None:
+        wanted = [name for name in self.doors if getattr(self.settings, name)]
+        if wanted and self.settings.file is None:
+            log.warning("companions_need_a_file", sections=wanted, remedy="Processes beside the node read the file.")
+            return
+        arguments = ("--config", str(self.settings.file), "--with-parent")
+        for name in wanted:
+            program = PROGRAMS.get(name, Program(f"semq.{name}"))
+            surroundings = self._for_extracts if program.reads_database else self._for_companions
+            companion = Companion(program, arguments, surroundings, self.clock)
+            self._begun.push_async_callback(companion.stop)
+            self.companions[name] = companion
+            companion.start()
+
+    def _for_companions(self) -> dict[str, str]:
+        return {NODE_VARIABLE: url_of(self.settings, self.port)}
+
+    def _for_extracts(self) -> dict[str, str]:
+        return {DATABASE_VARIABLE: self.store.url, **self._for_companions()}
 
     def _probe_port(self) -> None:
         """Raise PortTaken if the port is in use, before a database is created or migrated."""
@@ -325,9 +352,6 @@ class Node(Generic[E]):
         host = self.settings.amqp.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
-    def _for_extracts(self) -> dict[str, str]:
-        return {DATABASE_VARIABLE: self.store.url, "SEMQ_NODE": url_of(self.settings, self.port)}
-
     # --- parts
     def engine_settings(self) -> EngineSettings:
         """Return the engine's settings from the configuration."""
@@ -422,6 +446,10 @@ class Node(Generic[E]):
             "store": {name: getattr(counters, name) for name in counters.__slots__},
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,
+            "companions": {
+                name: {"running": one.is_running, "starts": one.starts, "exit": one.exit_status}
+                for name, one in self.companions.items()
+            },
         }
 
     async def checks(self) -> list[Check]:

@@ -3,11 +3,12 @@
 | room                                  | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
 | unit, rows                            | the contract: one transaction, its rows as values               |
-| tables, proof_tables, submission_tables | the schema                                                    |
+| tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the contract on Postgres, with group commit                     |
 | memory, ended                         | the contract in memory, in which the simulator runs whole nodes |
 | embedded                              | a Postgres server that the node runs itself                     |
 | broker                                | the durable part of the broker                                  |
 | views                                 | read-only queries for people and tools                          |
 | identities, files                     | the nodes that the hub admits; crash-safe writing of files      |
+| accounts, audit                       | users, tokens and audit log of the web process                  |
 """

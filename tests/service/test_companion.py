@@ -7,14 +7,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from semq.clock import SystemClock
-from semq.service.companion import Companion
+from semq.service.companion import Companion, Program
 from tests.waiting import until
 
 SERVES = ("http.server", ("0", "--bind", "127.0.0.1"))
 
 
 def companion(module: str, *arguments: str) -> Companion:
-    return Companion(module, arguments, dict, SystemClock())
+    return Companion(Program(module), arguments, dict, SystemClock())
 
 
 async def test_a_program_that_ends_is_started_again() -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import Table
 from semq.store import proof_tables as proof_tables  # so that their tables are part of the schema
 from semq.store import submission_tables as submission_tables
 from semq.store import tables
+from semq.store import web_tables as web_tables
 from semq.store.broker.statements import BROKER
 from semq.store.rows import CORRECTED
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus

@@ -1,0 +1,230 @@
+"""Users, sessions, one-time links and tokens of the web process, as rows.
+
+Functions on a connection; each change is a transaction of its own. Secrets arrive as hashes; this module contains no
+cryptography. Used by ``semq.web`` and by the operations ``token.*``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from semq.store.web_tables import web_account, web_link, web_session, web_token
+
+ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_token.c
+FIRST_LOCK = 0x5E30_0001  # advisory lock: two processes must not make a first account each
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A person who may sign in."""
+
+    name: str
+    password: str | None  #: the line of a hash; None: the node checks the password
+    roles: tuple[str, ...]
+    made_at: datetime
+    made_by: str
+    disabled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A signed-in browser, identified by the hash of its cookie."""
+
+    hash: bytes
+    account: str
+    roles: tuple[str, ...]
+    made_at: datetime
+    seen_at: datetime
+    ends_at: datetime
+    peer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token of a program, identified by its hash."""
+
+    id: str
+    hash: bytes
+    name: str
+    scopes: tuple[str, ...]
+    made_at: datetime
+    made_by: str
+    inbox: str | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+# --- accounts
+
+
+def accounts(connection: Connection) -> list[Account]:
+    """Return all accounts by name."""
+    return [_account(row) for row in connection.execute(select(web_account).order_by(ACCOUNT.name))]
+
+
+def account(connection: Connection, name: str) -> Account | None:
+    """Return one account."""
+    row = connection.execute(select(web_account).where(ACCOUNT.name == name)).one_or_none()
+    return None if row is None else _account(row)
+
+
+def has_accounts(connection: Connection) -> bool:
+    """Return whether anybody can sign in, or has."""
+    return connection.execute(select(ACCOUNT.name).where(ACCOUNT.disabled_at.is_(None)).limit(1)).first() is not None
+
+
+def add_account(connection: Connection, new: Account) -> bool:
+    """Add an account; return False, and change nothing, if there is one of this name."""
+    with connection.begin():
+        added = connection.execute(_values(web_account, new).on_conflict_do_nothing().returning(ACCOUNT.name))
+        return added.one_or_none() is not None
+
+
+def set_password(connection: Connection, name: str, password: str, keep: bytes | None) -> bool:
+    """Replace a password and end the account's other sessions; ``keep`` is the hash of the one that continues."""
+    with connection.begin():
+        changed = connection.execute(
+            update(web_account)
+            .where(ACCOUNT.name == name, ACCOUNT.password.is_not(None))
+            .values(password=password)
+            .returning(ACCOUNT.name)
+        )
+        if changed.one_or_none() is None:
+            return False
+        _end_sessions(connection, name, keep)
+    return True
+
+
+def set_roles(connection: Connection, name: str, roles: Sequence[str]) -> bool:
+    """Replace the roles of an account, also for its open sessions."""
+    with connection.begin():
+        statement = update(web_account).where(ACCOUNT.name == name).values(roles=list(roles))
+        return connection.execute(statement.returning(ACCOUNT.name)).one_or_none() is not None
+
+
+def disable(connection: Connection, name: str, at: datetime | None) -> bool:
+    """Disable an account and end its sessions; ``at`` None: enable it again."""
+    with connection.begin():
+        statement = update(web_account).where(ACCOUNT.name == name).values(disabled_at=at)
+        changed = connection.execute(statement.returning(ACCOUNT.name)).one_or_none() is not None
+        if at is not None:
+            _end_sessions(connection, name, None)
+        return changed
+
+
+def _end_sessions(connection: Connection, name: str, keep: bytes | None) -> None:
+    others = delete(web_session).where(SESSION.account == name)
+    connection.execute(others if keep is None else others.where(SESSION.hash != keep))
+
+
+# --- sessions and links
+
+
+def add_session(connection: Connection, new: Session, roles: Sequence[str] | None) -> None:
+    """Store a session, and delete those that have ended. ``roles`` None: the roles of the account."""
+    with connection.begin():
+        connection.execute(delete(web_session).where(SESSION.ends_at < new.made_at))
+        connection.execute(_values(web_session, new, roles=None if roles is None else list(roles)))
+
+
+def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> Session | None:
+    """Return an open session with the present roles of its account; None if it ended or the account is disabled."""
+    row = connection.execute(
+        select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
+        .outerjoin(web_account, ACCOUNT.name == SESSION.account)
+        .where(SESSION.hash == hash_, SESSION.ends_at > now, SESSION.seen_at > idle_since)
+        .where(or_(SESSION.roles.is_not(None), ACCOUNT.name.is_not(None)), ACCOUNT.disabled_at.is_(None))
+    ).one_or_none()
+    if row is None:
+        return None
+    return Session(row.hash, row.account, tuple(row.effective), row.made_at, row.seen_at, row.ends_at, row.peer)
+
+
+def see_session(connection: Connection, hash_: bytes, now: datetime) -> None:
+    """Note that a session is in use."""
+    with connection.begin():
+        connection.execute(update(web_session).where(SESSION.hash == hash_).values(seen_at=now))
+
+
+def end_session(connection: Connection, hash_: bytes) -> None:
+    """Delete a session."""
+    with connection.begin():
+        connection.execute(delete(web_session).where(SESSION.hash == hash_))
+
+
+def offer_first(connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool) -> bool:
+    """Store a one-time link instead of all earlier ones; return False if there is an account, unless ``always``."""
+    with connection.begin():
+        connection.execute(select(func.pg_advisory_xact_lock(FIRST_LOCK)))
+        if has_accounts(connection) and not always:
+            return False
+        connection.execute(delete(web_link))
+        connection.execute(insert(web_link).values(hash=hash_, made_at=now, expires_at=expires_at))
+        return True
+
+
+def use_link(connection: Connection, hash_: bytes, now: datetime) -> bool:
+    """Use up a one-time link; return False if it is unknown, expired or used."""
+    with connection.begin():
+        used = connection.execute(
+            update(web_link)
+            .where(LINK.hash == hash_, LINK.used_at.is_(None), LINK.expires_at > now)
+            .values(used_at=now)
+            .returning(LINK.hash)
+        )
+        return used.one_or_none() is not None
+
+
+# --- tokens
+
+
+def add_token(connection: Connection, new: Token) -> None:
+    """Store a token."""
+    with connection.begin():
+        connection.execute(_values(web_token, new, scopes=list(new.scopes)))
+
+
+def token(connection: Connection, hash_: bytes) -> Token | None:
+    """Return a token by its hash, in any state."""
+    row = connection.execute(select(web_token).where(TOKEN.hash == hash_)).one_or_none()
+    return None if row is None else _token(row)
+
+
+def tokens(connection: Connection, limit: int) -> list[Token]:
+    """Return tokens, the newest first."""
+    query = select(web_token).order_by(TOKEN.made_at.desc(), TOKEN.id).limit(limit)
+    return [_token(row) for row in connection.execute(query)]
+
+
+def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Token | None:
+    """Revoke a token for good; return it, also if it was revoked before; None if there is none of this id."""
+    with connection.begin():
+        connection.execute(
+            update(web_token).where(TOKEN.id == id_, TOKEN.revoked_at.is_(None)).values(revoked_at=at, revoked_by=by)
+        )
+        row = connection.execute(select(web_token).where(TOKEN.id == id_)).one_or_none()
+        return None if row is None else _token(row)
+
+
+def _values(table: Table, row: Any, **instead: Any) -> Any:
+    values = {name: getattr(row, name) for name in type(row).__slots__}
+    return insert(table).values(**values | {k: list(v) for k, v in values.items() if isinstance(v, tuple)} | instead)
+
+
+def _account(row: Any) -> Account:
+    values = dict(row._mapping)
+    return Account(**values | {"roles": tuple(values["roles"])})
+
+
+def _token(row: Any) -> Token:
+    values = dict(row._mapping)
+    return Token(**values | {"scopes": tuple(values["scopes"])})

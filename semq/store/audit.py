@@ -1,0 +1,82 @@
+"""The audit log of the web process: one line before an act and one after it, or one line for both.
+
+Lines are only added. A trigger refuses to change them, and to delete them except by ``forget``. Used by ``semq.web``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy.sql.elements import ColumnElement
+
+from semq.store.web_tables import web_audit
+
+AUDIT = web_audit.c
+FORGET_MAX = 10_000  # lines in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: who did what, through what, from where, with which outcome."""
+
+    at: datetime
+    who: str
+    via: str  #: session, link, token, password, certificate
+    peer: str
+    act: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    outcome: str = "done"  #: asked, done, refused, failed
+    detail: str = ""
+    asked: int | None = None  #: number of the line that was written before the act
+    read_payload: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The selection of lines to show; None matches everything."""
+
+    who: str | None = None
+    act: str | None = None  #: beginning of the name
+    outcome: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    payloads: bool = False  #: only looks at payloads
+    before: int | None = None  #: number from which a page continues
+    limit: int = 50
+
+
+def add(connection: Connection, lines: Sequence[Line]) -> list[int]:
+    """Add lines in one transaction; return their numbers in the same order."""
+    values = [{name: getattr(line, name) for name in Line.__slots__} for line in lines]
+    with connection.begin():
+        statement = insert(web_audit).returning(AUDIT.number, sort_by_parameter_order=True)
+        return list(connection.execute(statement, values).scalars())
+
+
+def lines(connection: Connection, wanted: Wanted) -> list[dict[str, Any]]:
+    """Return lines, the newest first."""
+    query = select(web_audit).where(*_conditions(wanted)).order_by(AUDIT.number.desc()).limit(wanted.limit)
+    return [dict(row._mapping) for row in connection.execute(query)]
+
+
+def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
+    found: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
+        (wanted.who, lambda who: AUDIT.who == who),
+        (wanted.act, lambda act: AUDIT.act.startswith(act, autoescape=True)),
+        (wanted.outcome, lambda outcome: AUDIT.outcome == outcome),
+        (wanted.since, lambda since: AUDIT.at >= since),
+        (wanted.until, lambda until: AUDIT.at < until),
+        (wanted.payloads or None, lambda _: AUDIT.read_payload),
+        (wanted.before, lambda before: AUDIT.number < before),
+    ]
+    return [condition(value) for value, condition in found if value is not None]
+
+
+def forget(connection: Connection, before: datetime) -> int:
+    """Delete the oldest lines before a time, at most FORGET_MAX; return their number."""
+    with connection.begin():
+        connection.execute(text("SET LOCAL semq.audit_retention = 'on'"))
+        oldest = select(AUDIT.number).where(AUDIT.at < before).order_by(AUDIT.at).limit(FORGET_MAX)
+        return connection.execute(delete(web_audit).where(AUDIT.number.in_(oldest))).rowcount

@@ -1,0 +1,94 @@
+"""Pages of users: one's own password; for administrators all users, their roles, and new passwords for them."""
+
+import re
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from semq.store import accounts
+from semq.store.accounts import Account
+from semq.web import passwords
+from semq.web.errors import BadRequest
+from semq.web.secret import hash_of
+from semq.web.visit import Role, Visit
+
+NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+
+
+async def account(visit: Visit) -> Response:
+    """One's own user."""
+    found = await visit.read(accounts.account, visit.who.name)
+    return visit.render("account.html", account=found, length_min=passwords.LENGTH_MIN)
+
+
+async def change_own_password(visit: Visit) -> Response:
+    """Change one's own password; other sessions end. Raises BadRequest, TooManyRequests."""
+    fields = await visit.form()
+    found = await visit.read(accounts.account, visit.who.name)
+    visit.web.attempts.check(visit.who.peer)
+    if found is None or not await passwords.is_right(str(fields.get("old", "")), found.password):
+        visit.web.attempts.failed(visit.who.peer)
+        await visit.note("user.password", {"name": visit.who.name}, outcome="refused")
+        raise BadRequest("The present password is wrong, or the node keeps it.")
+    line = await passwords.line_of(str(fields.get("new", "")))
+    await visit.note("user.password", {"name": visit.who.name})
+    await visit.web.database.write(accounts.set_password, visit.who.name, line, hash_of(visit.secret))
+    visit.web.sessions.forget()
+    return visit.see_other("/account", "The password was changed; other sessions have ended.")
+
+
+async def users(visit: Visit) -> Response:
+    """All users."""
+    return visit.render(
+        "users.html", accounts=await visit.read(accounts.accounts), roles=list(Role), length_min=passwords.LENGTH_MIN
+    )
+
+
+async def add(visit: Visit) -> Response:
+    """Add a user. Raises BadRequest."""
+    fields = await visit.form()
+    name, roles = str(fields.get("name", "")), _roles(fields.getlist("roles"))
+    if not NAME.fullmatch(name):
+        raise BadRequest("A user's name has 1 to 64 letters, digits or . _ @ -")
+    line = await passwords.line_of(str(fields.get("password", "")))
+    asked = await visit.note("user.add", {"name": name, "roles": roles}, outcome="asked")
+    new = Account(name, line, tuple(roles), visit.web.clock.wall(), visit.who.name)
+    if not await visit.web.database.write(accounts.add_account, new):
+        await visit.note("user.add", {"name": name}, outcome="refused", detail="exists", asked=asked)
+        raise BadRequest("There is a user of this name.", name=name)
+    await visit.note("user.add", {"name": name}, asked=asked)
+    return visit.see_other("/users", f"The user {name} was added.")
+
+
+async def change(visit: Visit) -> Response:
+    """Change roles or password of a user, or disable or enable it. Raises BadRequest."""
+    fields = await visit.form()
+    name, act = str(fields.get("name", "")), str(fields.get("act", ""))
+    if name == visit.who.name and act in ("roles", "disable"):
+        raise BadRequest("Another administrator has to change your own rights.")
+    write, now = visit.web.database.write, visit.web.clock.wall()
+    roles = _roles(fields.getlist("roles")) if act == "roles" else []
+    line = await passwords.line_of(str(fields.get("password", ""))) if act == "password" else ""
+    asked = await visit.note(f"user.{act}", {"name": name, "roles": roles or None}, outcome="asked")
+    match act:
+        case "roles":
+            is_done = await write(accounts.set_roles, name, roles)
+        case "password":
+            is_done = await write(accounts.set_password, name, line, None)
+        case "disable" | "enable":
+            is_done = await write(accounts.disable, name, now if act == "disable" else None)
+        case _:
+            is_done = False
+    visit.web.sessions.forget()
+    await visit.note(f"user.{act}", {"name": name}, outcome="done" if is_done else "refused", asked=asked)
+    if not is_done:
+        raise BadRequest("There is no such user, or the node keeps its password.", name=name)
+    return visit.see_other("/users", f"The user {name} was changed.")
+
+
+def _roles(given: Sequence[object]) -> list[str]:
+    known = {role.value for role in Role}
+    roles = [str(role) for role in given]
+    if not roles or not known.issuperset(roles):
+        raise BadRequest("A user has at least one role.", roles=" ".join(sorted(known)))
+    return roles

@@ -1,0 +1,96 @@
+"""The application: the routes of all parts, static files, and answers to what no route serves."""
+
+from typing import Any
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from semq.errors import SemqError
+from semq.web.errors import BadRequest, NoSuchPage
+from semq.web.failures import failure_page, problem
+from semq.web.response_headers import ResponseHeaders
+from semq.web.services import Web, web_of
+from semq.web.visit import Visit
+
+log = structlog.get_logger("semq.web")
+API = "/api/"
+STATIC_S = 3600
+
+
+class KeptFiles(StaticFiles):
+    """Static files, which browsers may keep for an hour and then ask about."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["cache-control"] = f"max-age={STATIC_S}"
+        return response
+
+
+def build(web: Web) -> ASGIApp:
+    """Return the application of a web process."""
+    static: list[BaseRoute] = [
+        Mount(f"/{name}", KeptFiles(directory=folder / "static"))
+        for name, folder in web.folders.items()
+        if (folder / "static").is_dir()
+    ]
+    app = Starlette(
+        routes=[Mount("/static", routes=static), *web.routes],
+        exception_handlers={HTTPException: _refused, SemqError: _failed},
+    )
+    app.state.web = web
+    app.router.redirect_slashes = False
+    # Without Starlette's own answer to failures, which shows no code: ``Guarded`` has one.
+    app.middleware_stack = ExceptionMiddleware(app.router, app.exception_handlers)
+    return ResponseHeaders(Guarded(app), is_tls=web.is_tls)
+
+
+class Guarded:
+    """An ASGI application around another one: an unexpected failure is logged, without the request's content."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def noted(message: Any) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception:
+            log.exception("request_failed", method=scope.get("method"), route=_route(scope))
+            if has_begun:
+                raise
+            error = SemqError("The web process failed on this request; its log tells why.")
+            await problem(error)(scope, receive, send)
+
+
+def _route(scope: Scope) -> str:
+    """Return the pattern of the route: the path itself may contain a secret."""
+    return str(getattr(scope.get("route"), "path", "") or getattr(scope.get("endpoint"), "__name__", ""))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return await _failed(request, NoSuchPage())
+    response = await _failed(request, BadRequest(error.detail, status=error.status_code))
+    response.status_code = error.status_code
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SemqError)
+    wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(API)
+    return failure_page(Visit(request, web_of(request), None, ""), error) if wants_page else problem(error)

@@ -1,0 +1,107 @@
+"""The audit log: a line for every act, committed before the act is answered.
+
+Lines of several requests share a commit. Arguments are recorded without payloads and secrets, and in bounded length.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from semq.clock import Clock
+from semq.errors import SemqError
+from semq.foreign_text import shortened
+from semq.store import audit as store
+from semq.store.audit import Line
+from semq.web.database import Database
+
+log = structlog.get_logger("semq.web.audit")
+
+SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
+TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3
+BATCH_MAX = 1000
+
+
+class Audit:
+    """The log of one process."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._waiting: list[tuple[Line, asyncio.Future[int]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def note(
+        self,
+        who: str,
+        via: str,
+        peer: str,
+        act: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        outcome: str = "done",
+        detail: str = "",
+        asked: int | None = None,
+        read_payload: bool = False,
+    ) -> int:
+        """Commit a line and return its number. Raises StoreUnavailable: then the act must not take place."""
+        line = Line(
+            self._clock.wall(), _text(who), via, _text(peer), _text(act), recorded(arguments or {}), outcome,
+            _text(detail), asked, read_payload,
+        )  # fmt: skip
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append((line, done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+        return await done
+
+    async def close(self) -> None:
+        """Wait until all lines are written."""
+        if self._writing is not None:
+            await self._writing
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
+            try:
+                numbers = await self._database.write(store.add, [line for line, _ in batch])
+            except Exception as error:
+                if not isinstance(error, SemqError):
+                    log.exception("audit_not_written")
+                _settle(batch, error)
+            else:
+                for (_, done), number in zip(batch, numbers, strict=True):
+                    if not done.done():
+                        done.set_result(number)
+
+
+def _settle(batch: list[tuple[Line, asyncio.Future[int]]], error: Exception) -> None:
+    for _, done in batch:
+        if not done.done():
+            done.set_exception(error)
+
+
+def recorded(value: Any, name: str = "", depth: int = 0) -> Any:
+    """Return arguments as the log keeps them."""
+    if name.casefold() in SECRET and value is not None:
+        return f"({len(value)} bytes)" if isinstance(value, str | bytes) else "(not recorded)"
+    if isinstance(value, Mapping):
+        if depth >= DEPTH_MAX:
+            return "…"
+        items = list(value.items())[:LIST_MAX]
+        return {_text(str(key)): recorded(one, str(key), depth + 1) for key, one in items}
+    if isinstance(value, list | tuple | set | frozenset):
+        if depth >= DEPTH_MAX:
+            return "…"
+        more = [f"… ({len(value) - LIST_MAX} more)"] if len(value) > LIST_MAX else []
+        return [recorded(one, name, depth + 1) for one in list(value)[:LIST_MAX]] + more
+    if value is None or isinstance(value, bool | int):
+        return value
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    """Return a text that Postgres can store."""
+    whole = shortened(text, TEXT_MAX).replace("\0", "\N{SYMBOL FOR NULL}")
+    return whole.encode("utf-8", "replace").decode()

@@ -1,0 +1,115 @@
+"""One HTTP connection: uvicorn's protocol with limits for slow and careless clients, and the client's certificate.
+
+The head of a request must be complete in time and may not grow without bound; within a body and while a client reads an
+answer no pause may be too long. While the application itself does not read, the client is not to blame.
+"""
+
+import asyncio
+import hashlib
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from semq.config.sections import HttpSection
+
+HEAD_MAX = 64 << 10  # bytes
+CERTIFICATE = "semq.certificate"  # in the extensions of the scope: SHA-256 of the client's certificate, hexadecimal
+
+
+class Connection(HttpToolsProtocol):
+    """A connection with limits."""
+
+    def __init__(self, limits: HttpSection, **given: Any) -> None:
+        super().__init__(**given)
+        self._limits = limits
+        self._in_head = True
+        self._head_bytes = 0
+        self._certificate = ""
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._pause_timer: asyncio.TimerHandle | None = None
+        self._heard_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(cast(asyncio.Transport, transport))
+        self._await_head()
+        ssl_object = transport.get_extra_info("ssl_object")
+        der = ssl_object.getpeercert(binary_form=True) if ssl_object is not None else None
+        if der:
+            self._certificate = hashlib.sha256(der).hexdigest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timers."""
+        for timer in (self._head_timer, self._pause_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Process what the client sends."""
+        self._heard_at = self.loop.time()
+        super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_MAX:
+                self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+        if self._head_timer is None:
+            self._await_head()
+        if self._certificate:
+            self.scope["extensions"] = {CERTIFICATE: {"sha256": self._certificate}}
+
+    def on_headers_complete(self) -> None:
+        """Begin to wait for the body."""
+        self._in_head = False
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        super().on_headers_complete()
+        if self._pause_timer is None:
+            self._pause_timer = self.loop.call_later(self._limits.body_s, self._look_for_pause)
+
+    def on_message_complete(self) -> None:
+        """End to wait for the body."""
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+            self._pause_timer = None
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Begin to wait until the client reads."""
+        super().pause_writing()
+        self._heard_at = self.loop.time()
+        if self._pause_timer is None:
+            self._pause_timer = self.loop.call_later(self._limits.body_s, self._look_for_pause)
+
+    def resume_writing(self) -> None:
+        """Note that the client reads."""
+        self._heard_at = self.loop.time()
+        super().resume_writing()
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(self._limits.head_s, self._too_slow)
+
+    def _look_for_pause(self) -> None:
+        """Disconnect a client that has been silent for too long, unless the application makes it wait."""
+        self._pause_timer = None
+        is_waiting = self.flow.write_paused or self.cycle.more_body
+        if not is_waiting or self.transport.is_closing():
+            return
+        if self.flow.read_paused and not self.flow.write_paused:
+            self._heard_at = self.loop.time()
+        left = self._heard_at + self._limits.body_s - self.loop.time()
+        if left <= 0:
+            self._too_slow()
+        else:
+            self._pause_timer = self.loop.call_later(left, self._look_for_pause)
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self.transport.abort()

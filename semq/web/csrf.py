@@ -1,0 +1,35 @@
+"""Forms of other sites: refused by a token that only pages of this session contain, and by the origin of the request.
+
+The token is derived from the secret of the session, in the form field ``csrf`` or the header ``X-CSRF-Token``. Browsers
+also say where a request comes from (``Sec-Fetch-Site``, ``Origin``); what says another site is refused.
+"""
+
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from semq.web.errors import ForeignForm
+from semq.web.secret import derived, is_same
+
+FIELD, HEADER = "csrf", "x-csrf-token"
+OWN_SITES = ("same-origin", "none")
+
+
+def token_of(secret: str) -> str:
+    """Return the token for the forms of a session."""
+    return derived(secret, "csrf")
+
+
+def check_origin(request: Request) -> None:
+    """Refuse requests that another site caused. Raises ForeignForm."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None and site not in OWN_SITES:
+        raise ForeignForm("The request comes from another site.", site=site)
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise ForeignForm("The request comes from another origin.")
+
+
+def check_token(secret: str, given: str) -> None:
+    """Refuse a form without the token of the session. Raises ForeignForm."""
+    if not secret or not is_same(token_of(secret), given):
+        raise ForeignForm

@@ -1,0 +1,90 @@
+"""The node's database for the web process: views in read-only transactions with a time limit, and its own tables.
+
+The connections are few and separate from those of the node, so that a slow page cannot delay a commit. The address is
+looked up for each connection: an embedded server may not run yet. Functions get a SQLAlchemy connection, in a thread.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.exc import DBAPIError
+
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.store import AWAY, KEEPALIVE
+from semq.web.errors import QueryTooSlow
+
+READERS, WRITERS = 4, 2
+READ_MS, WRITE_MS = 2_000, 5_000  # statement_timeout
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Database:
+    """Two small pools of connections."""
+
+    def __init__(self, find: Callable[[], str | None]) -> None:
+        """``find`` returns the URL of the database; None while there is none."""
+        self._find = find
+        self._threads = ThreadPoolExecutor(READERS + WRITERS, "database")
+        self._reader = self._engine(
+            "semq-web-reader", READERS, f"-c statement_timeout={READ_MS}", " -c default_transaction_read_only=on"
+        )
+        self._writer = self._engine(
+            "semq-web", WRITERS, f"-c statement_timeout={WRITE_MS}", " -c synchronous_commit=on"
+        )
+
+    async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a read-only query. Raises StoreUnavailable, QueryTooSlow."""
+        return await self._run(self._reader, view, *args, **kwargs)
+
+    async def write(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Change tables of the web process. Raises StoreUnavailable, QueryTooSlow."""
+        return await self._run(self._writer, change, *args, **kwargs)
+
+    def close(self) -> None:
+        """Close all connections; queries in progress end first."""
+        self._threads.shutdown(wait=True)
+        self._reader.dispose()
+        self._writer.dispose()
+
+    async def _run(
+        self, engine: Engine, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        def run() -> T:
+            with engine.connect() as connection:
+                return function(connection, *args, **kwargs)
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        except AWAY as error:
+            if isinstance(getattr(error, "orig", error), psycopg.errors.QueryCanceled):
+                raise QueryTooSlow(limit_ms=READ_MS) from error
+            raise StoreUnavailable(fault=str(error).strip()) from error
+        except DBAPIError as error:
+            if isinstance(error.orig, psycopg.errors.UndefinedTable):  # an older node, which has not migrated
+                raise StoreUnavailable("The node has not prepared the tables yet.") from error
+            raise
+
+    def _engine(self, name: str, size: int, *options: str) -> Engine:
+        def connect() -> psycopg.Connection[Any]:
+            url = self._find()
+            if url is None:
+                raise psycopg.OperationalError("the node's database does not run")
+            given = conninfo_to_dict(url)
+            own = f"{given.pop('options', None) or ''} {''.join(options)}"
+            return psycopg.connect(**{**KEEPALIVE, **given, "options": own, "application_name": name})
+
+        return create_engine(
+            "postgresql+psycopg://",
+            creator=connect,
+            pool_size=size,
+            max_overflow=0,
+            pool_timeout=10,
+            pool_pre_ping=True,
+        )

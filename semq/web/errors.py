@@ -1,0 +1,88 @@
+"""Errors of the web process, codes 1400–1449.
+
+SemqError
+├── BadInput
+│   ├── NotSignedIn      nobody is signed in, or the token is not valid
+│   ├── NotAllowed       the role or scope is missing
+│   ├── ForeignForm      a form without the secret of the session
+│   ├── NoSuchPage       there is nothing at this address
+│   ├── BadRequest       the request cannot be read
+│   └── BodyTooLarge     the body is larger than the limit
+├── Unavailable
+│   ├── TooManyRequests  the rate of this user is exceeded
+│   └── QueryTooSlow     a page needs more time of the database than it may use
+└── Misconfigured
+    ├── WebPortTaken     the port is in use
+    └── NoHttpSection    the configuration has no section [http]
+"""
+
+from semq.errors import BadInput, Misconfigured, Unavailable
+
+
+class NotSignedIn(BadInput):
+    """Nobody is signed in."""
+
+    code = "SEMQ-1400"
+    remedy = "Sign in, or send a valid token (`semq token create`) as `Authorization: Bearer …`."
+
+
+class NotAllowed(BadInput):
+    """This user or token has no right to do this."""
+
+    code = "SEMQ-1401"
+    remedy = "Ask an administrator for the role, or make a token with the scope."
+
+
+class ForeignForm(BadInput):
+    """The form does not belong to this session."""
+
+    code = "SEMQ-1402"
+    remedy = "Open the page again and repeat; nothing was changed."
+
+
+class NoSuchPage(BadInput):
+    """There is nothing at this address."""
+
+    code = "SEMQ-1403"
+    remedy = "Compare the address with /api/v1/openapi.json."
+
+
+class BadRequest(BadInput):
+    """The request cannot be read."""
+
+    code = "SEMQ-1404"
+
+
+class BodyTooLarge(BadInput):
+    """The body is larger than the limit."""
+
+    code = "SEMQ-1405"
+    remedy = "Send smaller documents, or raise protocol.max_document_bytes at the node and its partners."
+
+
+class TooManyRequests(Unavailable):
+    """Too many requests of this user."""
+
+    code = "SEMQ-1410"
+    remedy = "Wait as long as Retry-After says; [http] has the limits."
+
+
+class QueryTooSlow(Unavailable):
+    """The database took too long for this page; it was not allowed to delay the node."""
+
+    code = "SEMQ-1411"
+    remedy = "Select fewer rows: a shorter time, one partner, one state."
+
+
+class WebPortTaken(Misconfigured):
+    """The port of the web process is in use."""
+
+    code = "SEMQ-1420"
+    remedy = "Stop what listens there (the node starts this process itself), or set http.port to another port."
+
+
+class NoHttpSection(Misconfigured):
+    """The configuration has no section [http]."""
+
+    code = "SEMQ-1421"
+    remedy = "Add [http] to the file; an empty section means port 7480 of this machine."

@@ -1,0 +1,77 @@
+"""Errors as answers: the HTTP status of each, a page for people, application/problem+json (RFC 9457) for programs."""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+
+from semq.app.errors import NoAnswer, RefusedByNode
+from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
+from semq.foreign_text import in_json
+from semq.web import errors as own
+
+if TYPE_CHECKING:
+    from semq.web.visit import Visit
+
+# Class of the error | status
+STATUS: tuple[tuple[type[SemqError], int], ...] = (
+    (own.NotSignedIn, 401),
+    (own.NotAllowed, 403),
+    (own.ForeignForm, 403),
+    (own.NoSuchPage, 404),
+    (own.BodyTooLarge, 413),
+    (own.TooManyRequests, 429),
+    (NoAnswer, 504),
+    (Unavailable, 503),
+    (Misconfigured, 503),
+    (BadInput, 400),
+)
+# Code of a refusal by the node | status
+REFUSALS = {
+    "SEMQ-1207": 404,  # no such message
+    "SEMQ-2101": 404,  # no such operation
+    "SEMQ-2102": 400,  # arguments
+}
+REFUSED = 409  # by the node for its state
+PROBLEM = "application/problem+json"
+
+
+def status_of(error: SemqError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, RefusedByNode):
+        return REFUSALS.get(error.code, REFUSED)
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+
+
+def headers_of(error: SemqError) -> dict[str, str]:
+    """Return what a client needs to know besides the body."""
+    if isinstance(error, own.NotSignedIn):
+        return {"www-authenticate": 'Bearer realm="semq"'}
+    if isinstance(error, Unavailable):
+        return {"retry-after": str(max(1, round(float(error.facts.get("retry_after_s", 1)))))}
+    return {}
+
+
+def problem(error: SemqError, instance: str = "") -> Response:
+    """Return an error as a problem document."""
+    status = status_of(error)
+    told: dict[str, Any] = {
+        "type": f"urn:semq:error:{error.code}",
+        "title": error.text,
+        "status": status,
+        "code": error.code,
+        "remedy": error.remedy,
+        "retry": isinstance(error, Unavailable),
+        "facts": {name: str(value) for name, value in error.facts.items()},
+    }
+    if instance:
+        told["instance"] = instance
+    text = in_json(msgspec.json.encode(told).decode())
+    return Response(text, status, headers_of(error), PROBLEM)
+
+
+def failure_page(visit: "Visit", error: SemqError) -> Response:
+    """Return an error as a page."""
+    response = visit.render("failure.html", status_of(error), error=error)
+    response.headers.update(headers_of(error))
+    return response

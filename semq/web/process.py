@@ -1,0 +1,98 @@
+"""``python -m semq.web --config FILE``: serves console and API of one node until a signal, or until the node ends.
+
+It prints one line: ``console URL``, with the one-time link as long as nobody can sign in.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from datetime import timedelta
+
+import structlog
+import uvloop
+
+from semq.clock import SystemClock
+from semq.config.reach import url_of
+from semq.config.settings import Settings
+from semq.service import companion_process
+from semq.service.companion_process import Job
+from semq.service.nightly_extract import DATABASE_VARIABLE
+from semq.store import accounts, audit
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.web.application import build
+from semq.web.secret import hash_of, new_secret
+from semq.web.server import Server, address_of
+from semq.web.services import Web
+
+log = structlog.get_logger("semq.web")
+TIDY_S = 3600.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve the node of a configuration; return the exit status."""
+    return companion_process.main("semq.web", "Serve console and HTTP API of a node.", serve, argv, uvloop.run)
+
+
+async def serve(settings: Settings, url: str, stopped: Job) -> None:
+    """Serve until ``stopped`` returns. Raises NoHttpSection, WebPortTaken, UnusablePath, BadUrl."""
+    web = Web(settings, url, finder(settings), SystemClock())
+    server = Server(web.http, build(web))
+    try:
+        await server.start()
+        log.info("web_serves", url=server.url, console=web.has_console)
+
+        async def announce() -> None:
+            say(await announcement(web, server.url))
+            await asyncio.Event().wait()
+
+        async def tidy() -> None:
+            while True:
+                before = web.clock.wall() - timedelta(days=web.http.audit_days)
+                while await web.database.write(audit.forget, before) == audit.FORGET_MAX:
+                    pass
+                await asyncio.sleep(TIDY_S)
+
+        await companion_process.until(stopped, [announce, tidy])
+    finally:
+        await server.stop()
+        await web.close()
+
+
+async def announcement(web: Web, url: str) -> str:
+    """Return the line for the terminal, with a new one-time link if nobody can sign in. Raises StoreUnavailable."""
+    link = await one_time_link(web, url, always=False)
+    return f"console {link or url + '/'}"
+
+
+async def one_time_link(web: Web, url: str, *, always: bool) -> str:
+    """Return a new one-time link, which replaces earlier ones; empty if somebody can sign in, unless ``always``."""
+    secret, now = new_secret(), web.clock.wall()
+    ends = now + timedelta(seconds=web.http.first_link_s)
+    is_made = await web.database.write(accounts.offer_first, hash_of(secret), now, ends, always=always)
+    return f"{url}/first/{secret}" if is_made else ""
+
+
+def say(line: str) -> None:
+    """Print a line, if anybody reads it."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        log.info("nobody_reads", text="standard output is closed; `semq web --link` prints a new one-time link")
+
+
+def finder(settings: Settings) -> Callable[[], str | None]:
+    """Return what finds the node's database: told by the node, configured, or the embedded one."""
+    told = os.environ.get(DATABASE_VARIABLE) or settings.database.dsn
+    if told:
+        return lambda: told
+    embedded = EmbeddedPostgres(settings.data_dir)
+    return lambda: embedded.running_url() if settings.data_dir.exists() else None
+
+
+async def new_link(settings: Settings) -> str:
+    """Return a new one-time link to the running web process. Raises NoHttpSection, StoreUnavailable."""
+    web = Web(settings, url_of(settings), finder(settings), SystemClock())
+    try:
+        return await one_time_link(web, address_of(web.http, web.http.port), always=True)
+    finally:
+        await web.close()

@@ -1,0 +1,32 @@
+"""Secrets of sessions, links and tokens: drawn here, stored as hashes, compared by looking up the hash.
+
+Each has 256 random bits, so one pass of SHA-256 is enough: there is nothing to guess.
+"""
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+
+from semq.clock import draw_secret
+
+SIZE = 32
+
+
+def new_secret() -> str:
+    """Return a secret as text for addresses, cookies and headers."""
+    return urlsafe_b64encode(draw_secret(SIZE)).rstrip(b"=").decode()
+
+
+def hash_of(secret: str) -> bytes:
+    """Return what is stored of a secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def derived(secret: str, purpose: str) -> str:
+    """Return a text that proves knowledge of a secret for one purpose, and does not reveal it."""
+    return hmac.new(secret.encode("utf-8", "surrogatepass"), purpose.encode(), hashlib.sha256).hexdigest()
+
+
+def is_same(one: str, other: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,118 @@
+"""The HTTP server: one listening socket, connections with limits, an orderly end."""
+
+import asyncio
+import socket
+import ssl
+from email.utils import formatdate
+from functools import partial
+
+import structlog
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from semq.config.sections import HttpSection
+from semq.errors import unusable
+from semq.web.connection import Connection
+from semq.web.errors import WebPortTaken
+
+log = structlog.get_logger("semq.web")
+BACKLOG = 1024
+HANDSHAKE_S = 10.0
+KEEP_ALIVE_S = 75
+GRACE_S = 5.0  # from the order to stop until requests in progress are ended
+
+
+class Server:
+    """A server for one application."""
+
+    def __init__(self, http: HttpSection, app: ASGIApp) -> None:
+        self._http = http
+        self._config = Config(
+            app=app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
+            server_header=False, timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=http.max_connections,
+        )  # fmt: skip
+        self._state = ServerState()
+        self._listening: asyncio.Server | None = None
+        self._clock: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises WebPortTaken, UnusablePath."""
+        self._config.load()
+        make = partial(Connection, limits=self._http, config=self._config, server_state=self._state, app_state={})
+        tls = tls_of(self._http)
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                make, self._http.host, self._http.port, ssl=tls, backlog=BACKLOG, reuse_address=True,
+                ssl_handshake_timeout=HANDSHAKE_S if tls else None,
+            )  # fmt: skip
+        except OSError as error:
+            fault = error.strerror or str(error)
+            raise WebPortTaken(host=self._http.host, port=self._http.port, fault=fault) from error
+        self._clock = asyncio.get_running_loop().create_task(self._tell_date())
+
+    async def stop(self) -> None:
+        """Accept nothing more, let requests in progress end for a moment, then close all connections."""
+        if self._listening is None:
+            return
+        self._listening.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(set(self._state.tasks), timeout=GRACE_S)
+        for task in list(self._state.tasks):
+            task.cancel()
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        if self._clock is not None:
+            self._clock.cancel()
+            await asyncio.gather(self._clock, return_exceptions=True)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        assert self._listening is not None
+        port: int = self._listening.sockets[0].getsockname()[1]
+        return port
+
+    @property
+    def url(self) -> str:
+        """The address for browsers, without a slash at its end."""
+        return address_of(self._http, self.port)
+
+    async def _tell_date(self) -> None:
+        while True:
+            self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+            await asyncio.sleep(1.0)
+
+
+def address_of(http: HttpSection, port: int) -> str:
+    """Return the address for browsers, without a slash at its end."""
+    if http.url:
+        return http.url.rstrip("/")
+    host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(http.host, http.host)
+    return f"{'https' if http.certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def tls_of(http: HttpSection) -> ssl.SSLContext | None:
+    """Return the TLS context of the server; None without a certificate. Raises UnusablePath."""
+    if http.certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(http.certificate, http.key)
+        if http.client_authorities is not None:
+            context.load_verify_locations(http.client_authorities)
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except ssl.SSLError as error:
+        raise unusable_pem(http, error) from error
+    except OSError as error:
+        raise unusable(error) or error from error
+    return context
+
+
+def unusable_pem(http: HttpSection, error: ssl.SSLError) -> Exception:
+    """Return the error for files that are not what they should be."""
+    found = OSError(0, f"not a certificate with its key: {error.reason}", str(http.certificate))
+    return unusable(found) or found

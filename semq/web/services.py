@@ -1,0 +1,72 @@
+"""What the web process works with: node, database, sessions, audit, limits, templates. One object for all parts."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+
+from semq.app import Client
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.web import mounts
+from semq.web.audit import Audit
+from semq.web.database import Database
+from semq.web.errors import NoHttpSection
+from semq.web.languages import Languages
+from semq.web.limits import Attempts, Rates
+from semq.web.operations import Operations, table
+from semq.web.sessions import Sessions
+from semq.web.snapshots import Snapshots
+from semq.web.streams import Streams
+from semq.web.templates import environment
+from semq.web.tokens import Tokens
+
+PATIENCE_S = 8.0  # for a node that is away
+
+
+class Web:
+    """The parts of the web process."""
+
+    def __init__(self, settings: Settings, url: str, find_database: Callable[[], str | None], clock: Clock) -> None:
+        """``url`` is the node's. Raises NoHttpSection, BadUrl."""
+        if settings.http is None:
+            raise NoHttpSection(file=str(settings.file or ""))
+        self.settings = settings
+        self.http = settings.http
+        self.node_url = url
+        self.clock = clock
+        self.is_tls = self.http.certificate is not None
+        self.client = Client(url, patience_s=PATIENCE_S, clock=clock)
+        self.database = Database(find_database)
+        self.audit = Audit(self.database, clock)
+        self.operations = Operations(table(), self.client, self.audit)
+        self.sessions = Sessions(self.http, settings.address, self.database, clock, is_tls=self.is_tls)
+        self.tokens = Tokens(self.database, clock)
+        self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)
+        self.attempts = Attempts(self.http.attempts_per_minute, clock)
+        self.streams = Streams(self.http.streams)
+        self._snapshots = Snapshots(clock)
+        parts = mounts.present()
+        self.has_console = any(part.is_console for part in parts)
+        self.folders = {part.name: part.folder for part in parts}
+        languages = Languages([folder / "translations" for folder in self.folders.values()])
+        templates: list[Path] = [folder / "templates" for folder in self.folders.values()]
+        self.templates = environment(templates, languages)
+        self.routes = [route for part in parts for route in part.routes]
+
+    async def snapshot(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
+        """Return an answer that all visitors share, at most ``seconds`` old. Names are few and fixed."""
+        return await self._snapshots.get(name, seconds, make)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.close()
+        await self.audit.close()
+        self.database.close()
+
+
+def web_of(request: Request) -> Web:
+    """Return the parts for a request."""
+    found: Web = request.app.state.web
+    return found

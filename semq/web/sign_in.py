@@ -1,0 +1,148 @@
+"""The sign-in: by the one-time link of the first start, with a password of a user, or as a user of the node.
+
+A refusal does not tell what was wrong, and takes as long in every case. Each sign-in begins a new session, so that a
+cookie from before it is worth nothing.
+"""
+
+from urllib.parse import urlsplit
+
+import structlog
+from starlette.responses import Response
+
+from semq.app import Client
+from semq.app.errors import LoginRefused
+from semq.config.reach import door_of
+from semq.config.settings import Settings
+from semq.store import accounts
+from semq.store.accounts import Account
+from semq.web import csrf, passwords
+from semq.web.errors import BadRequest
+from semq.web.secret import hash_of, new_secret
+from semq.web.services import Web
+from semq.web.sessions import FIRST
+from semq.web.visit import Visit
+
+log = structlog.get_logger("semq.web")
+
+LOGIN_S = 10.0
+NODE_ROLES = ("admin", "payload")  # of a user of the node who may use semq.admin: who may do everything there
+FIRST_ROLES = ("admin", "payload")
+NAME_MAX = 64
+REFUSED = "User or password is wrong, or the user is disabled."
+
+
+async def show(visit: Visit) -> Response:
+    """Show the form, with a secret of its own in a cookie."""
+    if visit.is_signed_in:
+        return visit.see_other(own_path(visit.query.get("next", "/")))
+    return _form(visit)
+
+
+def _form(visit: Visit, fault: str = "", status: int = 200) -> Response:
+    secret = new_secret()
+    context = {"fault": fault, "next": own_path(visit.query.get("next", "/")), "sign_in_csrf": csrf.token_of(secret)}
+    response = visit.render("sign_in.html", status, **context)
+    visit.web.sessions.hand_over_form(response, secret)
+    return response
+
+
+async def sign_in(visit: Visit) -> Response:
+    """Check the password and begin a session. Raises TooManyRequests."""
+    fields = await visit.form()
+    name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
+    peer = _peer(visit)
+    visit.web.attempts.check(peer)
+    if not await _is_known(visit.web, name, password):
+        visit.web.attempts.failed(peer)
+        log.warning("sign_in_refused", user=name, peer=peer)
+        await visit.web.audit.note(name, "password", peer, "sign-in", outcome="refused")
+        return _form(visit, REFUSED, 401)
+    await visit.web.audit.note(name, "password", peer, "sign-in")
+    return await _begin(visit, name, None, own_path(str(fields.get("next", "/"))))
+
+
+async def first(visit: Visit) -> Response:
+    """Begin a session by the one-time link. Raises TooManyRequests."""
+    peer = _peer(visit)
+    if visit.request.method != "GET":  # HEAD must not use it up
+        raise BadRequest
+    visit.web.attempts.check(peer)
+    secret = str(visit.request.path_params["secret"])
+    if not await visit.web.database.write(accounts.use_link, hash_of(secret), visit.web.clock.wall()):
+        visit.web.attempts.failed(peer)
+        return visit.render("link_used.html", 403)
+    await visit.web.audit.note(FIRST, "link", peer, "sign-in")
+    return await _begin(visit, FIRST, FIRST_ROLES, "/users")
+
+
+async def sign_out(visit: Visit) -> Response:
+    """End the session."""
+    await visit.note("sign-out")
+    await visit.web.sessions.end(visit.secret)
+    response = visit.see_other("/sign-in")
+    visit.web.sessions.hand_over(response, "")
+    return response
+
+
+async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: str) -> Response:
+    sessions = visit.web.sessions
+    before = sessions.secret_of(visit.request)
+    if before:
+        await sessions.end(before)
+    secret = await sessions.open(name, roles, _peer(visit))
+    response = visit.see_other(path)
+    sessions.hand_over(response, secret)
+    sessions.hand_over_form(response, "")
+    return response
+
+
+async def _is_known(web: Web, name: str, password: str) -> bool:
+    known = await web.database.read(accounts.account, name)
+    if known is not None and known.password is not None:
+        return await passwords.is_right(password, known.password) and known.disabled_at is None
+    is_of_node = is_node_admin(web.settings, name)
+    if not is_of_node or (known is not None and known.disabled_at is not None):
+        await passwords.is_right(password, None)
+        return False
+    if not await node_accepts(web, name, password):
+        return False
+    if known is None:
+        await web.database.write(accounts.add_account, Account(name, None, NODE_ROLES, web.clock.wall(), "the node"))
+    return True
+
+
+def is_node_admin(settings: Settings, name: str) -> bool:
+    """Whether a user with a password in the configuration may use everything at the node; never guest without one."""
+    user = settings.amqp.users.get(name)
+    return user is not None and user.is_admin
+
+
+async def node_accepts(web: Web, name: str, password: str) -> bool:
+    """Whether the node accepts this login. Raises NodeUnreachable."""
+    if not password or not password.isprintable() or len(password) > passwords.LENGTH_MAX:
+        return False
+    client = Client(node_url(web, name, password), patience_s=LOGIN_S, clock=web.clock)
+    try:
+        await client.connect()
+    except LoginRefused:
+        return False
+    finally:
+        await client.close()
+    return True
+
+
+def node_url(web: Web, name: str, password: str) -> str:
+    """Return the URL of the node for another user."""
+    parts = urlsplit(web.node_url)
+    door = door_of(web.settings)._replace(host=parts.hostname or "", user=name, password=password)
+    return door.url(parts.port)
+
+
+def own_path(path: str) -> str:
+    """Return a path of this site; another address becomes the start page."""
+    is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
+    return path if is_own and path.isascii() else "/"
+
+
+def _peer(visit: Visit) -> str:
+    return visit.request.client.host if visit.request.client else ""

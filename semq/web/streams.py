@@ -1,0 +1,31 @@
+"""The number of open event streams of each visitor, which is bounded."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from semq.web.errors import TooManyRequests
+
+
+class Streams:
+    """Open streams by the key of the visitor."""
+
+    def __init__(self, at_most: int) -> None:
+        self._at_most = at_most
+        self._open: Counter[str] = Counter()
+
+    def enter(self, key: str) -> Callable[[], None]:
+        """Count a stream; return what ends it. Raises TooManyRequests."""
+        if self._open[key] >= self._at_most:
+            raise TooManyRequests("Too many event streams are open.", at_most=self._at_most)
+        self._open[key] += 1
+        is_open = True
+
+        def leave() -> None:
+            nonlocal is_open
+            if is_open:
+                is_open = False
+                self._open[key] -= 1
+                if not self._open[key]:
+                    del self._open[key]
+
+        return leave

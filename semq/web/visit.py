@@ -1,0 +1,194 @@
+"""A visit: one request of a person for a page, with what the handler of the page needs; and the rows of routes.
+
+    ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=Role.OPERATOR)]
+
+``page`` and ``form`` make Starlette routes: they find the visitor, check the role and the form's token, and turn errors
+into pages. The handler gets a ``Visit`` and returns a response.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote, urlencode
+
+import structlog
+from sqlalchemy import Connection
+from starlette.datastructures import FormData, QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from semq.errors import SemqError
+from semq.web import csrf, event_stream, languages
+from semq.web.errors import BadRequest, NotAllowed, NotSignedIn
+from semq.web.failures import failure_page
+from semq.web.services import Web, web_of
+from semq.web.templates import field, finished
+from semq.web.visitor import Role as Role
+from semq.web.visitor import Visitor
+
+log = structlog.get_logger("semq.web")
+
+NOTICE = "semq_notice"  # cookie with what the next page says once
+NOTICE_MAX = 500
+FIELDS_MAX, FILES_MAX, PART_MAX = 2000, 4, 8 << 20
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Visit:
+    """One request for a page."""
+
+    def __init__(self, request: Request, web: Web, who: Visitor | None, secret: str) -> None:
+        self.request = request
+        self.web = web
+        self.language = languages.language_of(request)
+        self._who = who
+        self._secret = secret
+        self._form: FormData | None = None
+
+    @property
+    def who(self) -> Visitor:
+        """The visitor. Raises NotSignedIn on pages that need no sign-in."""
+        if self._who is None:
+            raise NotSignedIn
+        return self._who
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Whether somebody is signed in."""
+        return self._who is not None
+
+    @property
+    def query(self) -> QueryParams:
+        """The parameters in the address."""
+        return self.request.query_params
+
+    @property
+    def secret(self) -> str:
+        """The secret of the session, or of the form before the sign-in."""
+        return self._secret
+
+    async def form(self) -> FormData:
+        """The fields of the form. Raises BadRequest."""
+        if self._form is None:
+            try:
+                self._form = await self.request.form(max_files=FILES_MAX, max_fields=FIELDS_MAX, max_part_size=PART_MAX)
+            except Exception as error:
+                raise BadRequest("The form cannot be read.", fault=str(error)) from error
+        return self._form
+
+    async def ask(self, operation: str, **arguments: Any) -> Any:
+        """Run an operation of the node; arguments that are None are left out. Raises NotAllowed and SemqError."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return await self.web.operations.ask(self.who, operation, given)
+
+    async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a read-only query on the node's database. Raises StoreUnavailable, QueryTooSlow."""
+        return await self.web.database.read(view, *args, **kwargs)
+
+    async def note(self, act: str, arguments: dict[str, Any] | None = None, **more: Any) -> int:
+        """Write a line of the audit log about an act that is no operation of the node."""
+        return await self.web.audit.note(self.who.name, self.who.via, self.who.peer, act, arguments, **more)
+
+    def may(self, right: str) -> bool:
+        """Whether the visitor has a role."""
+        return self._who is not None and self._who.may(right)
+
+    def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
+        """Return a page. Adds who, may, csrf, csrf_field, node, kind, path, language, languages, notice."""
+        languages.use(self.language)
+        token = csrf.token_of(self._secret)
+        settings = self.web.settings
+        given = {
+            "who": self._who, "may": self.may, "csrf": token, "csrf_field": lambda: field(token),
+            "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
+            "language": self.language, "languages": languages.CHOICES, "notice": self._notice(),
+            "has_console": self.web.has_console, "query": self.query,
+        }  # fmt: skip
+        text = self.web.templates.get_template(template).render(given | context)
+        response = HTMLResponse(finished(text), http_status)
+        if NOTICE in self.request.cookies:
+            response.delete_cookie(NOTICE, path="/", samesite="strict", httponly=True)
+        return response
+
+    def see_other(self, path: str, notice: str = "") -> Response:
+        """Lead the browser to another page of this site, which shows a notice once."""
+        response = RedirectResponse(path, 303)
+        if notice:
+            text = quote(notice[:NOTICE_MAX], safe="")
+            response.set_cookie(NOTICE, text, max_age=60, path="/", httponly=True, samesite="strict")
+        return response
+
+    def stream(self, events: AsyncIterator[str]) -> Response:
+        """Send events as long as the session lasts. Raises TooManyRequests."""
+        return event_stream.stream(self._while_signed_in(events), self.web.streams.enter(self.who.key))
+
+    async def _while_signed_in(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        async for one in events:
+            if await self.web.sessions.visitor(self._secret, "") is None:
+                return
+            yield one
+
+    def _notice(self) -> str:
+        from urllib.parse import unquote
+
+        return unquote(self.request.cookies.get(NOTICE, ""))[:NOTICE_MAX]
+
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+def page(path: str, handler: Handler, *, role: Role | None = Role.VIEWER, name: str | None = None) -> Route:
+    """Return the route of a page; ``role`` None: nobody needs to be signed in."""
+    return Route(path, _endpoint(handler, role, is_form=False), methods=["GET"], name=name or handler.__name__)
+
+
+def form(path: str, handler: Handler, *, role: Role | None = Role.OPERATOR, name: str | None = None) -> Route:
+    """Return the route of a form, which is posted with the token of the session."""
+    return Route(path, _endpoint(handler, role, is_form=True), methods=["POST"], name=name or handler.__name__)
+
+
+def _endpoint(handler: Handler, role: Role | None, *, is_form: bool) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        web = web_of(request)
+        visit = Visit(request, web, None, web.sessions.form_secret_of(request))
+        try:
+            visit = await _visit_of(request, web)
+            if is_form:
+                await _check_form(visit)
+            if role is not None:
+                web.rates.take(visit.who.key)
+                if not visit.may(role):
+                    raise NotAllowed(role=role.value)
+            return await handler(visit)
+        except NotSignedIn:
+            return _to_sign_in(visit)
+        except SemqError as error:
+            return failure_page(visit, error)
+        finally:
+            await request.close()
+
+    return respond
+
+
+async def _visit_of(request: Request, web: Web) -> Visit:
+    secret = web.sessions.secret_of(request)
+    peer = request.client.host if request.client else ""
+    who = await web.sessions.visitor(secret, peer) if secret else None
+    return Visit(request, web, who, secret if who else web.sessions.form_secret_of(request))
+
+
+async def _check_form(visit: Visit) -> None:
+    csrf.check_origin(visit.request)
+    given = visit.request.headers.get(csrf.HEADER)
+    if given is None:
+        given = str((await visit.form()).get(csrf.FIELD, ""))
+    csrf.check_token(visit.secret, given)
+
+
+def _to_sign_in(visit: Visit) -> Response:
+    url = visit.request.url
+    if visit.request.method != "GET" or "text/event-stream" in visit.request.headers.get("accept", ""):
+        return failure_page(visit, NotSignedIn())
+    wanted = url.path + (f"?{url.query}" if url.query else "")
+    return RedirectResponse("/sign-in" + ("" if wanted == "/" else "?" + urlencode({"next": wanted})), 303)

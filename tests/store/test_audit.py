@@ -1,0 +1,67 @@
+"""The audit log: added in order, shown in pages, never changed."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from semq.store import audit
+from semq.store.audit import Line, Wanted
+from semq.store.postgres.migration import engine_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[Connection]:
+    with engine_of(database).connect() as connection:
+        yield connection
+
+
+def line(number: int, who: str = "ann", **more: object) -> Line:
+    return Line(NOW + number * DAY, who, "session", "127.0.0.1", f"msg.{number}", **more)  # type: ignore[arg-type]
+
+
+def test_lines_come_back_newest_first_in_pages(connection: Connection) -> None:
+    numbers = audit.add(connection, [line(number, arguments={"id": number}) for number in range(5)])
+    assert numbers == sorted(numbers)
+    first = audit.lines(connection, Wanted(limit=3))
+    rest = audit.lines(connection, Wanted(limit=3, before=first[-1]["number"]))
+    assert [row["act"] for row in first + rest] == [f"msg.{number}" for number in (4, 3, 2, 1, 0)]
+    assert rest[-1]["arguments"] == {"id": 0}
+
+
+def test_lines_are_selected(connection: Connection) -> None:
+    audit.add(connection, [line(0), line(1, "bob"), line(2, outcome="refused"), line(3, read_payload=True)])
+    selections = [
+        (Wanted(who="bob"), ["msg.1"]),
+        (Wanted(act="msg.2"), ["msg.2"]),
+        (Wanted(act="msg_"), []),
+        (Wanted(outcome="refused"), ["msg.2"]),
+        (Wanted(payloads=True), ["msg.3"]),
+        (Wanted(since=NOW + 2 * DAY), ["msg.3", "msg.2"]),
+        (Wanted(until=NOW + DAY), ["msg.0"]),
+    ]
+    for wanted, acts in selections:
+        assert [row["act"] for row in audit.lines(connection, wanted)] == acts, wanted
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE web_audit SET who = 'eve'", "DELETE FROM web_audit", "TRUNCATE web_audit"],
+)
+def test_lines_are_not_changed(connection: Connection, statement: str) -> None:
+    audit.add(connection, [line(0)])
+    with pytest.raises(DBAPIError, match="only added"):
+        connection.execute(text(statement))
+    connection.rollback()
+    assert len(audit.lines(connection, Wanted())) == 1
+
+
+def test_old_lines_are_forgotten(connection: Connection) -> None:
+    audit.add(connection, [line(number) for number in range(4)])
+    assert audit.forget(connection, NOW + 2 * DAY) == 2
+    assert [row["act"] for row in audit.lines(connection, Wanted())] == ["msg.3", "msg.2"]

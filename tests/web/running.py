@@ -1,0 +1,100 @@
+"""The web process of a node in the test's own event loop: real sockets, the node's database, the node over AMQP.
+
+async with serving(node) as site:
+    async with await site.signed_in("operator") as browser:
+        await browser.get("/")
+        await browser.post_form("/failed/requeue", id="1.10008.1")
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx
+
+from local_node.node import LocalNode
+from platform_node.node import PlatformNode
+from semq.clock import Clock, SystemClock
+from semq.config.reach import url_of
+from semq.config.sections import HttpSection
+from semq.store.accounts import accounts
+from semq.store.audit import Wanted, lines
+from semq.web.application import build
+from semq.web.process import announcement
+from semq.web.server import Server
+from semq.web.services import Web
+
+PASSWORD = "correct horse battery"
+
+
+class Browser(httpx.AsyncClient):
+    """A client that keeps cookies and sends forms with the token of the page."""
+
+    csrf = ""
+
+    async def post_form(self, path: str, **fields: Any) -> httpx.Response:
+        """Post a form of the session."""
+        return await self.post(path, data={"csrf": self.csrf, **fields})
+
+    async def look(self, path: str = "/account") -> httpx.Response:
+        """Open a page and take its token."""
+        response = await self.get(path)
+        found = re.search(r'name="csrf" (?:content|value)="([0-9a-f]+)"', response.text)
+        self.csrf = found[1] if found else ""
+        return response
+
+
+class Site:
+    """A running web process."""
+
+    def __init__(self, web: Web, url: str, link: str, stack: AsyncExitStack) -> None:
+        self.web = web
+        self.url = url
+        self.link = link  #: the one-time link
+        self._stack = stack
+        self._users = 0
+
+    async def browser(self) -> Browser:
+        """A browser that nobody is signed in with."""
+        return await self._stack.enter_async_context(Browser(base_url=self.url, timeout=60))
+
+    async def signed_in(self, *roles: str) -> Browser:
+        """A browser in which a user with these roles is signed in; by default an administrator who sees payloads."""
+        self._users += 1
+        secret = await self.web.sessions.open(f"user{self._users}", roles or ("admin", "payload"), "127.0.0.1")
+        browser = await self.browser()
+        browser.cookies.set(self.web.sessions.cookie, secret)
+        await browser.look()
+        return browser
+
+    async def program(self, *scopes: str, **more: Any) -> httpx.AsyncClient:
+        """A client with a new token."""
+        _, text = await self.web.tokens.create("erp", scopes, "test", **more)
+        headers = {"authorization": f"Bearer {text}"}
+        return await self._stack.enter_async_context(
+            httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)
+        )
+
+    async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:
+        """The audit log, the oldest line first: who, act, outcome."""
+        found = await self.web.database.read(lines, Wanted(act=act, limit=1000))
+        return [(line["who"], line["act"], line["outcome"]) for line in reversed(found)]
+
+    async def users(self) -> dict[str, tuple[str, ...]]:
+        """The users and their roles."""
+        return {one.name: one.roles for one in await self.web.database.read(accounts)}
+
+
+@asynccontextmanager
+async def serving(node: LocalNode | PlatformNode, clock: Clock | None = None, **http: Any) -> AsyncIterator[Site]:
+    """Serve a node that runs in this event loop. ``http``: keys of section [http]."""
+    settings = node.settings.model_copy(update={"http": HttpSection(**{"port": 0} | http)})
+    web = Web(settings, url_of(node.settings, node.port), lambda: node.store.url, clock or SystemClock())
+    server = Server(web.http, build(web))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(web.close)
+        await server.start()
+        stack.push_async_callback(server.stop)
+        line = await announcement(web, server.url)
+        yield Site(web, server.url, line.removeprefix("console "), stack)

@@ -1,0 +1,48 @@
+"""Rates by name on a clock of the test."""
+
+import pytest
+
+from semq.web.errors import TooManyRequests
+from semq.web.limits import NAMES_MAX, Attempts, Rates
+from tests.clocks import ManualClock
+
+
+def refused(rates: Rates | Attempts, name: str = "a") -> float | None:
+    try:
+        rates.take(name) if isinstance(rates, Rates) else rates.check(name)
+    except TooManyRequests as error:
+        return float(error.facts["retry_after_s"])
+    return None
+
+
+def test_a_burst_and_then_a_rate() -> None:
+    clock = ManualClock()
+    rates = Rates(2.0, 3, clock)
+    assert [refused(rates) for _ in range(4)] == [None, None, None, 0.5]
+    assert refused(rates, "b") is None
+    clock.now += 0.5
+    assert [refused(rates) for _ in range(2)] == [None, 0.5]
+    clock.now += 1000
+    assert [refused(rates) for _ in range(4)] == [None, None, None, 0.5]
+
+
+def test_memory_is_bounded() -> None:
+    rates = Rates(1.0, 1, ManualClock())
+    for number in range(NAMES_MAX + 10):
+        rates.take(str(number))
+    assert len(rates._buckets) == NAMES_MAX
+    with pytest.raises(TooManyRequests):
+        rates.take(str(NAMES_MAX + 9))
+
+
+def test_only_failures_count_as_attempts() -> None:
+    clock = ManualClock()
+    attempts = Attempts(2, clock)
+    for _ in range(10):
+        attempts.check("a")
+    for _ in range(2):
+        attempts.failed("a")
+    assert refused(attempts) is not None
+    assert refused(attempts, "b") is None
+    clock.now += 30
+    assert refused(attempts) is None

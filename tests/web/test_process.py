@@ -1,0 +1,89 @@
+"""The web process beside a real node: announced on the node's standard output, started again, ended with the node."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.waiting import until_sync
+
+HUB = """
+[node]
+kind = "platform"
+id = "hub"
+data_dir = "hub"
+[amqp]
+port = 0
+[http]
+port = 0
+[nodes."10008"]
+password = "x"
+"""
+PATIENCE_S = 120.0
+
+
+@contextmanager
+def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A hub with [http]; what it prints goes to a file."""
+    config, said = folder / "hub.toml", folder / "said"
+    config.write_text(HUB)
+    command = [sys.executable, "-P", "-m", "platform_node", "--config", str(config)]
+    with said.open("w") as out, (folder / "log").open("w") as log:
+        node = subprocess.Popen(command, stdout=out, stderr=log, text=True)
+        try:
+            yield node, said
+        finally:
+            node.terminate()
+            node.wait(PATIENCE_S)
+
+
+def console_lines(said: Path) -> list[str]:
+    return [line.split()[1] for line in said.read_text().splitlines() if line.startswith("console ")]
+
+
+def children(pid: int) -> list[int]:
+    """The processes of a node that serve its console."""
+    found = subprocess.run(["pgrep", "-P", str(pid), "-f", "semq.web"], capture_output=True, text=True, check=False)
+    return [int(word) for word in found.stdout.split()]
+
+
+def is_away(url: str) -> bool:
+    try:
+        httpx.get(url, timeout=5)
+    except httpx.TransportError:
+        return True
+    return False
+
+
+def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> None:
+    with hub(tmp_path) as (node, said):
+        (link,) = until_sync(lambda: console_lines(said), PATIENCE_S)
+        origin = link.partition("/first/")[0]
+        assert origin != link
+        with httpx.Client(base_url=origin, timeout=60, follow_redirects=True) as browser:
+            assert "Users" in browser.get(link).text
+            assert "2.hub" in browser.get("/").text
+            assert browser.get("/static/web/base.css").status_code == 200
+
+        # Killed, it is started again on another port: nobody can sign in
+        # yet, so there is a new link, and the old one is void.
+        (web,) = children(node.pid)
+        os.kill(web, signal.SIGKILL)
+        again = until_sync(lambda: console_lines(said)[1:], PATIENCE_S)[0]
+        assert httpx.get(again.partition("/first/")[0] + "/first/" + link.partition("/first/")[2]).status_code == 403
+        assert httpx.get(again).status_code == 303
+
+        by_hand = subprocess.run(
+            [sys.executable, "-P", "-m", "semq.cli", "web", "--link", "--config", str(tmp_path / "hub.toml")],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        secret = by_hand.stdout.strip().partition("/first/")[2]
+        assert httpx.get(again.partition("/first/")[0] + "/first/" + secret).status_code == 303
+
+        node.kill()  # its pipe to the web process ends
+        until_sync(lambda: is_away(again), PATIENCE_S)

@@ -1,0 +1,148 @@
+"""Sign-in: the one-time link, users, users of the node; cookies, fixation, attempts."""
+
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from semq.store.accounts import Account, add_account
+from semq.web import passwords
+from semq.web.sign_in import own_path
+from tests.service.inprocess import PLATFORM, InProcess
+from tests.web.running import PASSWORD, Site, serving
+
+WITH_USERS = PLATFORM.replace(
+    "[amqp]\nport = 0",
+    '[amqp]\nport = 0\n[amqp.users]\nops = "swordfish swordfish"\nerp = { password = "erp erp erp", admin = false }',
+)
+
+
+async def with_user(site: Site, *roles: str) -> None:
+    account = Account("ann", await passwords.line_of(PASSWORD), roles or ("admin",), site.web.clock.wall(), "test")
+    await site.web.database.write(add_account, account)
+
+
+async def sign_in(site: Site, name: str, password: str, **more: str) -> tuple[int, str]:
+    browser = await site.browser()
+    await browser.look("/sign-in")
+    page = await browser.get("/sign-in")
+    token = re.findall(r'name="csrf" value="([0-9a-f]+)"', page.text)[-1]
+    answer = await browser.post("/sign-in", data={"csrf": token, "name": name, "password": password, **more})
+    return answer.status_code, answer.headers.get("set-cookie", "")
+
+
+async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform()) as site:
+        browser, other = await site.browser(), await site.browser()
+        assert (await browser.head(site.link)).status_code == 400  # a preview does not use it up
+        answer = await browser.get(site.link)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/users")
+        page = await browser.look("/users")
+        assert page.status_code == 200
+        assert (await other.get(site.link)).status_code == 403
+        added = await browser.post_form("/users/add", name="ann", password=PASSWORD, roles=["admin", "payload"])
+        assert added.status_code == 303
+        assert await site.users() == {"ann": ("admin", "payload")}
+        assert (await sign_in(site, "ann", PASSWORD))[0] == 303
+        assert await site.audit() == [
+            ("first sign-in", "sign-in", "done"),
+            ("first sign-in", "user.add", "asked"),
+            ("first sign-in", "user.add", "done"),
+            ("ann", "sign-in", "done"),
+        ]
+
+
+async def test_no_link_is_offered_when_somebody_can_sign_in(inprocess: InProcess) -> None:
+    node = await inprocess.platform()
+    async with serving(node) as site:
+        await with_user(site)
+    async with serving(node) as site:
+        assert urlsplit(site.link).path == "/"
+
+
+async def test_who_is_not_signed_in_sees_the_sign_in(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform()) as site:
+        browser = await site.browser()
+        answer = await browser.get("/users", params={"q": "a b"})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=%2Fusers%3Fq%3Da%2Bb")
+        assert (await browser.post("/users/add")).status_code == 403
+
+
+async def test_a_password_signs_in_and_each_failure_looks_the_same(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform(), attempts_per_minute=100) as site:
+        await with_user(site)
+        status, cookie = await sign_in(site, "ann", PASSWORD)
+        assert status == 303
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        for name, password in (
+            ("ann", "wrong"),
+            ("bob", PASSWORD),
+            ("ann", ""),
+            ("guest", "guest"),
+            ("ann", "x" * 2000),
+        ):
+            status, cookie = await sign_in(site, name, password)
+            assert (status, site.web.sessions.cookie + "=" in cookie) == (401, False)
+
+
+async def test_after_too_many_failures_no_password_is_looked_at(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform(), attempts_per_minute=3) as site:
+        await with_user(site)
+        assert [(await sign_in(site, "ann", "wrong"))[0] for _ in range(4)] == [401, 401, 401, 429]
+        assert (await sign_in(site, "ann", PASSWORD))[0] == 429
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "status"),
+    [
+        ("ops", "swordfish swordfish", 303),
+        ("ops", "swordfish", 401),
+        ("erp", "erp erp erp", 401),  # no administrator of the node
+    ],
+)
+async def test_administrators_of_the_node_sign_in_with_its_password(
+    inprocess: InProcess, name: str, password: str, status: int
+) -> None:
+    async with serving(await inprocess.platform(WITH_USERS)) as site:
+        assert (await sign_in(site, name, password))[0] == status
+        assert await site.users() == ({"ops": ("admin", "payload")} if status == 303 else {})
+
+
+async def test_a_session_from_before_the_sign_in_is_worth_nothing(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform()) as site:
+        await with_user(site)
+        browser = await site.browser()
+        browser.cookies.set(site.web.sessions.cookie, "chosen-by-somebody-else")
+        page = await browser.get("/sign-in")
+        token = re.findall(r'name="csrf" value="([0-9a-f]+)"', page.text)[-1]
+        answer = await browser.post("/sign-in", data={"csrf": token, "name": "ann", "password": PASSWORD})
+        assert answer.status_code == 303
+        secret = answer.cookies[site.web.sessions.cookie]
+        assert secret != "chosen-by-somebody-else"
+        assert await site.web.sessions.visitor("chosen-by-somebody-else", "") is None
+        assert await site.web.sessions.visitor(secret, "") is not None
+
+
+async def test_signing_out_ends_the_session_at_the_server(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform()) as site:
+        browser = await site.signed_in("viewer")
+        secret = browser.cookies[site.web.sessions.cookie]
+        assert (await browser.post_form("/sign-out")).status_code == 303
+        assert await site.web.sessions.visitor(secret, "") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("/msg?key=a", "/msg?key=a"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/a\r\nSet-Cookie: x=1", "/"),
+        ("", "/"),
+    ],
+)
+def test_no_address_of_another_site_follows_the_sign_in(path: str, own: str) -> None:
+    assert own_path(path) == own

@@ -1,0 +1,36 @@
+"""Tokens on their page: shown once, stored as hashes, revoked."""
+
+import re
+
+from tests.service.inprocess import InProcess
+from tests.web.running import serving
+
+
+async def test_a_token_is_shown_once_and_can_be_revoked(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform()) as site:
+        admin = await site.signed_in("admin")
+        page = await admin.post_form("/tokens/create", name="<erp>", scopes=["submit", "viewer"], days="1")
+        text = re.search(r'class="secret">(semq_[^<]+)<', page.text)
+        assert text is not None
+        assert "&lt;erp&gt;" in page.text
+        assert text[1] not in (await admin.get("/tokens")).text
+        (token,) = await site.web.tokens.list()
+        assert text[1].encode() not in token.hash
+        visitor = await site.web.tokens.visitor(text[1], "")
+        assert visitor is not None
+        assert visitor.may("submit")
+        assert not visitor.may("operator")
+        assert (await admin.post_form("/tokens/revoke", id=token.id)).status_code == 303
+        assert await site.web.tokens.visitor(text[1], "") is None
+        assert [act for _, act, _ in await site.audit("token")] == ["token.create"] * 2 + ["token.revoke"] * 2
+
+
+async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
+    async with serving(await inprocess.platform()) as site:
+        admin = await site.signed_in("admin")
+        good = {"name": "erp", "scopes": ["submit"], "days": "1"}
+        faults: list[dict[str, object]] = [{"name": ""}, {"name": "a\nb"}, {"scopes": []}, {"scopes": ["root"]}]
+        faults += [{"days": days} for days in ("x", "-1", "nan")]
+        for fault in faults:
+            assert (await admin.post_form("/tokens/create", **(good | fault))).status_code == 400, fault
+        assert await site.web.tokens.list() == []
