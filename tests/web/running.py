@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from local_node.node import LocalNode
-from platform_node.node import PlatformNode
+from platform_node.node import HubNode
 from semq.clock import Clock, SystemClock
 from semq.config.reach import url_of
 from semq.config.sections import HttpSection
@@ -87,7 +87,7 @@ class Site:
 
 
 @asynccontextmanager
-async def serving(node: LocalNode | PlatformNode, clock: Clock | None = None, **http: Any) -> AsyncIterator[Site]:
+async def serving(node: LocalNode | HubNode, clock: Clock | None = None, **http: Any) -> AsyncIterator[Site]:
     """Serve a node that runs in this event loop. ``http``: keys of section [http]."""
     settings = node.settings.model_copy(update={"http": HttpSection(**{"port": 0} | http)})
     web = Web(settings, url_of(node.settings, node.port), lambda: node.store.url, clock or SystemClock())

@@ -17,7 +17,7 @@ async def ann(site: Site) -> Browser:
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "payload"])
 async def test_only_administrators_see_and_change_users(inprocess: InProcess, role: str) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser = await site.signed_in("viewer", role)
         for path in ("/users", "/tokens"):
             assert (await browser.get(path)).status_code == 403
@@ -28,7 +28,7 @@ async def test_only_administrators_see_and_change_users(inprocess: InProcess, ro
 
 
 async def test_a_change_of_roles_holds_at_once(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         await with_user(site)
         browser, admin = await ann(site), await site.signed_in("admin")
         assert (await browser.get("/users")).status_code == 200
@@ -38,7 +38,7 @@ async def test_a_change_of_roles_holds_at_once(inprocess: InProcess) -> None:
 
 
 async def test_a_disabled_user_is_signed_out_and_stays_out(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         await with_user(site)
         browser, admin = await ann(site), await site.signed_in("admin")
         assert (await admin.post_form("/users/change", name="ann", act="disable")).status_code == 303
@@ -49,7 +49,7 @@ async def test_a_disabled_user_is_signed_out_and_stays_out(inprocess: InProcess)
 
 
 async def test_the_own_password_needs_the_old_one(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         await with_user(site, "viewer")
         browser, other = await ann(site), await ann(site)
         wrong = await browser.post_form("/account/password", old="wrong", new="another password")
@@ -76,7 +76,7 @@ async def test_the_own_password_needs_the_old_one(inprocess: InProcess) -> None:
     ],
 )
 async def test_a_user_needs_a_name_a_password_and_a_role(inprocess: InProcess, fields: dict[str, str]) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         await with_user(site)
         admin = await site.signed_in("admin")
         assert (await admin.post_form("/users/add", **fields)).status_code == 400
@@ -84,7 +84,7 @@ async def test_a_user_needs_a_name_a_password_and_a_role(inprocess: InProcess, f
 
 
 async def test_nobody_takes_the_own_rights(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         await with_user(site)
         browser = await ann(site)
         for act in ("roles", "disable"):
@@ -93,7 +93,7 @@ async def test_nobody_takes_the_own_rights(inprocess: InProcess) -> None:
 
 
 async def test_acts_are_recorded_without_passwords(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         admin = await site.signed_in("admin")
         await admin.post_form("/users/add", name="bob", password=PASSWORD, roles=["viewer"])
         await admin.post_form("/users/change", name="bob", act="password", password="another password")

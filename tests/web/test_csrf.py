@@ -22,7 +22,7 @@ USER = {"name": "eve", "password": PASSWORD, "roles": ["admin"]}
     ],
 )
 async def test_a_request_from_another_site_is_refused(inprocess: InProcess, headers: dict[str, str]) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser = await site.signed_in("admin")
         answer = await browser.post("/users/add", data={"csrf": browser.csrf, **USER}, headers=headers)
         assert answer.status_code == 403
@@ -32,7 +32,7 @@ async def test_a_request_from_another_site_is_refused(inprocess: InProcess, head
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "of another session", "é"])
 async def test_a_form_without_the_token_of_the_session_is_refused(inprocess: InProcess, token: str) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser = await site.signed_in("admin")
         other = await site.signed_in("admin")
         given = other.csrf if token == "of another session" else token
@@ -44,7 +44,7 @@ async def test_a_form_without_the_token_of_the_session_is_refused(inprocess: InP
 
 
 async def test_the_token_may_come_in_a_header(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser = await site.signed_in("admin")
         headers = {"x-csrf-token": browser.csrf, "origin": site.url, "sec-fetch-site": "same-origin"}
         assert (await browser.post("/users/add", data=USER, headers=headers)).status_code == 303
@@ -52,7 +52,7 @@ async def test_the_token_may_come_in_a_header(inprocess: InProcess) -> None:
 
 
 async def test_a_sign_in_that_another_site_prepared_is_refused(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser = await site.browser()
         given = {"csrf": token_of("another secret"), "name": "eve", "password": PASSWORD}
         assert (await browser.post("/sign-in", data=given)).status_code == 403

@@ -8,10 +8,10 @@ import pytest
 from semq.store.accounts import Account, add_account
 from semq.web import passwords
 from semq.web.sign_in import own_path
-from tests.service.inprocess import PLATFORM, InProcess
+from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.web.running import PASSWORD, Site, serving
 
-WITH_USERS = PLATFORM.replace(
+WITH_USERS = HUB_CONFIG.replace(
     "[amqp]\nport = 0",
     '[amqp]\nport = 0\n[amqp.users]\nops = "swordfish swordfish"\nerp = { password = "erp erp erp", admin = false }',
 )
@@ -32,7 +32,7 @@ async def sign_in(site: Site, name: str, password: str, **more: str) -> tuple[in
 
 
 async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser, other = await site.browser(), await site.browser()
         assert (await browser.head(site.link)).status_code == 400  # a preview does not use it up
         answer = await browser.get(site.link)
@@ -53,7 +53,7 @@ async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProce
 
 
 async def test_no_link_is_offered_when_somebody_can_sign_in(inprocess: InProcess) -> None:
-    node = await inprocess.platform()
+    node = await inprocess.hub()
     async with serving(node) as site:
         await with_user(site)
     async with serving(node) as site:
@@ -61,7 +61,7 @@ async def test_no_link_is_offered_when_somebody_can_sign_in(inprocess: InProcess
 
 
 async def test_who_is_not_signed_in_sees_the_sign_in(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser = await site.browser()
         answer = await browser.get("/users", params={"q": "a b"})
         assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=%2Fusers%3Fq%3Da%2Bb")
@@ -69,7 +69,7 @@ async def test_who_is_not_signed_in_sees_the_sign_in(inprocess: InProcess) -> No
 
 
 async def test_a_password_signs_in_and_each_failure_looks_the_same(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform(), attempts_per_minute=100) as site:
+    async with serving(await inprocess.hub(), attempts_per_minute=100) as site:
         await with_user(site)
         status, cookie = await sign_in(site, "ann", PASSWORD)
         assert status == 303
@@ -87,7 +87,7 @@ async def test_a_password_signs_in_and_each_failure_looks_the_same(inprocess: In
 
 
 async def test_after_too_many_failures_no_password_is_looked_at(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform(), attempts_per_minute=3) as site:
+    async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
         await with_user(site)
         assert [(await sign_in(site, "ann", "wrong"))[0] for _ in range(4)] == [401, 401, 401, 429]
         assert (await sign_in(site, "ann", PASSWORD))[0] == 429
@@ -104,13 +104,13 @@ async def test_after_too_many_failures_no_password_is_looked_at(inprocess: InPro
 async def test_administrators_of_the_node_sign_in_with_its_password(
     inprocess: InProcess, name: str, password: str, status: int
 ) -> None:
-    async with serving(await inprocess.platform(WITH_USERS)) as site:
+    async with serving(await inprocess.hub(WITH_USERS)) as site:
         assert (await sign_in(site, name, password))[0] == status
         assert await site.users() == ({"ops": ("admin", "payload")} if status == 303 else {})
 
 
 async def test_a_session_from_before_the_sign_in_is_worth_nothing(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         await with_user(site)
         browser = await site.browser()
         browser.cookies.set(site.web.sessions.cookie, "chosen-by-somebody-else")
@@ -125,7 +125,7 @@ async def test_a_session_from_before_the_sign_in_is_worth_nothing(inprocess: InP
 
 
 async def test_signing_out_ends_the_session_at_the_server(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         browser = await site.signed_in("viewer")
         secret = browser.cookies[site.web.sessions.cookie]
         assert (await browser.post_form("/sign-out")).status_code == 303

@@ -7,7 +7,7 @@ from tests.web.running import serving
 
 
 async def test_a_token_is_shown_once_and_can_be_revoked(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         admin = await site.signed_in("admin")
         page = await admin.post_form("/tokens/create", name="<erp>", scopes=["submit", "viewer"], days="1")
         text = re.search(r'class="secret">(semq_[^<]+)<', page.text)
@@ -26,7 +26,7 @@ async def test_a_token_is_shown_once_and_can_be_revoked(inprocess: InProcess) ->
 
 
 async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
-    async with serving(await inprocess.platform()) as site:
+    async with serving(await inprocess.hub()) as site:
         admin = await site.signed_in("admin")
         good = {"name": "erp", "scopes": ["submit"], "days": "1"}
         faults: list[dict[str, object]] = [{"name": ""}, {"name": "a\nb"}, {"scopes": []}, {"scopes": ["root"]}]
