@@ -270,7 +270,7 @@ class LocalNode(Node[LocalEngine]):
         return Surroundings(
             now_ms=engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),
-            link_up=engine.link is not None,
+            link_up=engine.uplink.is_up,
             online={node for node, online in engine.partners.online.items() if online} | {str(self.address)},
             nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
             away=engine.sender.away_since,

@@ -18,7 +18,7 @@ from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceGetter, ServiceQueue
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
-from semq.engine.receiver.handover import ActReport
+from semq.engine.receiver.answers import ActReport
 from semq.errors import Unavailable
 from semq.service.access import INBOX, inbox_name
 from semq.transport.turn import Turn
@@ -85,20 +85,20 @@ class InboxQueue(ServiceQueue):
         self._consumers.remove(consumer)
         if not self._consumers and self._early:
             early, self._early = self._early, deque()
-            self._engine().handing.give_back([delivery.bref for delivery in early])
+            self._engine().answers.give_back([delivery.bref for delivery in early])
 
     def wake(self, consumer: ServiceConsumer) -> None:
         self._feed_soon()
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        handing = self._engine().handing
+        answers = self._engine().answers
         self._is_settling = True
         if disposition is Disposition.ACK:
-            handing.finish(tokens)
+            answers.finish(tokens)
         elif disposition is Disposition.REJECT:
-            handing.fail(tokens, "rejected by the application")
+            answers.fail(tokens, "rejected by the application")
         else:
-            handing.give_back(tokens)
+            answers.give_back(tokens)
         self._feed_soon()
 
     def get(self, getter: ServiceGetter) -> None:
@@ -130,7 +130,7 @@ class InboxQueue(ServiceQueue):
         is_looking = self._is_settling or (handing.is_looking and self._looks <= LOOKS_MAX)
         if is_looking or handing.is_feeding(self.user):
             self._is_behind, self._is_settling = True, False
-            handing.behind(ActReport(lambda _: self._looked(), self._not_looked))
+            self._engine().answers.when_committed(ActReport(lambda _: self._looked(), self._not_looked))
         else:
             self._tell_empty()
 

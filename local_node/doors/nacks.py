@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from semq.engine.core import Core, Step
+from semq.engine.core import Core
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent
 from semq.errors import SemqError, Unavailable
 from semq.foreign_text import shortened
-from semq.store.unit import Unit
+from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
@@ -65,7 +65,7 @@ class Nacks:
             AppEvent("refused", None, name.target, name.app_key, at, reason=(error.code, error.text), token=name.token)
             for name, error in waiting
         ]
-        core.post(_Tell(core, events))
+        core.post(_write_events(core, events))
 
     def _log(self, now: float, name: Name, error: SemqError) -> None:
         reason = (error.code, name.target.node)
@@ -80,17 +80,13 @@ class Nacks:
         )  # fmt: skip
 
 
-class _Tell(Step):
-    def __init__(self, core: Core, events: list[AppEvent]) -> None:
-        super().__init__()
-        self._core = core
-        self._to_tell = events
-
-    def decide(self, unit: Unit) -> None:
-        self._events: list[Any] = []
-        for event in self._to_tell:
-            self._core.tell_event(unit, event, self._events)
-
-    def committed(self) -> None:
-        if self._events:
-            self._core.events.publish(self._events)
+@work
+def _write_events(core: Core, events: list[AppEvent]) -> Steps:
+    """Publish events, after the commit that writes them for durable queues."""
+    unit = yield NO_NEEDS
+    prepared: list[Any] = []
+    for event in events:
+        core.tell_event(unit, event, prepared)
+    yield COMMITTED
+    if prepared:
+        core.events.publish(prepared)

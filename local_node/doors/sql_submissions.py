@@ -10,12 +10,10 @@ behind.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import structlog
 
-from local_node.doors.refused_submissions import Refuse, Withdraw
-from semq.engine.core import Step
+from local_node.doors.refused_submissions import refuse, withdraw
 from semq.engine.errors import DocumentTooLarge, NotThere
 from semq.engine.frames import check_carried
 from semq.engine.local_engine import LocalEngine
@@ -23,7 +21,8 @@ from semq.engine.ports import Accepted, Submission
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.store.rows import Reason, Submitted, TargetWait
-from semq.store.unit import SubmittedRows, Unit
+from semq.store.unit import Needs, SubmittedRows
+from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import parse_address
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, submission_headers
 from semq.umx_t.headers import read_submission
@@ -102,12 +101,23 @@ class SqlSubmissions:
             return
         self._withdrawn.add(number)
         core = self._engine().core
-        core.post(Withdraw(core, number, why, gone, stays))
+        core.post(withdraw(core, number, why, gone), failed=stays)
 
     def _look(self) -> None:
         self._behind = False
         engine = self._polling = self._engine()
-        engine.core.post(_SubmissionLook(self, engine, tuple(sorted(self._put_off))))
+        engine.core.post(self._read_rows(engine, tuple(sorted(self._put_off))), failed=lambda error: self.failed())
+
+    @work
+    def _read_rows(self, engine: LocalEngine, without: tuple[str, ...]) -> Steps:
+        query = SubmittedRows(BATCH, without, engine.core.settings.max_document)
+        unit = yield Needs(queries={query})
+        found: Sequence[Submitted] = unit.found.get(query, ())
+        # What work before this has taken in the same unit was still there when the unit was loaded.
+        settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
+        rows = [row for row in found if row.row_id not in settled]
+        yield COMMITTED
+        self.found(engine, rows)
 
     def found(self, engine: LocalEngine, rows: list[Submitted]) -> None:
         """Hand rows to the engine; refuse those that make no sense. Another look follows when all are through."""
@@ -154,7 +164,7 @@ class SqlSubmissions:
             self._put_off[row.target] = (row.row_id, known)
         reason = (known.code, known.text)
         if reason != (row.wait_code, row.wait_text):
-            self._engine().core.post(_NoteWait(row.row_id, reason))
+            self._engine().core.post(_note_wait(row.row_id, reason))
         self._through(row, SubmissionFate("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
@@ -165,7 +175,7 @@ class SqlSubmissions:
             self._through(row, SubmissionFate("refused", str(lk0), (error.code, error.text)))
 
         core = self._engine().core
-        core.post(Refuse(core, row, error, done, lambda fault: self._wait(row, fault)))
+        core.post(refuse(core, row, error, done), failed=lambda fault: self._wait(row, fault))
 
     def _read(self, row: Submitted) -> Submission:
         settings = self._engine().core.settings
@@ -207,54 +217,22 @@ class SqlSubmissions:
         for target in sorted(self._put_off.keys() - (self._told or {}).keys()):
             log.warning("submissions_wait", target=target, error=self.waiting[target].advice())
         self._told = now
-        self._engine().core.post(_Waits(self, now))
+        self._engine().core.post(_write_waits(now), failed=lambda error: self._not_written())
 
-    def not_told(self) -> None:
-        """What tb_0031_wait says is not known; the next poll writes it again."""
+    def _not_written(self) -> None:
+        """The content of tb_0031_wait is not known; the next poll writes it again."""
         self._told = None
 
 
-class _SubmissionLook(Step):
-    def __init__(self, submissions: SqlSubmissions, engine: LocalEngine, without: tuple[str, ...]) -> None:
-        super().__init__()
-        self._submissions = submissions
-        self._engine = engine
-        self._query = SubmittedRows(BATCH, without, engine.core.settings.max_document)
-        self.needs.queries.add(self._query)
-
-    def decide(self, unit: Unit) -> None:
-        rows: Sequence[Submitted] = unit.found.get(self._query, ())
-        # What work before this has taken in the same unit was still there when the unit was loaded.
-        settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
-        self._rows: list[Submitted] = [row for row in rows if row.row_id not in settled]
-
-    def committed(self) -> None:
-        self._submissions.found(self._engine, self._rows)
-
-    def failed(self, error: Exception) -> None:
-        self._submissions.failed()
-
-
-class _NoteWait(Step):
+@work
+def _note_wait(number: int, reason: Reason) -> Steps:
     """Note why one submission waits; failing that, the next look at it notes it."""
-
-    def __init__(self, number: int, reason: Reason) -> None:
-        super().__init__()
-        self._number = number
-        self._reason = reason
-
-    def decide(self, unit: Unit) -> None:
-        unit.waiting_submissions[self._number] = self._reason
+    unit = yield NO_NEEDS
+    unit.waiting_submissions[number] = reason
 
 
-class _Waits(Step):
-    def __init__(self, submissions: SqlSubmissions, waits: dict[str, TargetWait]) -> None:
-        super().__init__()
-        self._submissions = submissions
-        self._waits = waits
-
-    def decide(self, unit: Unit) -> None:
-        unit.submissions_wait = self._waits
-
-    def failed(self, error: Any) -> None:
-        self._submissions.not_told()
+@work
+def _write_waits(waits: dict[str, TargetWait]) -> Steps:
+    """Replace the targets that are passed over."""
+    unit = yield NO_NEEDS
+    unit.submissions_wait = waits

@@ -9,6 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,14 +21,13 @@ from semq.amqp.events import Delivered
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.clock import Clock
 from semq.config.sections import HubSection
-from semq.engine.core import Step
 from semq.engine.frames import read_frame, write_frame
 from semq.engine.local_engine import LocalEngine
 from semq.errors import SemqError
 from semq.pki.errors import WrongName
 from semq.service.identity import certificate_of, must_be_hub
 from semq.service.intake import Intake
-from semq.store.unit import Unit
+from semq.store.work import after_commit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import PRODUCT, DialConfig, dial
@@ -353,7 +353,12 @@ class Uplink:
             self._engine().hear(self.link, heard)
         if last is not None:
             # After the work that records the messages: the hub's credit returns at the rate of the commits.
-            self._engine().core.post(_GiveCredit(*last))
+            self._engine().core.post(after_commit(partial(_acknowledge, *last)))
+
+
+def _acknowledge(channel: ClientChannel, delivery_tag: int) -> None:
+    if channel.is_open:
+        channel.ack(delivery_tag, multiple=True)
 
 
 def _source_of(delivered: Delivered) -> str:
@@ -366,19 +371,3 @@ def _source_of(delivered: Delivered) -> str:
         return str(parse_address(name).node)
     except SemqError:
         return name
-
-
-class _GiveCredit(Step):
-    """Work that acknowledges deliveries when all earlier work is committed."""
-
-    def __init__(self, channel: ClientChannel, delivery_tag: int) -> None:
-        super().__init__()
-        self._channel = channel
-        self._delivery_tag = delivery_tag
-
-    def decide(self, unit: Unit) -> None:
-        """Nothing to decide."""
-
-    def committed(self) -> None:
-        if self._channel.is_open:
-            self._channel.ack(self._delivery_tag, multiple=True)

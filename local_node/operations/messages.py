@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
-from local_node.doors.refused_submissions import Mended
+from local_node.doors.refused_submissions import mend
 from local_node.doors.sql_submissions import SubmissionFate
 from semq.engine.errors import NotThere
-from semq.engine.receiver.handover import ActReport
+from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
 from semq.service.message_names import find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
@@ -94,7 +94,7 @@ class LocalOperations:
         """
         names, why = [str(one) for one in arguments.ids], arguments.why
         brefs = _record_ids(names)
-        requeued = await counted(lambda told: self._node.engine.handing.requeue(brefs, why, told)) if brefs else 0
+        requeued = await counted(lambda told: self._node.engine.answers.requeue(brefs, why, told)) if brefs else 0
         became: dict[str, dict[str, Any]] = {}
         if refused := [str(parse_lk0(name)) for name in names if not name.isdecimal()]:
             numbers = await self._mend(refused, True, why)
@@ -118,7 +118,7 @@ class LocalOperations:
         names, why = [str(one) for one in arguments.ids], arguments.why
         operating = self._node.engine.operating
         brefs = _record_ids(names)
-        removed = await counted(lambda told: self._node.engine.handing.remove(brefs, why, told)) if brefs else 0
+        removed = await counted(lambda told: self._node.engine.answers.remove(brefs, why, told)) if brefs else 0
         for name in names:
             if not name.isdecimal():
                 lk0 = parse_lk0(name)
@@ -136,7 +136,7 @@ class LocalOperations:
     async def _mend(self, lk0s: list[str], again: bool, why: str) -> dict[str, int]:
         """Requeue or remove refused submissions; return their names and numbers. Raises NotThere."""
         core = self._node.engine.core
-        return await committed(lambda done, failed: core.post(Mended(core, lk0s, again, why, done, failed)))
+        return await committed(lambda done, failed: core.post(mend(core, lk0s, again, why, done), failed=failed))
 
     async def _hold(self, arguments: ByNameWhy, *, held: bool) -> dict[str, Any]:
         operating = self._node.engine.operating

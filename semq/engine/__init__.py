@@ -11,6 +11,7 @@ So the simulator runs the very same code. In reading order:
 | core, ports       | what all parts share; what the engine needs of the world around it                    |
 | frames, bodies    | records and documents as AMQP content; envelopes in the store                         |
 | mail, tracks      | outgoing records, gathered; rows that wait, by source and priority                    |
+| uplink            | the session of a local node with the hub                                              |
 | sender            | S1-S16: from the submission to the last receipt                                       |
 | hub               | H1-H18: forwarding, copies in custody, refusals                                       |
 | receiver          | R1-R8: recording, acknowledging, handing over to applications                         |

@@ -1,9 +1,6 @@
-"""What all parts of an engine share: who we are, our store, our clock, the mail that goes out, and what is counted.
+"""What all parts of an engine share: address, store, clock, outgoing mail and counters."""
 
-Also ``Step``, the frame of every piece of work that the engine posts.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from semq.clock import Clock
@@ -14,8 +11,9 @@ from semq.engine.settings import EngineSettings
 from semq.engine.violations import WINDOW_S, Violations
 from semq.errors import SemqError
 from semq.foreign_text import shortened
-from semq.store.rows import MARKER, Event, LedgerLine, Outbound, Side
-from semq.store.unit import Needs, Recovered, Unit, Work, WorkStore
+from semq.store.rows import MARKER, Event, LedgerLine, Outbound, Rare, Side
+from semq.store.unit import Recovered, Unit
+from semq.store.work import NO_NEEDS, Failed, Steps, Work, WorkStore, work
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Store
 from semq.umx_t.status import Outcome
@@ -49,8 +47,13 @@ class Core:
         self._next_id = recovered.first_id
         self._nonce = recovered.inc >> 12  #: 51 bits: answers of an earlier life fit no inquiry of this one
 
-    def post(self, work: Work, *, later: bool = False) -> None:
-        """Hand work to the store; ``later``: nobody waits for its commit, which may then be that of other work."""
+    def post(self, work: Work, *, later: bool = False, failed: Failed | None = None) -> None:
+        """Post work to the store; ``later``: no caller waits for its commit, so it may share that of other work.
+
+        ``failed`` is called if the work is abandoned; without it, rows and timers repair what was not done.
+        """
+        if failed is not None:
+            work.on_failure = failed
         self._store.post(work, later=later)
 
     def new_id(self) -> int:
@@ -120,7 +123,7 @@ class Core:
             for peer, more in self.violations.ended(self.now())
         ]  # fmt: skip
         if lines:
-            self.post(RecordLines(lines))
+            self.post(note_lines(lines))
 
     def tell(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
@@ -142,32 +145,18 @@ class Core:
             prepared.append(rows)
 
 
-class Step:
-    """A piece of work: override ``decide``, and ``committed`` and ``failed`` where something follows."""
-
-    def __init__(self) -> None:
-        self.needs = Needs()
-
-    def decide(self, unit: Unit) -> None:
-        """See ``semq.store.unit.Work``."""
-        raise NotImplementedError
-
-    def committed(self) -> None:
-        """Nothing follows."""
-
-    def failed(self, error: Exception) -> None:
-        """Abandoned: the rows and their timers repair it."""
+@work
+def note_lines(lines: Sequence[LedgerLine]) -> Steps:
+    """Write lines of the ledger about something that changed no row."""
+    unit = yield NO_NEEDS
+    unit.ledger.extend(lines)
 
 
-class RecordLines(Step):
-    """Lines for the ledger that record something that changed no row."""
-
-    def __init__(self, lines: list[LedgerLine]) -> None:
-        super().__init__()
-        self._lines = lines
-
-    def decide(self, unit: Unit) -> None:
-        unit.ledger.extend(self._lines)
+@work
+def keep_rows(rows: Sequence[Rare]) -> Steps:
+    """Keep facts that were heard, in rows of their own."""
+    unit = yield NO_NEEDS
+    unit.rare.extend(rows)
 
 
 def with_why(what: str, why: str) -> str:

@@ -5,51 +5,26 @@ local node. What the hub holds is in ``hub.custody``, what it relays in ``hub.fo
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from semq.clock import Clock
-from semq.engine.core import Core
+from semq.engine.core import Core, keep_rows
 from semq.engine.errors import IntroducedTooOften, NotYours
+from semq.engine.hub.copies import Copies
 from semq.engine.hub.custody import Holding
-from semq.engine.hub.forwarding import PresentNode, Relay
+from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.refusals import Refusals
+from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import faults, record_name
-from semq.engine.ports import Link, NoEvents, runs
-from semq.engine.sender.resealing import Remember
+from semq.engine.ports import Directory, Link, NoEvents, runs
 from semq.engine.settings import EngineSettings
 from semq.errors import SemqError
-from semq.store.rows import Certificates, Reason, Side
-from semq.store.unit import Recovered, WorkStore
+from semq.store.rows import Certificates, Side
+from semq.store.unit import Recovered
+from semq.store.work import WorkStore
 from semq.umx_t.address import Address
-from semq.umx_t.agreement import Terms
-from semq.umx_t.envelope import Envelope, Frame, Function, Packet, Primitive
+from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
 from semq.umx_t.records import AckFlag, Presence, Role
-
-
-class Directory(Protocol):
-    """Which institutions the platform serves, and who may send to whom."""
-
-    def nodes(self) -> Sequence[Address]:
-        """All institutions."""
-
-    def serves(self, node: Address) -> bool:
-        """Whether it is one of them."""
-
-    def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows it."""
-
-    def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """What a pair has agreed; None where no agreements are in force."""
-
-    def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Why a message can never be delivered (section 18), or None; ``waiting`` counts the copies held of a pair."""
-
-    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """A node says its certificates; what is now known of it, or None if that is no news. Raises SemqError."""
-
-    def certificates(self, node: Address) -> tuple[str, ...] | None:
-        """The certificates of an institution, PEM; None where nothing is known, which is no news."""
 
 
 class HubEngine:
@@ -69,7 +44,8 @@ class HubEngine:
         self.directory = directory
         self.sessions: dict[str, PresentNode] = {}
         self.holding = Holding(core, recovered, self.sessions, directory)
-        self.refusing = Refusals(self.holding)
+        self.copies = Copies(self.holding)
+        self.refusals = Refusals(self.holding)
         self.relay = Relay(core, self.sessions, self.holding, directory)
 
     # --- sessions
@@ -167,14 +143,14 @@ class HubEngine:
             return
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.holding.hear_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
+                self.copies.hear_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
             case Function.RECEIPTS, Primitive.RESPONSE:
-                self.holding.hear_noted(peer, packet.records)
+                self.copies.hear_noted(peer, packet.records)
             case Function.INQUIRIES, Primitive.REQUEST:
-                self.holding.hear_role_r(peer, [r for r in packet.records if r.role is Role.R])
-                self.holding.hear_custody(peer, [r for r in packet.records if r.role is Role.S])
+                self.copies.hear_role_r(peer, [r for r in packet.records if r.role is Role.R])
+                self.copies.hear_custody(peer, [r for r in packet.records if r.role is Role.S])
             case Function.INQUIRIES, Primitive.CONFIRMATION:
-                self.holding.hear_answers(peer, packet.records)
+                self.copies.hear_answers(peer, packet.records)
             case Function.PRESENCE, Primitive.INDICATION:
                 self._hear_introduction(session, packet.records)
             case _:
@@ -195,7 +171,7 @@ class HubEngine:
                     self.relay.note_violation(error, str(peer))
                     continue
                 if known is not None:
-                    self.core.post(Remember([Certificates(str(peer), known)]))
+                    self.core.post(keep_rows([Certificates(str(peer), known)]))
                     self._tell_presence(peer, online=True)
                     self.flush()  # what it signs from now on is passed on at once, and must not come before this
 
@@ -208,7 +184,7 @@ class HubEngine:
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
             asks = [record for record in packet.records if record.role is Role.S]
             if asks:
-                self.holding.hear_inquiries(session.link.peer, packet.target.node, asks)
+                self.copies.hear_inquiries(session.link.peer, packet.target.node, asks)
             rest = [record for record in packet.records if record.role is not Role.S]
             if rest and not asks:
                 self.relay.pass_on(packet)  # as it came, with its signature

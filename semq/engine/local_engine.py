@@ -8,28 +8,32 @@ The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what
 from collections.abc import Callable, Sequence
 
 from semq.clock import Clock
-from semq.engine.core import Core, RecordLines
+from semq.engine.core import Core, keep_rows, note_lines
 from semq.engine.errors import NotYours
 from semq.engine.frames import by_role
 from semq.engine.partners import Partners
 from semq.engine.people.acts import Operating
 from semq.engine.ports import Believed, CertificateNews, Events, Inbox, Link, Secrecy, Submission, runs
+from semq.engine.receiver.answers import ApplicationAnswers
 from semq.engine.receiver.completion import Taking
 from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.reacks import ReAcks
 from semq.engine.receiver.recording import Receiver
 from semq.engine.secrecy.testimony import Placed, check_packet, heard, records_of
-from semq.engine.sender.resealing import Remember
+from semq.engine.sender.receipts import Receipts
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.submission import Accepting
 from semq.engine.settings import EngineSettings
 from semq.engine.time.cleanup import Cleaner
 from semq.engine.time.inquiry import OutboundAsker
 from semq.engine.time.owed_acks import PendingAsker
+from semq.engine.uplink import HubSession
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.seal.errors import CertificateUnvouched
 from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
-from semq.store.unit import Recovered, WorkStore
+from semq.store.unit import Recovered
+from semq.store.work import WorkStore
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
@@ -52,21 +56,23 @@ class LocalEngine:
         on_mail: Callable[[], None],
     ) -> None:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail)
-        self.link: Link | None = None
+        self.uplink = HubSession(home.node)
         self.secrecy = secrecy
         self._looked: set[str] = set()  #: partners whose refused documents this engine has looked for
         self.partners = Partners()
-        self.sender = Sender(core, recovered, secrecy, self._loop)
+        self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
         self.rows = self.sender.rows
         self.asker = OutboundAsker(core, self.sender)
         self.accepting = Accepting(core, self.rows, self.partners, secrecy)
-        self.handing = Handing(core, inbox)
-        self.taking = Taking(self.handing)
-        self.owing = PendingAsker(core, self.handing, lambda: self.link is not None)
-        self.receiver = Receiver(core, secrecy, self.handing, self.owing.recorded)
+        self.receipts = Receipts(self.sender)
+        self.handing = Handing(core, inbox, recovered.finished)
+        self.answers = ApplicationAnswers(core, self.handing)
+        self.taking = Taking(core, self.answers)
+        self.owing = PendingAsker(core, self.handing, self.uplink)
+        self.receiver = Receiver(core, secrecy, self.uplink, self.handing, self.owing.recorded)
+        self.reacks = ReAcks(core, self.uplink, self.handing)
         self.operating = Operating(core, self.rows, recovered.unsettled > 0)
-        self.handing.to_clean.extend(recovered.finished)
-        self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean, lambda bref: None)
+        self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean)
         self._start(recovered)
 
     def _start(self, recovered: Recovered) -> None:
@@ -79,19 +85,17 @@ class LocalEngine:
         self.sender.rows.pump.run_all()
 
     def take_over(self, old: "LocalEngine") -> None:
-        """Go on for an engine whose store was lost: what applications have, and what the platform said, still holds."""
+        """Continue for an engine whose store was lost: what applications have, and what the hub said, stays."""
         self.handing.take_over(old.handing)
         self.accepting.take_over(old.accepting)
-        self.partners = old.partners
+        self.partners.take_over(old.partners)
 
     # --- sessions
     def link_up(self, link: Link) -> None:
         """A session with the platform has begun; the one before it, if any, is over."""
-        self.link = self.sender.link = link
+        self.uplink.begin(link)
         self.core.mail.wake()  # timers are due now
-        self.sender.hub = link.peer
         self.partners.begin()
-        self.receiver.hub = self.owing.hub = link.peer
         self.introduce()
         spread = self.core.settings.reconnect_spread_s
         self.asker.schedule.hurry(self.core.now() + spread * self.core.clock.random())
@@ -102,15 +106,15 @@ class LocalEngine:
         """Tell the platform's directory our certificates: at each login, and when they have changed."""
         certificates = self.secrecy.introduction()
         self._looked.clear()  # our own key may be another one: so may what becomes of refused documents
-        if certificates and self.link is not None:
+        if certificates and (link := self.uplink.link) is not None:
             record = Presence(node=str(self.core.address), online=True, certificates=certificates)
-            self.core.mail.add(self.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+            self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
         """The session is over; what was under way is in doubt and is asked about on the next one."""
-        if self.link is not link:
+        if self.uplink.link is not link:
             return
-        self.link = self.sender.link = None
+        self.uplink.end()
         for lane in self.rows.pump.lanes.values():
             lane.flight.clear()
 
@@ -146,18 +150,18 @@ class LocalEngine:
         records = records_of(placed)
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
-                self.sender.hear_receipts(source, placed, believed)
+                self.receipts.hear_receipts(source, placed, believed)
             case Function.RECEIPTS, Primitive.RESPONSE:
-                self.receiver.hear_reacks(source, records)
+                self.reacks.hear_reacks(source, records)
             case Function.INQUIRIES, Primitive.REQUEST:
                 mine = [record for record in records if record.role is Role.R]
                 theirs = [record for record in records if record.role is not Role.R]
                 if mine:
-                    self.sender.hear_inquiries(source, mine, believed)
+                    self.receipts.hear_inquiries(source, mine, believed)
                 if theirs:
-                    self.receiver.hear_inquiries(source, theirs)
+                    self.reacks.hear_inquiries(source, theirs)
             case Function.INQUIRIES, Primitive.CONFIRMATION:
-                self.sender.hear_answers(source, records, believed)
+                self.receipts.hear_answers(source, records, believed)
             case Function.PRESENCE, _:
                 self.hear_presence(records)
 
@@ -166,18 +170,18 @@ class LocalEngine:
         try:
             self.partners.hear(records)
         except SemqError as error:
-            self.note_violation(self.core.address if self.link is None else self.link.peer, error)
+            self.note_violation(link.peer if (link := self.uplink.link) is not None else self.core.address, error)
         known: list[Rare] = []
         for record in records:
             if record.node in self.partners.allowed and record.certificates is not None:
                 if self.secrecy.heard(record.node, record.certificates) or record.node not in self._looked:
                     self._looked.add(record.node)
-                    self.sender.rewrapping.look(record.node)
+                    self.sender.resealing.look(record.node)
                 certificates = self.secrecy.known(record.node)
                 if certificates is not None:
                     known.append(Certificates(record.node, certificates))
         if known:
-            self.core.post(Remember(known))
+            self.core.post(keep_rows(known))
         for news in self.secrecy.news():
             self._note_certificate(news)
 
@@ -190,7 +194,7 @@ class LocalEngine:
         what = "the first certificate" if news.is_first else "another certificate, vouched for by a former key,"
         detail = f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}"
         self.core.post(
-            RecordLines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
+            note_lines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
         )
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
@@ -211,7 +215,7 @@ class LocalEngine:
         lines: list[LedgerLine] = []
         self.core.note_violation(lines, str(source), line, error)
         if lines:
-            self.core.post(RecordLines(lines))
+            self.core.post(note_lines(lines))
 
     def _loop(self, frames: list[Data]) -> None:
         """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""
@@ -243,8 +247,8 @@ class LocalEngine:
         for packet in self.core.mail.flush():
             if packet.target.node == self.core.address:
                 self._hear_packet(self.core.address, packet)
-            elif self.link is not None:
-                self._send(self.link, packet)
+            elif (link := self.uplink.link) is not None:
+                self._send(link, packet)
 
     def _send(self, link: Link, packet: Packet) -> None:
         if packet.target.node == link.peer:

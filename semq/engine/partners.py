@@ -28,6 +28,12 @@ class Partners:
     _named: set[str] = field(default_factory=set)  #: in this session
     _terms_bytes: int = 0
 
+    def take_over(self, old: "Partners") -> None:
+        """Continue for an engine whose store was lost: share everything that is known."""
+        self.complete, self.overflow = old.complete, old.overflow
+        self.allowed, self.online, self.terms, self.meter = old.allowed, old.online, old.terms, old.meter
+        self._named, self._terms_bytes = old._named, old._terms_bytes
+
     def begin(self) -> None:
         """A session has begun: the platform names everybody anew, in as many packets as it takes."""
         self._named.clear()

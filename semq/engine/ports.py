@@ -15,6 +15,7 @@ from semq.errors import SemqError
 from semq.seal.errors import CannotSeal, KeyUnknown
 from semq.store.rows import KeptKey, Reason
 from semq.umx_t.address import Address
+from semq.umx_t.agreement import Terms
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Body, Data, Envelope, Frame, Packet
 from semq.umx_t.locator import LK0
@@ -214,6 +215,31 @@ class Secrecy(Protocol):
 
     def known(self, node: str) -> tuple[str, ...] | None:
         """The certificates of a partner that are believed, for the next start; None if there never was one."""
+
+
+class Directory(Protocol):
+    """Which institutions the platform serves, and who may send to whom."""
+
+    def nodes(self) -> Sequence[Address]:
+        """All institutions."""
+
+    def serves(self, node: Address) -> bool:
+        """Whether it is one of them."""
+
+    def may_send(self, source: Address, target: Address) -> bool:
+        """Whether an agreement allows it."""
+
+    def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
+        """What a pair has agreed; None where no agreements are in force."""
+
+    def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
+        """Why a message can never be delivered (section 18), or None; ``waiting`` counts the copies held of a pair."""
+
+    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
+        """A node says its certificates; what is now known of it, or None if that is no news. Raises SemqError."""
+
+    def certificates(self, node: Address) -> tuple[str, ...] | None:
+        """The certificates of an institution, PEM; None where nothing is known, which is no news."""
 
 
 class NoEvents:

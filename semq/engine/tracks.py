@@ -19,7 +19,7 @@ PRIORITY_MAX = 9
 
 
 def level(priority: int) -> int:
-    """The priority of a document (AMQP has an byte for it) as one of the ten that are told apart."""
+    """The priority of a document (AMQP has a byte for it) as one of the ten that are told apart."""
     return min(max(priority, 0), PRIORITY_MAX)
 
 

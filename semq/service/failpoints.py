@@ -25,7 +25,8 @@ import structlog
 
 from semq.errors import Misconfigured
 from semq.store.rows import Event, Side
-from semq.store.unit import Recovered, Unit, Work
+from semq.store.unit import Recovered, Unit
+from semq.store.work import COMMITTED, Steps, Work, work
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, HubFlag
 
@@ -155,7 +156,9 @@ class Failpoint:
             return recovered
 
         def watched_post(work: Work, *, later: bool = False) -> None:
-            post(_Watched(self, work), later=later)
+            watched = _watched(self, work)
+            watched.on_failure = work.failed
+            post(watched, later=later)
 
         store.post = watched_post  # type: ignore[method-assign]
         store.start = watched_start  # type: ignore[method-assign]
@@ -218,31 +221,20 @@ class Failpoint:
             self.strike()
 
 
-class _Watched:
-    """A piece of work, with an eye on what it does to its unit."""
-
-    __slots__ = ("_failpoint", "_meant", "_work", "needs")
-
-    def __init__(self, failpoint: Failpoint, work: Work) -> None:
-        self._failpoint = failpoint
-        self._work = work
-        self._meant = False
-        self.needs = work.needs
-
-    def decide(self, unit: Unit) -> None:
-        lines, deleted = len(unit.ledger), self._failpoint.deleted(unit)
-        self._work.decide(unit)
-        self._meant = self._failpoint.touches(unit, lines, deleted)
-        if self._meant:
-            self._failpoint.decided()
-
-    def committed(self) -> None:
-        if self._meant:
-            self._failpoint.committed()
-        self._work.committed()
-
-    def failed(self, error: Exception) -> None:
-        self._work.failed(error)
+@work
+def _watched(failpoint: Failpoint, piece: Work) -> Steps:
+    """A piece of work, watched for what it does to its unit."""
+    piece.renew()
+    unit = yield piece.needs
+    lines, deleted = len(unit.ledger), failpoint.deleted(unit)
+    piece.decide(unit)
+    is_meant = failpoint.touches(unit, lines, deleted)
+    if is_meant:
+        failpoint.decided()
+    yield COMMITTED
+    if is_meant:
+        failpoint.committed()
+    piece.committed()
 
 
 def _later(step: Callable[[], None], turns: int) -> None:

@@ -8,10 +8,9 @@ may have waiting: the hub stops reading from a session (its publishes are not se
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from semq.engine.core import Step
-from semq.store.unit import Unit, Work
+from semq.store.work import Work, after_commit
 from semq.transport.turn import Turn
 
 S = TypeVar("S", bound=Hashable)
@@ -132,7 +131,9 @@ class Intake(Generic[S, P]):
             self._hear(speaker, batch)
         finally:
             # Only at the limit does the next turn wait for the commit.
-            self._post(_WorkedOff(self, len(batch), size), not self._is_full)
+            ended = after_commit(lambda: self.worked_off(len(batch), size))
+            ended.on_failure = lambda error: self.worked_off(len(batch), size)
+            self._post(ended, not self._is_full)
         return len(batch), size
 
     def worked_off(self, pieces: int, size: int) -> None:
@@ -140,22 +141,3 @@ class Intake(Generic[S, P]):
         self.pieces_under_way -= pieces
         self.bytes_under_way -= size
         self._call()
-
-
-class _WorkedOff(Step):
-    """Work that reports when all work posted before it has ended."""
-
-    def __init__(self, intake: Intake[Any, Any], pieces: int, size: int) -> None:
-        super().__init__()
-        self._intake = intake
-        self._pieces = pieces
-        self._bytes = size
-
-    def decide(self, unit: Unit) -> None:
-        """Nothing to decide."""
-
-    def committed(self) -> None:
-        self._intake.worked_off(self._pieces, self._bytes)
-
-    def failed(self, error: Exception) -> None:
-        self._intake.worked_off(self._pieces, self._bytes)

@@ -2,7 +2,7 @@
 
 | room                                  | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
-| unit, rows                            | the contract: one transaction, its rows as values               |
+| unit, work, rows                      | the contract: one transaction, work on it, its rows as values   |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the contract on Postgres, with group commit                     |
 | memory, ended                         | the contract in memory, in which the simulator runs whole nodes |

@@ -40,7 +40,8 @@ from semq.store.rows import (
     Submitted,
     TargetWait,
 )
-from semq.store.unit import Needs, Recovered, StreamState, Unit, Work, first_id, need
+from semq.store.unit import Needs, Recovered, StreamState, Unit, first_id
+from semq.store.work import Work, begin_attempts
 from semq.umx_t.locator import LK0, Pos
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
@@ -269,7 +270,7 @@ class MemoryStore:
 
     def _decide_all(self) -> Unit:
         while True:
-            unit = load(self.tables, need(self._open))
+            unit = load(self.tables, begin_attempts(self._open))
             self._loaded = list(rows_of(unit))
             for work in self._open:
                 try:

@@ -1,14 +1,14 @@
-"""The contract of engine and store: one transaction with the rows that it needs, the rows it loaded, and its changes.
+"""One transaction of engine and store: the keys that it needs, the rows that were loaded, and its changes.
 
-The engine contains no SQL. It posts ``Work``: the keys that it needs (``Needs``), a decision made on the loaded
-``Unit`` while the transaction is open, and the actions after the commit. A store collects all waiting work into one
-unit, loads it, lets each piece decide in order, writes, commits, and only then notifies each that it is committed:
-nothing is acknowledged before it is durable. The decisions are made by the grids of floor 0.
+The engine contains no SQL. It posts ``Work`` (``semq.store.work``), which names its keys (``Needs``) and decides on the
+loaded ``Unit`` while the transaction is open. A store collects all waiting work into one unit, loads it, lets each
+piece decide in order, writes, commits, and only then notifies each that it is committed: nothing is acknowledged before
+it is durable. The decisions are made by the grids of floor 0.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from semq.store.broker.operations import StoreOp
 from semq.store.rows import (
@@ -377,37 +377,6 @@ class Unit:
             self.deleted_pending.add(row.bref)
 
 
-class Work(Protocol):
-    """A piece of work for one transaction."""
-
-    needs: Needs
-
-    def decide(self, unit: Unit) -> None:
-        """Decide and stage the changes; called once per attempt, with the transaction open.
-
-        Must keep nothing from an earlier attempt. A SemqError refuses this work alone: nothing of it is written.
-        """
-
-    def committed(self) -> None:
-        """Send frames, confirms and events; the transaction is durable.
-
-        Use values kept in ``decide``: later work of the unit may have changed the rows (see ``ended``).
-        """
-
-    def failed(self, error: Exception) -> None:
-        """Abandon the work, which is always safe: ``decide`` refused it, or the result of the commit is unknown."""
-
-
-class WorkStore(Protocol):
-    """The store to which an engine posts its work; two implementations: Postgres and memory."""
-
-    def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept.
-
-        ``later``: nobody waits for its commit, so it may share the commit of other work, after a short wait.
-        """
-
-
 @dataclass(slots=True)
 class StreamState:
     """The unsettled part of one own stream, found at start: enough to rebuild its floor."""
@@ -439,11 +408,3 @@ class Recovered:
 def first_id(boot: int) -> int:
     """Return the first record id of a process: 2**40 ids for each opening of the store, never used twice."""
     return (boot << 40) + 1
-
-
-def need(works: Iterable[Work]) -> Needs:
-    """Return the needs of several pieces of work together."""
-    together = Needs()
-    for work in works:
-        together.add(work.needs)
-    return together

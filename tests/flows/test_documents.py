@@ -362,13 +362,13 @@ def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> Non
     trio.settle()
     (delivery,) = trio.b.app.held
     trio.b.app.held.clear()
-    trio.b.engine.handing.fail([delivery.bref], "no such customer")
+    trio.b.engine.answers.fail([delivery.bref], "no such customer")
     trio.later(5)
     assert trio.b.lines(Event.PARKED) == 1
     assert trio.a.told.kinds[-1] == "delivered"
     assert trio.b.rows["tb_0030"] == 1  # it waits for a person, whatever is acknowledged
     trio.b.app.acks = True
-    trio.b.engine.handing.requeue([delivery.bref], "the customer is known now")
+    trio.b.engine.answers.requeue([delivery.bref], "the customer is known now")
     trio.later(5)
     assert trio.b.app.payloads == [b"x", b"x"]
     assert trio.is_clean()
@@ -379,13 +379,13 @@ def test_a_person_removes_what_was_parked_or_refused() -> None:
     trio.b.app.acks = False
     trio.a.send(b"x")
     trio.settle()
-    trio.b.engine.handing.fail([trio.b.app.held.pop().bref])
+    trio.b.engine.answers.fail([trio.b.app.held.pop().bref])
     trio.a.engine.partners.complete = False
     trio.a.send(b"y", to="77777")
     trio.later(5)
     assert (trio.a.rows["tb_0031"], trio.b.rows["tb_0030"]) == (1, 1)
     refused = next(iter(trio.a.store.tables.outbound.values())).lk0
-    trio.b.engine.handing.remove(list(trio.b.store.tables.pending), "dealt with by telephone")
+    trio.b.engine.answers.remove(list(trio.b.store.tables.pending), "dealt with by telephone")
     for _ in range(2):
         trio.a.engine.operating.remove(refused, "wrong number", lambda: None, trio.a.refused.append)
         trio.later(5)
@@ -401,7 +401,7 @@ def test_what_the_application_gives_back_comes_again_and_is_parked_in_the_end() 
         trio.settle()
         (delivery,) = trio.b.app.held
         trio.b.app.held.clear()
-        trio.b.engine.handing.give_back([delivery.bref])
+        trio.b.engine.answers.give_back([delivery.bref])
     trio.settle()
     assert [d.deliveries for d in trio.b.app.got] == [1, 2, 3]
     assert {row.app_status for row in trio.b.store.tables.pending.values()} <= {AppStatus.PARKED}

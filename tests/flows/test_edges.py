@@ -216,7 +216,7 @@ def test_what_the_application_has_is_not_given_again_with_what_it_gave_back() ->
     trio.a.send(b"1", b"2")
     trio.settle()
     first = trio.b.app.held.pop(0)
-    trio.b.engine.handing.give_back([first.bref])
+    trio.b.engine.answers.give_back([first.bref])
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"1"]
     assert trio.b.app.got[-1].redelivered

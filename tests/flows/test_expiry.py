@@ -1,14 +1,15 @@
 """Documents with an expiry: not delivered after their time, whoever is away, and their sender is told."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace as changed
 
 from semq.engine.errors import Expired
-from semq.engine.people.acts import _FindExpired
 from semq.store.rows import Event
-from semq.store.unit import Work
+from semq.store.unit import ExpiredRows
+from semq.store.work import Work
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome, SendStatus
 from tests.clocks import ManualClock
@@ -235,13 +236,13 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
 def test_a_document_that_expires_late_costs_few_looks() -> None:
     """One look a minute instead of one a second, and none once nothing waits that could expire."""
     trio = Trio(connected=False)
-    looks: list[_FindExpired] = []
+    looks: list[Work] = []
     post = trio.a.engine.core.post
 
-    def counted(work: Work, *, later: bool = False) -> None:
-        if isinstance(work, _FindExpired):
+    def counted(work: Work, **more: Any) -> None:
+        if any(isinstance(query, ExpiredRows) for query in work.needs.queries):
             looks.append(work)
-        post(work, later=later)
+        post(work, **more)
 
     trio.a.engine.core.post = counted  # type: ignore[method-assign]
     now_ms = int(trio.time.wall().timestamp() * 1000)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from semq.engine.hub.forwarding import INTRODUCTIONS_MAX
+from semq.engine.hub.sessions import INTRODUCTIONS_MAX
 from semq.engine.violations import LINES_PER_MINUTE, WINDOW_S
 from semq.store.rows import Event
 from semq.umx_t.address import Address

@@ -176,7 +176,7 @@ def waiting_for_places(trio: Trio) -> None:
 def given_back(trio: Trio) -> None:
     """B's application has the first of two documents, and gives it back; the second one waits."""
     waiting_for_places(trio)
-    trio.b.engine.handing.give_back([trio.b.app.held.pop().bref])
+    trio.b.engine.answers.give_back([trio.b.app.held.pop().bref])
 
 
 def arriving(trio: Trio) -> None:

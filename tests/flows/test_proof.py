@@ -300,21 +300,21 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
 ) -> None:
     refused_in_clear(world, b"first")
     [row] = world.a.store.tables.outbound.values()
-    rewrapping, ours = world.a.engine.sender.rewrapping, key_id(KEYS["A1"])
+    resealed, ours = world.a.engine.sender.resealing, key_id(KEYS["A1"])
     for refused, may in (
         (SignerGone.of(key_id(KEYS["X"])).text, True),
         (SignerGone.of(ours).text, False),
         ("no", False),
     ):
-        assert rewrapping.may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
+        assert resealed._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
     refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(KEYS["X"])).text))
-    rewrapping.signed_anew(row.lk0)
-    assert not rewrapping.may_sign_anew(refused_row)  # its receiver names an old key again, for what ours has signed
+    resealed._signed_anew[row.lk0] = ours
+    assert not resealed._may_sign_anew(refused_row)  # its receiver names an old key again, for what ours has signed
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
     other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
-    assert not rewrapping.may_sign_anew(other)  # as many as are remembered
+    assert not resealed._may_sign_anew(other)  # as many as are remembered
     revoked(world)
-    assert rewrapping.may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
+    assert resealed._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 
 
 def test_without_a_new_certificate_a_revoked_sender_s_documents_wait_visibly(world: SealedWorld) -> None:

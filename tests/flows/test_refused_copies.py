@@ -39,7 +39,7 @@ def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
 def act(trio: Trio, what: str, rows: Sequence[int] | None = None, **more: Any) -> Counter[str]:
     told: list[Counter[str]] = []
     ids = list(trio.hub_store.tables.outbound) if rows is None else rows
-    getattr(trio.hub.refusing, what)(ids, ActOnCopies("ops", "it has closed", told.append, fail), **more)
+    getattr(trio.hub.refusals, what)(ids, ActOnCopies("ops", "it has closed", told.append, fail), **more)
     assert told == []  # nothing is answered before the commit
     trio.settle()
     return told[0]
@@ -390,7 +390,7 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
     heard: list[Frame] = []
     trio.lose = catch(trio.a.down, heard)
     refusing = ActOnCopies("ops", "it has closed", lambda counts: None, fail)
-    trio.hub.refusing.refuse([copy.object_id], refusing)
+    trio.hub.refusals.refuse([copy.object_id], refusing)
     holding = trio.hub.holding
     if why != "the operator acts":
         trio.settle()
@@ -399,7 +399,9 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
         holding.expect(str(B))
         holding.store([again], {}, trio.hub.relay._refuse)
     elif why == "the sender asks":
-        holding.hear_inquiries(trio.a.address, B, [Inquiry(role=Role.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)])
+        trio.hub.copies.hear_inquiries(
+            trio.a.address, B, [Inquiry(role=Role.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)]
+        )
     elif why == "the timer":
         trio.time.now += 60
         holding.sweep.tick()
@@ -465,7 +467,7 @@ def test_what_is_refused_while_it_is_being_claimed_stays_refused_and_holds_nobod
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)
     told: list[Counter[str]] = []
-    trio.hub.refusing.refuse([first], ActOnCopies("ops", "it has closed", told.append, fail))
+    trio.hub.refusals.refuse([first], ActOnCopies("ops", "it has closed", told.append, fail))
     trio.connect(trio.b)  # claims what is stored
     trio.settle()
     assert told == [{"refused": 1}]

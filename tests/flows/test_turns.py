@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from semq.engine.ports import Submission
-from semq.engine.receiver.order import FindNext
-from semq.store.unit import Unsent, Waiting, Work
+from semq.store.unit import FirstInOrder, Unsent, Waiting
+from semq.store.work import Work
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Attributes, Data, Envelope
 from semq.umx_t.locator import LK0, Pos
@@ -55,7 +55,7 @@ def take(trio: Trio, count: int) -> list[bytes]:
         (delivery,) = trio.b.app.held
         taken.append(delivery.payload)
         trio.b.app.held.clear()
-        trio.b.engine.handing.finish([delivery.bref])
+        trio.b.engine.answers.finish([delivery.bref])
         trio.b.store.run_all()
     return taken
 
@@ -69,7 +69,7 @@ def take_by_acks(trio: Trio) -> list[bytes]:
     while trio.b.app.held:
         delivery = trio.b.app.held.pop(0)
         taken.append(delivery.payload)
-        trio.b.engine.handing.finish([delivery.bref])
+        trio.b.engine.answers.finish([delivery.bref])
         trio.b.engine.handing.feed("")
         trio.b.store.run_all()
     return taken
@@ -130,7 +130,7 @@ def test_a_document_that_ends_while_others_are_looked_for_lets_no_lower_priority
     trio.b.store.run_all()
     first = trio.b.app.held.pop()
     assert first.payload == b"first"
-    trio.b.engine.handing.finish([first.bref])
+    trio.b.engine.answers.finish([first.bref])
     trio.b.engine.handing.feed("")
     trio.b.store.begin()
     trio.b.store.commit()
@@ -225,10 +225,10 @@ def looks(trio: Trio) -> list[Work]:
     seen: list[Work] = []
     post = trio.b.engine.core.post
 
-    def counted(work: Work, *, later: bool = False) -> None:
-        if isinstance(work, FindNext) or any(isinstance(query, Waiting | Unsent) for query in work.needs.queries):
+    def counted(work: Work, **more: Any) -> None:
+        if any(isinstance(query, Waiting | Unsent | FirstInOrder) for query in work.needs.queries):
             seen.append(work)
-        post(work, later=later)
+        post(work, **more)
 
     trio.b.engine.core.post = counted  # type: ignore[method-assign]
     return seen
@@ -251,7 +251,7 @@ def test_orders_that_wait_for_what_has_not_arrived_cost_nothing_while_others_go_
     assert len(seen) <= 50 * 4
     # The floor passes ten of them: these are looked at, and no others.
     seen.clear()
-    trio.b.engine.receiver.desk.unblocked(*floor_of(trio, 10))
+    trio.b.engine.handing.unblocked(*floor_of(trio, 10))
     trio.settle()
     assert len(seen) <= 10 * 3
 

@@ -287,7 +287,7 @@ class Trio:
             if node.app.acks and node.app.held:
                 brefs = [delivery.bref for delivery in node.app.held]
                 node.app.held.clear()
-                node.engine.handing.finish(brefs)
+                node.engine.answers.finish(brefs)
                 node.engine.handing.feed("")
                 busy = True
         return busy

@@ -16,6 +16,7 @@ from semq.store.postgres.owner import Owner
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
@@ -30,22 +31,22 @@ def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
     return lambda unit: unit.ledger.append(LedgerLine(0, side, event, str(NAME)))
 
 
-class ToldWork:
+class ToldWork(Work):
     """Work made of a function; knows when it was told."""
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
-        self.needs = Needs()
-        self._decide = decide
+        self._change = decide
         self.told = asyncio.Event()
         self.error: Exception | None = None
+        super().__init__(self._run, self._fail)
 
-    def decide(self, unit: Unit) -> None:
-        self._decide(unit)
-
-    def committed(self) -> None:
+    def _run(self) -> Steps:
+        unit = yield Needs()
+        self._change(unit)
+        yield COMMITTED
         self.told.set()
 
-    def failed(self, error: Exception) -> None:
+    def _fail(self, error: Exception) -> None:
         self.error = error
         self.told.set()
 

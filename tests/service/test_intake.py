@@ -6,7 +6,8 @@ import pytest
 
 from semq.service import intake
 from semq.service.intake import PIECE_BYTES, PIECES_PER_TURN, PIECES_UNDER_WAY, Intake
-from semq.store.unit import Work
+from semq.store.unit import Unit
+from semq.store.work import Work
 from semq.transport.turn import Turn
 
 
@@ -24,6 +25,7 @@ class IntakeDesk:
     def commit(self) -> None:
         posted, self.posted[:] = list(self.posted), []
         for work in posted:
+            work.decide(Unit())
             work.committed()
 
     async def turn(self) -> list[tuple[str, list[int]]]:

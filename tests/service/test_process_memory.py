@@ -10,6 +10,7 @@ import gc
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 import psycopg
@@ -18,10 +19,10 @@ import pytest
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
-from semq.engine.core import Step
 from semq.errors import BadInput
 from semq.store.rows import Event, LedgerLine, Side
-from semq.store.unit import Unit
+from semq.store.unit import Needs
+from semq.store.work import COMMITTED, Steps, work
 from semq.transport.client_channel import ClientChannel
 from tests.local_node.test_node import confirming, publish
 from tests.service.inprocess import InProcess, ask, linked
@@ -265,25 +266,19 @@ async def test_no_body_is_kept_when_links_are_lost(inprocess: InProcess, nodes: 
         await until(lambda: taken() >= MANY and is_clean(*nodes))
 
 
-class RefusedWork(Step):
+def _settle(settled: asyncio.Event, error: Exception) -> None:
+    settled.set()
+
+
+@work
+def refused(in_postgres: bool, body: bytes) -> Steps:
     """Work that holds a body and is refused, by itself or by Postgres."""
-
-    def __init__(self, settled: asyncio.Event, in_postgres: bool) -> None:
-        super().__init__()
-        self.body = bytes(bytearray(BODY))
-        self._settled = settled
-        self._in_postgres = in_postgres
-
-    def decide(self, unit: Unit) -> None:
-        if not self._in_postgres:
-            raise BadInput("Refused by the test.")
-        unit.ledger.append(LedgerLine(0, Side.SENDER, Event.SENT, "\0", "", 0))
-
-    def committed(self) -> None:
-        raise AssertionError("refused work was committed")
-
-    def failed(self, error: Exception) -> None:
-        self._settled.set()
+    unit = yield Needs()
+    if not in_postgres:
+        raise BadInput("Refused by the test.", size=len(body))
+    unit.ledger.append(LedgerLine(0, Side.SENDER, Event.SENT, "\0", "", 0))
+    yield COMMITTED
+    raise AssertionError("refused work was committed")
 
 
 async def test_no_body_is_kept_by_work_that_the_store_refuses(inprocess: InProcess) -> None:
@@ -292,6 +287,6 @@ async def test_no_body_is_kept_by_work_that_the_store_refuses(inprocess: InProce
         with no_body_in_a_cycle(f"{in_postgres=}"):
             for _ in range(MANY):
                 settled = asyncio.Event()
-                node.engine.core.post(RefusedWork(settled, in_postgres))
+                node.engine.core.post(refused(in_postgres, bytes(bytearray(BODY))), failed=partial(_settle, settled))
                 async with asyncio.timeout(60):
                     await settled.wait()

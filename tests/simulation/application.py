@@ -176,7 +176,7 @@ class SimulatedApplications:
         if capacity == 0 and self._has:
             lost = sorted(self._has)
             self._has.clear()
-            self.host.call(lambda engine: engine.handing.give_back(lost))
+            self.host.call(lambda engine: engine.answers.give_back(lost))
         self.feed()
 
     def give(self, user: str, delivery: Delivery) -> None:
@@ -201,13 +201,13 @@ class SimulatedApplications:
     def _say(self, answer: str, bref: int) -> None:
         match answer:
             case "done":
-                self.host.call(lambda engine: engine.handing.finish([bref]))
+                self.host.call(lambda engine: engine.answers.finish([bref]))
             case "back":
-                self.host.call(lambda engine: engine.handing.give_back([bref]))
+                self.host.call(lambda engine: engine.answers.give_back([bref]))
             case "requeue":
-                self.host.call(lambda engine: engine.handing.requeue([bref]))
+                self.host.call(lambda engine: engine.answers.requeue([bref]))
             case _:
-                self.host.call(lambda engine: engine.handing.fail([bref], "simulated"))
+                self.host.call(lambda engine: engine.answers.fail([bref], "simulated"))
 
 
 def _nothing() -> None:

@@ -231,9 +231,9 @@ class Faults:
     def _act(self, host: "Host", ids: list[int], refusals: float = 0.7, only_copies: float = 0.5) -> None:
         act = ActOnCopies("ops", "asked to", lambda counts: None, lambda error: None)
         if self.chance.random() < refusals:
-            host.engine.refusing.refuse(ids, act, only_copies=self.chance.random() < only_copies)
+            host.engine.refusals.refuse(ids, act, only_copies=self.chance.random() < only_copies)
         else:
-            host.engine.refusing.resend(ids, act)
+            host.engine.refusals.resend(ids, act)
         host.turn()
 
     def strike_off(self) -> None:

@@ -15,7 +15,8 @@ from semq.engine.ports import Submission
 from semq.engine.sender.lanes import Lane
 from semq.store.memory import CommitFault, MemoryStore, Tables
 from semq.store.rows import Reason
-from semq.store.unit import Unit, Work
+from semq.store.unit import Unit
+from semq.store.work import Work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Frame
 from semq.umx_t.grids import Heard

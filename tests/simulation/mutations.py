@@ -13,22 +13,23 @@ from typing import Any
 from msgspec.structs import replace
 
 from semq.engine.hub import deeds
-from semq.engine.hub.copies import AnswerCustody, HearAcks, HearCopyAnswers, HearNoted
+from semq.engine.hub.copies import Copies
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.stores import Stores
-from semq.engine.people.acts import _Cancel
-from semq.engine.receiver import order, reacks, recording
-from semq.engine.receiver.recording import Receiver, _Record
+from semq.engine.people.acts import Operating
+from semq.engine.receiver import handover, ledger, reacks, recording
+from semq.engine.receiver.recording import Receiver
 from semq.engine.sender import outbound, receipts
-from semq.engine.sender.lanes import _Claim
+from semq.engine.sender.lanes import Pump
 from semq.engine.sender.outbound import OutboundRows
-from semq.engine.sender.receipts import _OwnRows, _ReAck2
-from semq.engine.sender.submission import _Accept
+from semq.engine.sender.statements import Statements
+from semq.engine.sender.submission import Accepting
 from semq.store import memory, rows
 from semq.store.rows import Pending, Recorded
+from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.grid import Grid, GridRule
-from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, HubHeard, SenderDeed, Standing
+from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, SenderDeed, Standing
 from semq.umx_t.locator import Store
 from semq.umx_t.status import AppStatus, Arrival, SendStatus
 from tests.simulation.timeline import SimClock
@@ -90,12 +91,51 @@ def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
     return patch
 
 
+def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
+    """Work that does ``act`` as soon as it has decided, with its owner and its local variables."""
+
+    def change(make: Any) -> Any:
+        def made(owner: Any, *arguments: Any) -> Work:
+            def steps() -> Steps:
+                piece: Any = make(owner, *arguments)
+                unit = yield piece.needs
+                piece.decide(unit)
+                act(owner, piece._steps.gi_frame.f_locals)
+                yield COMMITTED
+                piece.committed()
+
+            return Work(steps)
+
+        return made
+
+    return change
+
+
+def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
+    """Work whose arguments are changed when its rows are loaded."""
+
+    def change(make: Any) -> Any:
+        def made(owner: Any, *arguments: Any) -> Work:
+            def steps() -> Steps:
+                unit = yield make(owner, *arguments).needs
+                piece = make(owner, *rewrite(unit, *arguments))
+                piece.decide(unit)
+                yield COMMITTED
+                piece.committed()
+
+            return Work(steps)
+
+        return made
+
+    return change
+
+
 # ---------------------------------------------------------------------------------------- what is put instead
 
 
 def forgetful(known: Any) -> Any:
     """Every copy is the first."""
-    return staticmethod(lambda unit, slot: Recorded(Arrival.NOT))
+    return lambda unit, key: Recorded(Arrival.NOT)
 
 
 def forget_with_the_row(apply: Any) -> Any:
@@ -122,20 +162,15 @@ def settle_at_custody(hear: Any) -> Any:
     return hears
 
 
-def send_first(decide: Any) -> Any:
+def send_first(pump: Pump, claim: dict[str, Any]) -> None:
     """The message leaves before its row is committed as SS_SENT."""
-
-    def decided(work: _Claim, unit: Any) -> None:
-        decide(work, unit)
-        work._pump.send(work._lane.dest, work._frames)
-        work._frames = []
-
-    return decided
+    pump.send(claim["lane"].dest, list(claim["frames"]))
+    claim["frames"].clear()
 
 
 def believe_the_hub(custody: Any) -> Any:
     """Ack-Save and CUSTODY are taken for the receiver's Ack2."""
-    return lambda work, unit, row, lk1, void: work._hear(unit, row, Heard.recv)
+    return lambda said, row, lk1, void: said.hear(row, Heard.recv)
 
 
 def delete_when_sent(claim: Any) -> Any:
@@ -150,25 +185,17 @@ def delete_when_sent(claim: Any) -> Any:
     return claims
 
 
-def any_ident(look: Any) -> Any:
+def any_ident(unit: Any, acks: Any) -> tuple[Any, ...]:
     """An Ack is believed whatever message it names."""
-
-    def looks(work: HearAcks, unit: Any) -> None:
-        for ack in work._acks:
-            work._hear(unit, unit.outbound.get(ack.lk1.object_id), HubHeard.ack, ack)
-
-    return looks
+    named = [(ack, unit.outbound.get(ack.lk1.object_id)) for ack in acks]
+    return ([ack._replace(ident=str(row.lk0), source=row.target.node) if row else ack for ack, row in named],)
 
 
-def ack_first(decide: Any) -> Any:
+def ack_first(receiver: Receiver, recorded: dict[str, Any]) -> None:
     """Acknowledgements leave while the transaction is still open."""
-
-    def decided(work: _Record, unit: Any) -> None:
-        decide(work, unit)
-        for envelope, entry, bref in work._acks:
-            recording.ack(work._core, work._receiver.hub, envelope, entry, bref, work._at)
-
-    return decided
+    arrivals = recorded["arrivals"]
+    for envelope, entry, bref in arrivals._acks:
+        recording.ack(receiver.core, receiver.uplink.hub, envelope, entry, bref, arrivals._at)
 
 
 def done_when_noted(is_done: Any) -> Any:
@@ -179,10 +206,10 @@ def done_when_noted(is_done: Any) -> Any:
 def only_what_is_here(reply: Any) -> Any:
     """Whoever asks about a row that is gone hears nothing."""
 
-    def replies(work: Any) -> None:
-        rows = work._core._store.tables.outbound
-        work._after.evidence = [entry for entry in work._after.evidence if entry.lk0.object_id in rows]
-        reply(work)
+    def replies(said: Any, next_sids: Any) -> None:
+        rows = said.core._store.tables.outbound
+        said.after.evidence = [entry for entry in said.after.evidence if entry.lk0.object_id in rows]
+        reply(said, next_sids)
 
     return replies
 
@@ -194,20 +221,16 @@ def without_the_node(key: Any) -> Any:
 
 def resend_always(no: Any) -> Any:
     """A NO of anybody sends the message again, whatever its class."""
-
-    def hears(work: receipts.HearAnswers, unit: Any, row: Any, lk0: Any, record: Any, answer: Any) -> None:
-        work._hear(unit, row, Heard.not_here)
-
-    return hears
+    return lambda said, row, lk0, record, answer: said.hear(row, Heard.not_here)
 
 
 def done_at_once(insert: Any) -> Any:
     """VOID and REJ take no place in the order."""
 
-    def inserts(work: _Record, unit: Any, envelope: Any, slot: Any, entry: Recorded, opened: Any) -> int:
-        bref: int = insert(work, unit, envelope, slot, entry, opened)
+    def inserts(arrivals: Any, envelope: Any, slot: Any, entry: Recorded, opened: Any) -> int:
+        bref: int = insert(arrivals, envelope, slot, entry, opened)
         if entry.status is not Arrival.RECV:
-            unit.handle(unit.new_pending[bref], AppStatus.DONE)
+            arrivals._unit.handle(arrivals._unit.new_pending[bref], AppStatus.DONE)
         return bref
 
     return inserts
@@ -220,7 +243,7 @@ def recv_below_the_floor(known: Any) -> Any:
         entry: Recorded = known(unit, slot)
         return Recorded(Arrival.RECV) if entry.status is Arrival.SETTLED else entry
 
-    return staticmethod(knows)
+    return knows
 
 
 def store_what_is_refused(hear: Any) -> Any:
@@ -258,69 +281,37 @@ def note_elsewhere(hear: Any) -> Any:
     return hears
 
 
-def custody_by_number(look: Any) -> Any:
-    """A sender hears of custody when any copy stands under the number that it names."""
-
-    def looks(work: AnswerCustody, unit: Any) -> None:
-        for lk1, record in work._records:
-            asked = deeds.SenderQuestion(work._source, record, lk1)
-            work._hear(unit, unit.outbound.get(lk1.object_id), HubHeard.asked, asked)
-
-    return looks
+def records_by_number(unit: Any, source: Any, named: Any) -> tuple[Any, ...]:
+    """A record is taken for the copy under the number that it names, whatever message that is."""
+    rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in named]
+    return source, [(lk1, replace(record, ident=str(row.lk0)) if row else record) for lk1, record, row in rows]
 
 
-def answers_by_number(decide: Any) -> Any:
-    """A receiver's answer is taken for the copy under the number that it names, whatever message that is."""
-
-    def decided(work: HearCopyAnswers, unit: Any) -> None:
-        rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in work._records]
-        work._records = [(lk1, replace(r, ident=str(row.lk0)) if row else r) for lk1, r, row in rows]
-        decide(work, unit)
-
-    return decided
-
-
-def noted_by_number(decide: Any) -> Any:
+def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
     """So is the word of a sender that it has noted a refusal."""
-
-    def decided(work: HearNoted, unit: Any) -> None:
-        rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in work._noted]
-        work._noted = [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
-        decide(work, unit)
-
-    return decided
+    rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in noted]
+    return source, [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
 
 
 def reack_by_number(note: Any) -> Any:
     """ReAck and ReAck2 are believed of whatever row they name."""
 
-    def notes(work: reacks.HearReAcks, unit: Any, lk0: Any, record: Any) -> None:
-        row = unit.pending.get(record.dest_ref_id)
-        note(work, unit, row.lk0 if row is not None else lk0, record)
+    def notes(said: Any, lk0: Any, record: Any) -> None:
+        row = said._unit.pending.get(record.dest_ref_id)
+        note(said, row.lk0 if row is not None else lk0, record)
 
     return notes
 
 
-def cancel_by_number(decide: Any) -> Any:
+def cancel_by_number(unit: Any, lk0s: Any, *rest: Any) -> tuple[Any, ...]:
     """A person's cancellation ends whatever message has the number now."""
-
-    def decided(work: _Cancel, unit: Any) -> None:
-        rows = [unit.outbound.get(lk0.object_id) for lk0 in work._lk0s]
-        work._lk0s = [row.lk0 if row else lk0 for row, lk0 in zip(rows, work._lk0s, strict=True)]
-        decide(work, unit)
-
-    return decided
+    named = [(lk0, unit.outbound.get(lk0.object_id)) for lk0 in lk0s]
+    return [row.lk0 if row else lk0 for lk0, row in named], *rest
 
 
-def backwards(decide: Any) -> Any:
-    """Documents that are handed over together are accepted from the last to the first."""
-
-    def decided(work: Any, unit: Any) -> None:
-        work._submissions = work._submissions[::-1]
-        decide(work, unit)
-        work._submissions = work._submissions[::-1]
-
-    return decided
+def backwards(unit: Any, submissions: Any, faults: Any) -> tuple[Any, ...]:
+    """Documents that are submitted together are accepted from the last to the first."""
+    return submissions[::-1], {len(submissions) - 1 - place: fault for place, fault in faults.items()}
 
 
 class Late(tuple[Any, ...]):
@@ -343,38 +334,38 @@ def told_from_the_row(refusal: Any) -> Any:
 
 
 PATCHES: dict[str, tuple[Patch, ...]] = {
-    "dedup": (swap(Receiver, "recorded_at", forgetful), swap(Receiver, "seen", forgetful)),
+    "dedup": (swap(ledger, "recorded_at", forgetful), swap(ledger, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
     "floor_e2e": (swap(OutboundRows, "hear", settle_at_custody),),
     "inc": (swap(SimClock, "incarnation", lambda draw: lambda clock: 7),),
     "full_key": (
         swap(SimClock, "incarnation", lambda draw: lambda clock: 7),
-        *(swap(module, "InStreamKey", without_the_node) for module in (recording, reacks, rows)),
+        *(swap(module, "InStreamKey", without_the_node) for module in (recording, reacks, ledger, rows)),
     ),
     "lattice": (
         cell(SENDER, Standing.FINAL, Heard.save, Standing.SS_ACK, SenderDeed.custody),
         cell(SENDER, Standing.FINAL, Heard.fwd, Standing.SS_ACK_FWD),
     ),
-    "sent_first": (swap(_Claim, "decide", send_first),),
+    "sent_first": (swap(Pump, "_claim", decided(send_first)),),
     "hub_not_final": (swap(receipts, "custody", believe_the_hub),),
     "custody": (
         cell(SENDER, Standing.SS_ACK, Heard.ask, Standing.SS_ACK, SenderDeed.ask_target),
         cell(SENDER, Standing.SS_ACK, Heard.not_here_bare, Standing.SS_INIT, SenderDeed.give_up),
-        swap(Holding, "hear_inquiries", lambda hear: Holding.pass_on),
+        swap(Copies, "hear_inquiries", lambda hear: Copies.pass_on),
     ),
     "void_lost": (cell(SENDER, Standing.GONE, Heard.not_here_bare, Standing.LOST),),
     "hub_keep": (swap(Holding, "claim", delete_when_sent),),
-    "ack_lk0": (swap(HearAcks, "_look", any_ident),),
-    "commit_then_ack": (swap(_Record, "decide", ack_first),),
+    "ack_lk0": (swap(Copies, "_acks", rewritten(any_ident)),),
+    "commit_then_ack": (swap(Receiver, "_record", decided(ack_first)),),
     "app_gate": (swap(Pending, "is_done", done_when_noted),),
-    "gone_reply": (swap(_ReAck2, "_reply", only_what_is_here),),
+    "gone_reply": (swap(receipts, "_reply", only_what_is_here),),
     "class12_giveup": (
-        swap(receipts.HearAnswers, "_no", resend_always),
+        swap(receipts._Answers, "_no", resend_always),
         cell(SENDER_12, Standing.SS_SENT, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
         cell(SENDER_12, Standing.SS_ACK_FWD, Heard.not_here, Standing.SS_INIT, SenderDeed.wake),
     ),
-    "order": (swap(order, "_may_follow", lambda may: lambda unit, row: True),),
-    "order_skip": (swap(_Record, "_insert", done_at_once),),
+    "order": (swap(handover, "may_follow", lambda may: lambda unit, row: True),),
+    "order_skip": (swap(recording._Arrivals, "_insert", done_at_once),),
     "returned_marker": (
         cell(SENDER, Standing.SS_SENT, Heard.returned, Standing.REJECTED),
         cell(SENDER, Standing.SS_ACK, Heard.returned, Standing.REJECTED),
@@ -382,20 +373,20 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "refused_once": (swap(Relay, "hear_messages", store_what_is_refused),),
     "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
     "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
-    "own_number": (swap(_OwnRows, "_row", lambda row: lambda work, unit, lk0: unit.outbound.get(lk0.object_id)),),
-    "copy_number": (swap(AnswerCustody, "_look", custody_by_number),),
-    "answer_number": (swap(HearCopyAnswers, "_look", answers_by_number),),
-    "noted_number": (swap(HearNoted, "_look", noted_by_number),),
-    "reack_number": (swap(reacks.HearReAcks, "_note", reack_by_number),),
-    "reack_copy": (swap(reacks.HearReAcks, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),
-    "cancel_number": (swap(_Cancel, "decide", cancel_by_number),),
+    "own_number": (swap(Statements, "row", lambda row: lambda said, lk0: said.unit.outbound.get(lk0.object_id)),),
+    "copy_number": (swap(Copies, "_custody", rewritten(records_by_number)),),
+    "answer_number": (swap(Copies, "_answers", rewritten(records_by_number)),),
+    "noted_number": (swap(Copies, "_noted", rewritten(noted_by_number)),),
+    "reack_number": (swap(reacks._Said, "note", reack_by_number),),
+    "reack_copy": (swap(reacks._Said, "_is_copy", lambda is_copy: staticmethod(lambda row, record: True)),),
+    "cancel_number": (swap(Operating, "_cancel", rewritten(cancel_by_number)),),
     "own_store": (swap(Stores, "hear_acks", note_elsewhere),),
     "retired": (swap(Stores, "is_retired", lambda is_retired: lambda stores, lk1: False),),
-    "order_unit": (swap(order, "_is_overtaking", lambda is_overtaking: lambda unit, row: False),),
-    "order_accept": (swap(_Accept, "decide", backwards),),
+    "order_unit": (swap(handover, "is_overtaking", lambda is_overtaking: lambda unit, row: False),),
+    "order_accept": (swap(Accepting, "_accept", rewritten(backwards)),),
     "late_read": (swap(deeds, "refusal", told_from_the_row),),
     "told_late": (swap(deeds, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
-    "settled": (swap(Receiver, "recorded_at", recv_below_the_floor),),
+    "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
 TABLE = """

@@ -1,7 +1,7 @@
 """Whether an outcome that a sender commits is true, and stays so (PROTOCOL.md I4 and I6). Used by the oracle."""
 
 from semq.engine.errors import Expired, UnknownTarget
-from semq.engine.sender.receipts import NOBODY_KNOWS
+from semq.engine.sender.receipts import NO_TARGET_KNOWN
 from semq.engine.sender.refused_copies import says_returned
 from semq.store.rows import Outbound
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
@@ -90,7 +90,7 @@ def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
     if row.reason is None:
         return False
     if says_returned(row.reason):
-        return message.returned and (True in message.refused_as or row.reason[1].endswith(NOBODY_KNOWS))
+        return message.returned and (True in message.refused_as or row.reason[1].endswith(NO_TARGET_KNOWN))
     return message.cancelled and row.reason[0] == UnknownTarget.code
 
 

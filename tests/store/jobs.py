@@ -6,7 +6,6 @@ Each action is a function of the unit alone, so the same actions on two stores m
 import asyncio
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
 from semq.errors import BadInput
@@ -38,6 +37,7 @@ from semq.store.unit import (
     Waiting,
     WaitingTracks,
 )
+from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
 from semq.umx_t.locator import LK0, LK1, Pos, Store
@@ -52,27 +52,25 @@ IDS = range(1, 13)  # few, so that deeds meet the rows of other deeds
 NOW = 1_790_000_000_000
 
 
-@dataclass
-class Job:
+class Job(Work):
     """A piece of work made of a function; records its result, and can be awaited."""
 
-    decide_: Callable[[Unit], Any] = lambda unit: None
-    needs: Needs = field(default_factory=Needs)
-    results: list[Exception | None] = field(default_factory=list)
-    decided: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(self, decide: Callable[[Unit], Any] = lambda unit: None, needs: Needs | None = None) -> None:
+        self.change = decide
+        self._wanted = needs or Needs()
+        self.results: list[Exception | None] = []
+        self.decided = 0
         self.over = asyncio.Event()
+        super().__init__(self._run, self._end)
 
-    def decide(self, unit: Unit) -> None:
+    def _run(self) -> Steps:
+        unit = yield self._wanted
         self.decided += 1
-        self.decide_(unit)
+        self.change(unit)
+        yield COMMITTED
+        self._end(None)
 
-    def committed(self) -> None:
-        self.results.append(None)
-        self.over.set()
-
-    def failed(self, error: Exception) -> None:
+    def _end(self, error: Exception | None) -> None:
         self.results.append(error)
         self.over.set()
 

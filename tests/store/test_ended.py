@@ -10,6 +10,7 @@ from semq.store.ended import FIXED, LateRead, end
 from semq.store.memory import CommitFault, MemoryStore
 from semq.store.rows import InStream, OutStream
 from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, Steps, work
 from tests.store.test_memory import BODY, IN, STREAM, FunctionWork, own, put, received
 
 
@@ -65,20 +66,15 @@ def test_what_is_told_after_the_commit_sees_closed_rows() -> None:
     store, seen = MemoryStore(), []
     put(store, own(1))
 
-    class Late:
-        needs = Needs(outbound={1})
+    @work
+    def late() -> Steps:
+        unit = yield Needs(outbound={1})
+        row = unit.outbound[1]
+        yield COMMITTED
+        with pytest.raises(LateRead, match="keep its value"):
+            _ = row.ss_status
+        seen.append(row.lk0)
 
-        def decide(self, unit: Unit) -> None:
-            self.row = unit.outbound[1]
-
-        def committed(self) -> None:
-            with pytest.raises(LateRead, match="keep its value"):
-                _ = self.row.ss_status
-            seen.append(self.row.lk0)
-
-        def failed(self, error: Exception) -> None:
-            raise error
-
-    store.post(Late())
+    store.post(late())
     store.run()
     assert seen == [own(1).lk0]

@@ -44,6 +44,7 @@ from semq.store.unit import (
     Waiting,
     first_id,
 )
+from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Pos, Store
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
@@ -53,24 +54,22 @@ SEEN, REFUSED = LK0(*HERE, 1, 1), Recorded(Arrival.REJ, reason=("SEMQ-5001", "ca
 STREAM, IN = OutStreamKey("1.b", 7), InStreamKey(Store(1, "c"), 9)
 
 
-class FunctionWork:
+class FunctionWork(Work):
     """Work made of a function; records its result."""
 
     def __init__(self, decide: Callable[[Unit], Any] = lambda unit: None, **needs: Any) -> None:
-        self.needs = Needs(**needs)
-        self._decide = decide
+        self._change = decide
+        self._wanted = Needs(**needs)
         self.decided = 0
         self.results: list[Exception | None] = []
+        super().__init__(self._run, self.results.append)
 
-    def decide(self, unit: Unit) -> None:
+    def _run(self) -> Steps:
+        unit = yield self._wanted
         self.decided += 1
-        self._decide(unit)
-
-    def committed(self) -> None:
+        self._change(unit)
+        yield COMMITTED
         self.results.append(None)
-
-    def failed(self, error: Exception) -> None:
-        self.results.append(error)
 
 
 def own(object_id: int, sid: int | None = None, **facts: Any) -> Outbound:

@@ -60,7 +60,7 @@ DEEDS: dict[type[Enum], tuple[AnyGrid, ...]] = {
 EFFECTS: dict[type[Enum], dict[Any, Any]] = {
     SenderDeed: sender.EFFECTS,
     HubDeed: hub.EFFECTS,
-    ReceiverDeed: recording.EFFECTS,
+    ReceiverDeed: recording.EFFECTS | reacks.ANSWERS,
     OwedDeed: reacks.EFFECTS,
     HandlingDeed: delivery.EFFECTS,
 }

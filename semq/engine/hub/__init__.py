@@ -5,9 +5,10 @@
 | speakers      | what a node may say of whom: every packet passes here             |
 | forwarding    | messages for present targets (H1-H4, H14, H15)                    |
 | forward_notes | Ack-Fwd, held back for a moment (H3)                              |
-| custody       | stored copies for absent targets (H4-H13)                         |
-| copies        | Acks, answers and inquiries about copies (H6-H12)                 |
-| deeds         | the row of a copy: the one door for all news of it, and its deeds |
-| refusals      | what an operator of the hub does about copies (H16-H18)           |
+| custody       | stored copies for absent targets: the one door for their rows     |
+| deeds         | what is done for each deed of the hub's grid                      |
+| copies        | Acks, answers and inquiries about copies (H6-H12, H17)            |
+| refusals      | acts of an operator of the hub on copies (H16-H18)                |
+| sessions      | nodes that are online                                             |
 | stores        | the hub's own store, and those that are lost for good             |
 """

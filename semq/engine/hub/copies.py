@@ -1,141 +1,183 @@
-"""What others say and ask about copies in a platform store: Acks, answers, inquiries (PROTOCOL.md section 5.2, H6–H12).
+"""Acks, answers and inquiries about copies in the hub's store (PROTOCOL.md section 5.2, H6-H12, H17).
 
-Posted by ``custody``, which keeps away what names a copy in another store (``stores``). Whoever speaks must name the
-copy by LK1 and the message by its identity; both must fit the row. What follows is decided in ``deeds``.
+``Copies`` is the door for packets about copies; what names a copy in another store is left to ``stores``. A speaker
+must name the copy by LK1 and the message by its identity; both must fit the row. The grid decides what follows
+(``custody``).
 """
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
-from semq.engine.core import Step
 from semq.engine.errors import NotYours
-from semq.engine.hub.deeds import Ack, AfterCopies, SenderQuestion, apply, hear
+from semq.engine.hub.custody import Holding
+from semq.engine.hub.deeds import Ack, AfterCopies, SenderQuestion, answered
 from semq.store.rows import Outbound, Side
-from semq.store.unit import Unit
+from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
-from semq.umx_t.grids import Held, HubHeard
+from semq.umx_t.envelope import Function, Packet, Primitive
+from semq.umx_t.grids import HubHeard
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import ARRIVAL_BY_ANSWER, Answer, Inquiry
+from semq.umx_t.records import ARRIVAL_BY_ANSWER, Answer, Inquiry, Receipt
 
-if TYPE_CHECKING:
-    from semq.engine.hub.custody import Holding
+Named = Sequence[tuple[LK1, Inquiry]]
 
 
-class OnCopies(Step):
-    """Work on rows of this store."""
+class Copies:
+    """The door for what nodes say and ask about copies."""
 
-    def __init__(self, holding: "Holding", rows: Iterable[int]) -> None:
-        super().__init__()
+    def __init__(self, holding: Holding) -> None:
         self._holding = holding
         self._core = holding.core
-        self.needs.outbound.update(rows)
+        self._stores = holding.stores
 
-    def decide(self, unit: Unit) -> None:
-        self._after = AfterCopies()
-        self._look(unit)
+    def hear_acks(self, source: Address, records: Sequence[Receipt]) -> None:
+        """H6: Ack about copies."""
+        self._hear_acks([Ack(source, _copy(r), r.ident, r.dest_ref_id) for r in records])
 
-    def _look(self, unit: Unit) -> None:
-        raise NotImplementedError
+    def hear_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """H6: a receiver asks whether its Ack was noted; the question itself is an Ack."""
+        self._hear_acks([Ack(source, LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None])
 
-    def _hear(self, unit: Unit, row: Outbound | None, news: HubHeard, cause: Any = None, detail: str = "") -> Held:
-        return hear(self._holding, unit, row, news, self._after, cause, detail)
+    def _hear_acks(self, acks: Sequence[Ack]) -> None:
+        here = [ack for ack in acks if self._stores.is_here(ack.lk1)]
+        if here:
+            self._core.post(self._acks(here))
+        self._stores.hear_acks([ack for ack in acks if not self._stores.is_here(ack.lk1)])
 
-    def committed(self) -> None:
-        apply(self._holding, self._after)
+    def hear_noted(self, source: Address, records: Sequence[Receipt]) -> None:
+        """H17: a sender has noted that copies of its messages were refused; those of other stores wait for these."""
+        noted = [(_copy(r), r.ident) for r in records if self._stores.is_here(_copy(r))]
+        if noted:
+            self._core.post(self._noted(source, noted))
 
+    def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """H11 and H12: answers to inquiries of this store; another store asks itself."""
+        here, _ = self._named(records)
+        if here:
+            self._core.post(self._answers(source, here))
 
-class _FromPeer(OnCopies):
-    """What a node says of copies that it names by LK1."""
+    def hear_custody(self, source: Address, records: Sequence[Inquiry]) -> None:
+        """H9: a sender asks the custodian."""
+        here, elsewhere = self._named(records)
+        if here:
+            self._core.post(self._custody(source, here))
+        self._stores.answer_custody(source, elsewhere)
 
-    def __init__(self, holding: "Holding", source: Address, named: Iterable[LK1]) -> None:
-        super().__init__(holding, (lk1.object_id for lk1 in named))
-        self._source = source
+    def hear_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
+        """H7 and H8: a sender asks a target; the hub answers for what it holds, and for targets that are away."""
+        if self._holding.is_clear(str(target), class3=True):
+            self.pass_on(source, target, records)
+        else:
+            self._core.post(self._inquiries(source, target, records))
 
-    def _violation(self, unit: Unit, lk1: LK1, ident: str, what: str) -> None:
-        error = NotYours(f"{what} names another message than the row.", lk1=str(lk1), peer=str(self._source))
-        self._core.violation(unit, Side.HUB, error, ident, str(self._source))
+    def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
+        """H8: to the target if it is online, else OFFLINE.
 
+        OFFLINE asks for a copy to be stored, which an unknown target would be refused, again and again: there only
+        classes 1 and 2 are answered, which count it and are never sent again.
+        """
+        session = self._holding.sessions.get(str(target))
+        if session is not None:
+            session.link.send(Packet(source, target, Function.INQUIRIES, Primitive.REQUEST, records))
+            return
+        is_served = self._holding.directory.serves(target)
+        for record in records:
+            if is_served or record.sid < 0:
+                self._core.mail.add(*answered(source, record, Answer.OFFLINE))
 
-class HearAcks(_FromPeer):
-    """H6: the receiver has it; always answered, whatever is here (rule N16)."""
+    def _named(self, records: Sequence[Inquiry]) -> tuple[Named, Named]:
+        """Return the records that name a copy, with its LK1: of this store, and of others."""
+        named = [(LK1(*r.lk1), r) for r in records if r.lk1 is not None]
+        here = [pair for pair in named if self._stores.is_here(pair[0])]
+        return here, [pair for pair in named if not self._stores.is_here(pair[0])]
 
-    def __init__(self, holding: "Holding", source: Address, acks: Sequence[Ack]) -> None:
-        super().__init__(holding, source, (ack.lk1 for ack in acks))
-        self._acks = acks
-
-    def _look(self, unit: Unit) -> None:
-        for ack in self._acks:
+    # --- work
+    @work
+    def _acks(self, acks: Sequence[Ack]) -> Steps:
+        """H6: the receiver has it; always answered, whether or not a row is here (rule N16)."""
+        unit = yield Needs(outbound={ack.lk1.object_id for ack in acks})
+        after = AfterCopies()
+        for ack in acks:
             row = unit.outbound.get(ack.lk1.object_id)
-            if row is None or (str(row.lk0) == ack.ident and row.target.node == self._source):
-                self._hear(unit, row, HubHeard.ack, ack)
+            if row is None or fits(row, ack.ident, row.target.node, ack.source):
+                self._holding.hear(unit, row, HubHeard.ack, after, ack)
             else:
-                self._hear(unit, row, HubHeard.ack_other, ack)
+                self._holding.hear(unit, row, HubHeard.ack_other, after, ack)
                 self._core.count("ack_other")
-                self._violation(unit, ack.lk1, ack.ident, "An Ack")
+                self._violation(unit, ack.source, ack.lk1, ack.ident, "An Ack")
+        yield COMMITTED
+        self._holding.apply(after)
 
-
-class HearNoted(_FromPeer):
-    """H17: a sender knows that its copies were refused; others, and other rows, are none of its business."""
-
-    def __init__(self, holding: "Holding", source: Address, noted: Sequence[tuple[LK1, str]]) -> None:
-        super().__init__(holding, source, (lk1 for lk1, _ in noted))
-        self._noted = noted
-
-    def _look(self, unit: Unit) -> None:
-        for lk1, ident in self._noted:
+    @work
+    def _noted(self, source: Address, noted: Sequence[tuple[LK1, str]]) -> Steps:
+        """H17: a sender has noted that its copies were refused; it cannot speak of others, and of other rows."""
+        unit = yield Needs(outbound={lk1.object_id for lk1, _ in noted})
+        after = AfterCopies()
+        for lk1, ident in noted:
             row = unit.outbound.get(lk1.object_id)
-            if row is not None and (str(row.lk0) != ident or row.lk0.node != self._source):
+            if row is not None and not fits(row, ident, row.lk0.node, source):
                 row = None
-            self._hear(unit, row, HubHeard.noted, detail="its sender has noted the refusal")
+            self._holding.hear(unit, row, HubHeard.noted, after, detail="its sender has noted the refusal")
+        yield COMMITTED
+        self._holding.apply(after)
 
-
-class _OnNamedCopies(_FromPeer):
-    """Inquiries and answers about the copies that they name."""
-
-    def __init__(self, holding: "Holding", source: Address, records: Sequence[tuple[LK1, Inquiry]]) -> None:
-        super().__init__(holding, source, (lk1 for lk1, _ in records))
-        self._records = records
-
-
-class HearCopyAnswers(_OnNamedCopies):
-    """H11 and H12: the receiver answers."""
-
-    def _look(self, unit: Unit) -> None:
-        for lk1, record in self._records:
+    @work
+    def _answers(self, source: Address, named: Named) -> Steps:
+        """H11 and H12: the receiver answers."""
+        unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
+        after = AfterCopies()
+        for lk1, record in named:
             row, answer = unit.outbound.get(lk1.object_id), record.graded
-            if row is not None and (str(row.lk0) != record.ident or row.target.node != self._source):
-                self._violation(unit, lk1, record.ident, "An answer")
+            if row is not None and not fits(row, record.ident, row.target.node, source):
+                self._violation(unit, source, lk1, record.ident, "An answer")
             elif answer in ARRIVAL_BY_ANSWER:
-                self._hear(unit, row, HubHeard.held, detail=answer.name)
+                self._holding.hear(unit, row, HubHeard.held, after, detail=answer.name)
             elif row is None or (answer is Answer.NOT and record.nonce == row.att):
-                self._hear(unit, row, HubHeard.not_here, detail=Answer.NOT.name)
+                self._holding.hear(unit, row, HubHeard.not_here, after, detail=Answer.NOT.name)
+        yield COMMITTED
+        self._holding.apply(after)
 
-
-class AnswerCustody(_OnNamedCopies):
-    """H9: is the copy still here?"""
-
-    def _look(self, unit: Unit) -> None:
-        for lk1, record in self._records:
+    @work
+    def _custody(self, source: Address, named: Named) -> Steps:
+        """H9: is the copy still here?"""
+        unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
+        after = AfterCopies()
+        for lk1, record in named:
             row = unit.outbound.get(lk1.object_id)
-            is_meant = row is not None and str(row.lk0) == record.ident
-            self._hear(unit, row if is_meant else None, HubHeard.asked, SenderQuestion(self._source, record, lk1))
+            is_meant = row is not None and names(row, record.ident)
+            self._holding.hear(
+                unit, row if is_meant else None, HubHeard.asked, after, SenderQuestion(source, record, lk1)
+            )
+        yield COMMITTED
+        self._holding.apply(after)
+
+    @work
+    def _inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> Steps:
+        """H7 and H8 where the store may hold copies for the target."""
+        unit = yield Needs(relayed={record.ident for record in records})
+        after = AfterCopies()
+        for record in records:
+            row = unit.relayed.get(record.ident)
+            self._holding.hear(unit, row, HubHeard.inquired, after, SenderQuestion(source, record))
+        yield COMMITTED
+        self._holding.apply(after)
+        if after.rest:
+            self.pass_on(source, target, after.rest)
+
+    def _violation(self, unit: Unit, source: Address, lk1: LK1, ident: str, what: str) -> None:
+        error = NotYours(f"{what} names another message than the row.", lk1=str(lk1), peer=str(source))
+        self._core.violation(unit, Side.HUB, error, ident, str(source))
 
 
-class AnswerOrPassOn(OnCopies):
-    """H7 and H8 where the store may hold copies for the target."""
+def names(row: Outbound, ident: str) -> bool:
+    """Whether a record names the message of the row, and not only its number."""
+    return str(row.lk0) == ident
 
-    def __init__(self, holding: "Holding", source: Address, target: Address, records: Sequence[Inquiry]) -> None:
-        super().__init__(holding, ())
-        self._source = source
-        self._target = target
-        self._records = records
-        self.needs.relayed.update(record.ident for record in records)
 
-    def _look(self, unit: Unit) -> None:
-        for record in self._records:
-            self._hear(unit, unit.relayed.get(record.ident), HubHeard.inquired, SenderQuestion(self._source, record))
+def fits(row: Outbound, ident: str, may_speak: Address, source: Address) -> bool:
+    """Whether a record names the message of the row, and comes from the node that may speak of it."""
+    return names(row, ident) and may_speak == source
 
-    def committed(self) -> None:
-        super().committed()
-        if self._after.rest:
-            self._holding.pass_on(self._source, self._target, self._after.rest)
+
+def _copy(record: Receipt) -> LK1:
+    return LK1(record.src_semq_id, record.src_semq_db_id, record.src_ref_id)

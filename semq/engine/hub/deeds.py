@@ -1,19 +1,19 @@
-"""How a copy in the hub's store changes: one door for all news of it (PROTOCOL.md section 5.2).
+"""The deeds of the hub's grid: what is done beside the change of a copy's row (PROTOCOL.md section 5.2).
 
-``hear`` asks the grid; the row and the ledger change in the open transaction, and the deed of the cell is done by its
-effect (``EFFECTS``). What has to wait for the commit is gathered in ``AfterCopies`` and done by ``apply``. Called by
-the work in ``custody``, ``copies`` and ``refusals``.
+Called by ``custody.Holding.hear`` in the open transaction, from the cell. What has to wait for the commit is gathered
+in ``AfterCopies``; ``Holding.apply`` does it. Also the letters that the hub writes about copies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
 from semq.engine.core import Core, of_marker
 from semq.engine.errors import Mismatch, RefusedByOperator
+from semq.engine.hub.sessions import PresentNode
 from semq.engine.sender.refused_copies import says_returned
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -22,28 +22,12 @@ from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
-from semq.umx_t.grids import HUB, Held, HubDeed, HubHeard
+from semq.umx_t.grids import Held, HubDeed
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
 from semq.umx_t.status import Direction, SendStatus
 
-if TYPE_CHECKING:
-    from semq.engine.hub.custody import Holding
-
 HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
-# A refused row is SS_SENT, so that the clock comes to it, and held, so that nothing is sent.
-STATUS = {
-    Held.SS_INIT: SendStatus.SS_INIT,
-    Held.SS_SENT: SendStatus.SS_SENT,
-    Held.REFUSED: SendStatus.SS_SENT,
-}
-# Changes whose line in the ledger says no more than the news.
-LINES = {
-    HubHeard.ack: Event.RELEASED,
-    HubHeard.held: Event.RELEASED,
-    HubHeard.noted: Event.RELEASED,
-    HubHeard.not_here: Event.AGAIN,
-}
 Letter = tuple[Address, Function, Primitive, Receipt | Inquiry]
 
 
@@ -93,52 +77,20 @@ def standing_of(row: Outbound | None) -> Held:
     return Held.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]
 
 
-def hear(
-    holding: "Holding",
-    unit: Unit,
-    row: Outbound | None,
-    news: HubHeard,
-    after: AfterCopies,
-    cause: Any = None,
-    detail: str = "",
-) -> Held:
-    """Change a copy by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news.
+class CopyOwner(Protocol):
+    """The part of ``custody.Holding`` that the deeds use."""
 
-    Returns where the copy stood. Raises ImpossibleNews where the grid says so; nothing is changed then.
-    """
-    standing = standing_of(row)
-    rule = HUB.step(standing, news)
-    if row is not None and rule.after is not standing:
-        if rule.after is Held.ABSENT:
-            unit.delete_outbound(row)
-            after.released.append(row)
-        else:
-            before, row.ss_status = row.ss_status, STATUS[rule.after]
-            unit.change_outbound(row, before)
-        if news in LINES:
-            _line(holding.core, unit, LINES[news], row, detail)
-    if rule.deed is not None:
-        EFFECTS[rule.deed](holding, unit, row, after, cause)
-    return standing
+    @property
+    def core(self) -> Core:
+        """The parts that all parts of the engine share."""
+
+    @property
+    def sessions(self) -> Mapping[str, PresentNode]:
+        """The nodes that are online."""
 
 
-def apply(holding: "Holding", after: AfterCopies) -> None:
-    """After the commit: counts, lanes and mail follow what is now true."""
-    for row in after.released:
-        holding.released(row)
-    for row in after.refused:
-        holding.landed(row)
-        holding.schedule.add(row.object_id, holding.core.now())  # its sender is told until it has noted it
-    for row in after.wake:
-        holding.pump.lane(row.dest).flight.discard(row.object_id)
-        holding.pump.wake(row)
-    for letter in after.mail:
-        holding.core.mail.add(*letter)
-    if after.inquired:
-        holding.core.count("inquired", after.inquired)
-
-
-def _line(core: Core, unit: Unit, event: Event, row: Outbound, detail: str = "", **facts: Any) -> None:
+def note(core: Core, unit: Unit, event: Event, row: Outbound, detail: str = "", **facts: Any) -> None:
+    """Write a line of the ledger about a copy."""
     unit.ledger.append(core.line(Side.HUB, event, row, detail, lk1=str(core.lk1(row.object_id)), **facts))
 
 
@@ -186,7 +138,7 @@ def refusal(core: Core, row: Outbound) -> Letter:
 # --------------------------------------------------------------------------------------------------------------- deeds
 
 
-def _insert(holding: "Holding", unit: Unit, row: None, after: AfterCopies, message: Data) -> None:
+def _insert(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, message: Data) -> None:
     envelope, a, core = message.envelope, message.envelope.attributes, holding.core
     new = Outbound(
         object_id=core.new_id(), direction=Direction.RELAYED, lk0=envelope.lk0, target=envelope.target,
@@ -195,12 +147,12 @@ def _insert(holding: "Holding", unit: Unit, row: None, after: AfterCopies, messa
         accepted_at=core.now_ms(), expires_at=a.expires_at, priority=level(a.priority),
     )  # fmt: skip
     unit.insert_outbound(new, Stored(encode_envelope(envelope), bytes(message.body)))
-    _line(core, unit, Event.STORED, new, of_marker("", new.void), digest=new.digest, size=new.size)
+    note(core, unit, Event.STORED, new, of_marker("", new.void), digest=new.digest, size=new.size)
     after.new.append(new)
     after.mail.append(ack_save(core, new))
 
 
-def _again(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
+def _again(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     """One identity is stored once, whatever comes under it."""
     core, envelope = holding.core, message.envelope
     after.mail.append(ack_save(core, row))
@@ -214,52 +166,52 @@ def _again(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, me
         line = core.line(Side.HUB, Event.MISMATCH, row, shortened(str(error), 500), **facts)
         core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
     else:
-        _line(core, unit, Event.DUPLICATE, row, digest=envelope.digest)
+        note(core, unit, Event.DUPLICATE, row, digest=envelope.digest)
 
 
-def _replace(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
+def _replace(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
     row.held, row.reason, row.void, row.has_payload, row.size = False, None, True, False, 0
     row.att += 1
     unit.change_outbound(row, row.ss_status)
     unit.replace_body(row.object_id, Stored(encode_envelope(message.envelope), b""))
-    _line(holding.core, unit, Event.VOIDED, row)
+    note(holding.core, unit, Event.VOIDED, row)
     after.mail.append(ack_save(holding.core, row))
     after.wake.append(row)
 
 
-def _send(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
+def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
     """H5: the attempt is committed, LK1 is set, the transport source is the platform (seed 2.1)."""
     core = holding.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
-    _line(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
+    note(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
     # What is late ends as any copy does, by its receiver's ledger, which may know it; only its payload stays here.
     envelope = replace(decode_envelope(stored), lk1=core.lk1(row.object_id), source=core.address, late=late)
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 
 
-def _wake(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
+def _wake(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
     after.wake.append(row)
 
 
-def _reack(holding: "Holding", unit: Unit, row: Outbound | None, after: AfterCopies, ack: Ack) -> None:
+def _reack(holding: CopyOwner, unit: Unit, row: Outbound | None, after: AfterCopies, ack: Ack) -> None:
     after.mail.append(reack(ack))
 
 
-def _custody(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, asked: SenderQuestion) -> None:
+def _custody(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, asked: SenderQuestion) -> None:
     lk1 = holding.core.lk1(row.object_id)
     after.mail.append(answered(asked.source, asked.record, Answer.CUSTODY, lk1, void=row.void))
 
 
-def _gone(holding: "Holding", unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
+def _gone(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
     after.mail.append(answered(asked.source, asked.record, Answer.GONE, asked.lk1))
 
 
-def _pass_on(holding: "Holding", unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
+def _pass_on(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, asked: SenderQuestion) -> None:
     after.rest.append(asked.record)
 
 
-def _ask_target(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, cause: None) -> None:
+def _ask_target(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: None) -> None:
     if row.dest not in holding.sessions:
         return
     core = holding.core
@@ -271,24 +223,24 @@ def _ask_target(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopie
     after.inquired += 1
 
 
-def _refuse(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, verdict: RefusalVerdict) -> None:
+def _refuse(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, verdict: RefusalVerdict) -> None:
     """The payload goes, the row stays."""
     row.held, row.parked = True, False
     row.reason = reason = (RefusedByOperator.code, verdict.sent if row.att else verdict.unsent)
     row.has_payload, row.size = False, 0
     unit.replace_body(row.object_id, Stored(b"", b""))
-    _line(holding.core, unit, Event.OPERATOR, row, verdict.line)
-    _line(holding.core, unit, Event.REFUSED, row, " ".join(reason))
+    note(holding.core, unit, Event.OPERATOR, row, verdict.line)
+    note(holding.core, unit, Event.REFUSED, row, " ".join(reason))
     after.refused.append(row)
     _tell_refusal(holding, unit, row, after, None)
 
 
-def _tell_refusal(holding: "Holding", unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
+def _tell_refusal(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
     if str(row.lk0.node) in holding.sessions:
         after.mail.append(refusal(holding.core, row))
 
 
-EFFECTS: dict[HubDeed, Callable[["Holding", Unit, Any, AfterCopies, Any], None]] = {
+EFFECTS: dict[HubDeed, Callable[[CopyOwner, Unit, Any, AfterCopies, Any], None]] = {
     HubDeed.insert: _insert,
     HubDeed.ack_save: _again,
     HubDeed.replace: _replace,

@@ -7,17 +7,15 @@ its session has credit: a stored backlog is never overtaken (break B18). What ca
 ``custody``.
 """
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from semq.engine.bodies import document_size
-from semq.engine.core import Core, RecordLines, of_marker
+from semq.engine.core import Core, note_lines, of_marker
 from semq.engine.errors import DocumentTooLarge, Expired, NotYours, QuotaReached
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forward_notes import ForwardNotes, told
-from semq.engine.ports import Link
+from semq.engine.hub.sessions import PresentNode
+from semq.engine.ports import Directory
 from semq.engine.time.expiry import is_expired
 from semq.errors import SemqError
 from semq.foreign_text import shortened
@@ -27,50 +25,11 @@ from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.records import HubFlag, Receipt
 from semq.umx_t.status import SaveFwd
 
-if TYPE_CHECKING:
-    from semq.engine.hub_engine import Directory
-
-
-INTRODUCTIONS_MAX = 10  # a minute, of one session
-
-
-@dataclass(slots=True)
-class PresentNode:
-    """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
-
-    link: Link
-    #: Ident to source, attempt, and when it went (monotonic seconds); oldest first.
-    forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
-    introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
-
-    def may_introduce(self, now: float) -> bool:
-        """Whether the node may say its certificates now: each time costs signatures here and records to all others."""
-        if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
-            return False
-        self.introductions.append(now)
-        return True
-
-    def forget(self, idents: Iterable[str]) -> None:
-        """The target's Ack2 was seen."""
-        for ident in idents:
-            self.forwarded.pop(ident, None)
-
-    def forget_before(self, since: float) -> None:
-        """What went before a moment has been asked about by its sender: it is not waited for any longer.
-
-        A target need not answer (it refuses what names another node, say), and must not use up its credit by that.
-        """
-        while self.forwarded:
-            ident = next(iter(self.forwarded))
-            if self.forwarded[ident][2] >= since:
-                return
-            del self.forwarded[ident]
-
 
 class Relay:
     """The path from session to session."""
 
-    def __init__(self, core: Core, sessions: dict[str, PresentNode], holding: Holding, directory: "Directory") -> None:
+    def __init__(self, core: Core, sessions: dict[str, PresentNode], holding: Holding, directory: Directory) -> None:
         self.core = core
         self.sessions = sessions
         self.holding = holding
@@ -211,5 +170,5 @@ class Relay:
     def flush(self) -> None:
         """Post the gathered lines: the ledger of forwards is written behind the traffic, in batches."""
         if self._lines:
-            self.core.post(RecordLines(self._lines), later=True)
+            self.core.post(note_lines(self._lines), later=True)
             self._lines = []

@@ -1,25 +1,22 @@
-"""What an operator of the platform does about stored copies: refuse them, send them again (PROTOCOL.md H16, H18).
+"""Acts of an operator of the hub on stored copies: refuse them, send them again (PROTOCOL.md H16, H18).
 
-A refusal takes the payload and keeps the row until the sender has noted it (H17, ``copies``). The sender is told at
-once, whenever it asks or sends the message again, and by the clock (``custody``). Who was first, the operator or the
-target, is decided by the order of the transactions on the store. Acts are by number of row, a batch at a time; an act
-that is repeated finds its work done.
+A refusal deletes the payload and keeps the row until the sender has noted it (H17, ``copies``). The sender is told at
+once, whenever it asks or sends the message again, and by the clock (``custody``). The order of the transactions on the
+store decides whether the operator or the target was first. Acts are by number of row, a batch at a time; a repeated act
+changes nothing.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from semq.engine.hub.copies import OnCopies
-from semq.engine.hub.deeds import RefusalVerdict, standing_of
+from semq.engine.hub.custody import Holding
+from semq.engine.hub.deeds import AfterCopies, RefusalVerdict, note, standing_of
 from semq.foreign_text import shortened
-from semq.store.rows import Event, Outbound, Side
-from semq.store.unit import Unit
+from semq.store.rows import Event, Outbound
+from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, Failed, Steps, work
 from semq.umx_t.grids import Held, HubHeard
-
-if TYPE_CHECKING:
-    from semq.engine.hub.custody import Holding
 
 Counts = Counter[str]
 REASON_MAX = 500  # characters
@@ -29,12 +26,12 @@ NOBODY = "its sender is no longer served: there is nobody to tell"
 
 @dataclass(frozen=True, slots=True)
 class ActOnCopies:
-    """What somebody does, and why. ``done`` hears how many rows met which fate, once that is committed."""
+    """An act of an operator, with its reason; ``done`` gets the number of rows by result, after the commit."""
 
     by: str  #: a user of the node
     why: str
     done: Callable[[Counts], None]
-    failed: Callable[[Exception], None]
+    failed: Failed
 
     def says(self, what: str, more: str = "") -> str:
         """For the ledger, and for the sender."""
@@ -42,10 +39,11 @@ class ActOnCopies:
 
 
 class Refusals:
-    """The acts."""
+    """The acts of operators on copies."""
 
-    def __init__(self, holding: "Holding") -> None:
-        self.holding = holding
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
+        self._core = holding.core
 
     def refuse(self, rows: Sequence[int], act: ActOnCopies, *, only_copies: bool = False) -> None:
         """H16: give copies up; their senders are told, with the reason.
@@ -54,76 +52,62 @@ class Refusals:
         marker is refused only where there is no target that could answer it. Counts ``refused``, ``repeated`` (refused
         before, told again), ``only_copy`` and ``marker`` (left alone), ``gone``.
         """
-        self.holding.core.post(_Refuse(self.holding, rows, act, only_copies))
+        self._core.post(self._refuse(rows, act, only_copies), failed=act.failed)
 
     def resend(self, rows: Sequence[int], act: ActOnCopies) -> None:
         """H18: send copies once more, also parked ones. Counts ``resent``, ``refused`` (left alone), ``gone``."""
-        self.holding.core.post(_ResendCopies(self.holding, rows, act))
+        self._core.post(self._resend(rows, act), failed=act.failed)
 
-
-class _OnMany(OnCopies):
-    def __init__(self, holding: "Holding", rows: Sequence[int], act: ActOnCopies) -> None:
-        super().__init__(holding, rows)
-        self._act = act
-        self._ids = rows
-
-    def _look(self, unit: Unit) -> None:
-        self._counts: Counts = Counter()
-        for object_id in self._ids:
-            self._counts[self._one(unit, unit.outbound.get(object_id))] += 1
-
-    def _one(self, unit: Unit, row: Outbound | None) -> str:
-        """Act on a row; the fate that is counted."""
-        raise NotImplementedError
-
-    def committed(self) -> None:
-        super().committed()
-        self._act.done(self._counts)
-
-    def failed(self, error: Exception) -> None:
-        self._act.failed(error)
-
-
-class _Refuse(_OnMany):
-    def __init__(self, holding: "Holding", rows: Sequence[int], act: ActOnCopies, only_copies: bool) -> None:
-        super().__init__(holding, rows, act)
-        self._only_copies = only_copies
+    @work
+    def _refuse(self, rows: Sequence[int], act: ActOnCopies, only_copies: bool) -> Steps:
         what = "refused at the platform"
-        self._verdict = RefusalVerdict(act.says("refused"), act.says(what), act.says(what, NOT_SENT))
+        verdict = RefusalVerdict(act.says("refused"), act.says(what), act.says(what, NOT_SENT))
+        unit = yield Needs(outbound=set(rows))
+        after = AfterCopies()
+        counts = Counter(
+            self._refused(unit, unit.outbound.get(object_id), verdict, after, only_copies) for object_id in rows
+        )
+        yield COMMITTED
+        self._holding.apply(after)
+        act.done(counts)
+        self._core.count("refused_by_operator", counts["refused"])
 
-    def _one(self, unit: Unit, row: Outbound | None) -> str:
+    def _refused(
+        self, unit: Unit, row: Outbound | None, verdict: RefusalVerdict, after: AfterCopies, only_copies: bool
+    ) -> str:
+        """Refuse a copy; return what is counted."""
         directory, is_repeated = self._holding.directory, standing_of(row) is Held.REFUSED
         if row is not None and not is_repeated:
             if row.void and directory.serves(row.target.node):
                 return "marker"
-            if not (row.ack2 or row.void or self._only_copies):
+            if not (row.ack2 or row.void or only_copies):
                 return "only_copy"
-        self._hear(unit, row, HubHeard.refuse, self._verdict)
+        self._holding.hear(unit, row, HubHeard.refuse, after, verdict)
         if row is None:
             return "gone"
         if not directory.serves(row.lk0.node):
-            self._hear(unit, row, HubHeard.noted, detail=NOBODY)
+            self._holding.hear(unit, row, HubHeard.noted, after, detail=NOBODY)
         return "repeated" if is_repeated else "refused"
 
-    def committed(self) -> None:
-        super().committed()
-        self._core.count("refused_by_operator", self._counts["refused"])
+    @work
+    def _resend(self, rows: Sequence[int], act: ActOnCopies) -> Steps:
+        unit = yield Needs(outbound=set(rows))
+        after = AfterCopies()
+        counts = Counter(self._resent(unit, unit.outbound.get(object_id), act, after) for object_id in rows)
+        yield COMMITTED
+        for row in after.wake:
+            self._holding.send_anew(row)
+        self._holding.apply(after)
+        act.done(counts)
 
-
-class _ResendCopies(_OnMany):
-    def _one(self, unit: Unit, row: Outbound | None) -> str:
-        standing = self._hear(unit, row, HubHeard.resend)
+    def _resent(self, unit: Unit, row: Outbound | None, act: ActOnCopies, after: AfterCopies) -> str:
+        """Send a copy again; return what is counted."""
+        standing = self._holding.hear(unit, row, HubHeard.resend, after)
         if row is None:
             return "gone"
         if standing is Held.REFUSED:
             return "refused"
         row.parked, row.held, row.reason = False, False, None  # what could not be read may have been put back
         unit.change_outbound(row, row.ss_status)
-        lk1 = str(self._core.lk1(row.object_id))
-        unit.ledger.append(self._core.line(Side.HUB, Event.OPERATOR, row, self._act.says("sent again"), lk1=lk1))
+        note(self._core, unit, Event.OPERATOR, row, act.says("sent again"))
         return "resent"
-
-    def committed(self) -> None:
-        for row in self._after.wake:
-            self._holding.sends.pop(row.object_id, None)
-        super().committed()

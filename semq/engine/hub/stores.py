@@ -8,15 +8,17 @@ senders hear GONE (H9), so that the receivers' ledgers decide. Asked by ``custod
 
 from collections.abc import Callable, Sequence
 
-from semq.engine.core import Core, Step
+from semq.engine.core import Core
 from semq.engine.errors import StoreInUse
 from semq.engine.hub.deeds import Ack, answered, reack
 from semq.store.rows import RetiredStore
-from semq.store.unit import Recovered, Unit
+from semq.store.unit import Recovered
+from semq.store.work import COMMITTED, NO_NEEDS, Failed, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import Answer, Inquiry
 
+Done = Callable[[bool], None]
 StoreName = tuple[int, int]  #: semq_id and semq_db_id
 MISSED_MAX = 100  # stores that somebody named and that are neither here nor retired: a peer may name any
 
@@ -55,33 +57,18 @@ class Stores:
             answer = Answer.GONE if self.is_retired(lk1) else Answer.UNAVAIL
             self.core.mail.add(*answered(source, record, answer, lk1))
 
-    def retire(self, name: StoreName, by: str, why: str, done: "Done", failed: "Failed") -> None:
-        """An operator says that a store will not come back; ``done`` hears whether that was known before."""
-        self.core.post(_Retire(self, RetiredStore(*name, by, why), done, failed))
+    def retire(self, name: StoreName, by: str, why: str, done: Done, failed: Failed) -> None:
+        """An operator says that a store will not come back; ``done`` gets whether that was known before."""
+        self.core.post(self._retire(RetiredStore(*name, by, why), done), failed=failed)
 
-
-Done = Callable[[bool], None]
-Failed = Callable[[Exception], None]
-
-
-class _Retire(Step):
-    def __init__(self, stores: Stores, row: RetiredStore, done: Done, failed: Failed) -> None:
-        super().__init__()
-        self._stores = stores
-        self._row = row
-        self._done = done
-        self._failed = failed
-
-    def decide(self, unit: Unit) -> None:
-        if self._row.name == self._stores.home:
-            raise StoreInUse(store=f"{self._row.semq_id}.{self._row.semq_db_id}")
-        unit.rare.append(self._row)
-
-    def committed(self) -> None:
-        was_retired = self._row.name in self._stores.retired
-        self._stores.retired.add(self._row.name)
-        self._stores.missed.pop(self._row.name, None)
-        self._done(was_retired)
-
-    def failed(self, error: Exception) -> None:
-        self._failed(error)
+    @work
+    def _retire(self, row: RetiredStore, done: Done) -> Steps:
+        unit = yield NO_NEEDS
+        if row.name == self.home:
+            raise StoreInUse(store=f"{row.semq_id}.{row.semq_db_id}")
+        unit.rare.append(row)
+        yield COMMITTED
+        was_retired = row.name in self.retired
+        self.retired.add(row.name)
+        self.missed.pop(row.name, None)
+        done(was_retired)

@@ -2,48 +2,43 @@
 
 A document is given in the commit that records it when a consumer is free and nothing waits before it; otherwise
 consumers are fed from tb_0030, sources in turn and by priority (``user_queue``). Documents with an order key go one at
-a time (``order``); unordered ones are never held back. A delivery is counted in a commit before it is made.
+a time (``order``); unordered ones are never held back. A delivery is counted in a commit before it is made. The
+application's answers come in through ``answers``.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
-from semq.engine.core import Core, Step, with_why
+from semq.engine.core import Core
 from semq.engine.ports import Delivery, Inbox
-from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, hear
-from semq.engine.receiver.order import BlockedOrders, FindNext, Order, OrderId
-from semq.engine.receiver.user_queue import Feed, ReadTracks, Shelf
+from semq.engine.receiver.delivery import deliver, end_ungiven
+from semq.engine.receiver.order import BlockedOrders, Order, OrderId, is_overtaking, may_follow
+from semq.engine.receiver.user_queue import Shelf
 from semq.engine.time.cleanup import leave
-from semq.errors import Unavailable
-from semq.foreign_text import shortened
-from semq.store.rows import InStreamKey, Pending
-from semq.store.unit import Unit
+from semq.engine.tracks import Pick, interleaved
+from semq.store.rows import InStreamKey, Pending, Slot
+from semq.store.unit import FirstInOrder, Needs, Unit, Waiting, WaitingTracks
+from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.grids import HandlingHeard
+from semq.umx_t.locator import Pos
 from semq.umx_t.status import AppStatus, Arrival
 
 
-@dataclass(frozen=True, slots=True)
-class ActReport:
-    """Who hears, after the commit, how many rows an act has met, or why it has failed."""
-
-    done: Callable[[int], None]
-    failed: Callable[[Exception], None]
-
-
-@dataclass(slots=True)
 class Handing:
     """Which documents the application has, and which it gets next."""
 
-    core: Core
-    inbox: Inbox
-    out: dict[int, str] = field(default_factory=dict)  #: given and not answered: bref to user
-    in_order: dict[int, OrderId] = field(default_factory=dict)  #: of those the ones with an order key
-    shelves: dict[str, Shelf] = field(default_factory=dict)
-    orders: dict[OrderId, Order] = field(default_factory=dict)
-    blocked: BlockedOrders = field(default_factory=BlockedOrders)
-    looks: int = 0  #: at orders, under way
-    to_clean: list[int] = field(default_factory=list)
+    def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
+        """``finished``: rows that wait for cleanup when the process starts."""
+        self.core = core
+        self._inbox = inbox
+        self.out: dict[int, str] = {}  #: given and not answered: bref to user
+        self._in_order: dict[int, OrderId] = {}  #: those of them with an order key
+        self.shelves: dict[str, Shelf] = {}
+        self.orders: dict[OrderId, Order] = {}
+        self._blocked = BlockedOrders()
+        self._looks = 0  #: at orders, under way
+        self.to_clean = list(finished)
 
     def shelf(self, user: str) -> Shelf:
         """The shelf of a user of this node; the empty name is the institution itself."""
@@ -53,9 +48,9 @@ class Handing:
         return shelf
 
     def take_over(self, other: "Handing") -> None:
-        """Go on for an engine whose store was lost: what its applications have they keep, and answer here.
+        """Continue for an engine whose store was lost: documents that applications have they keep, and answer here.
 
-        The very table is shared: answers that the other engine could not note are still on their way to it.
+        The table itself is shared: answers that the other engine could not note are still on their way to it.
         """
         self.out = other.out
 
@@ -64,7 +59,7 @@ class Handing:
         """Whether the document goes to a consumer in the very commit that records it."""
         shelf = self.shelf(row.target.user)
         # The row itself is among the new ones, and each of those before it may have taken a place.
-        return not row.order_key and not shelf.behind and self.inbox.free(row.target.user) >= len(unit.new_pending)
+        return not row.order_key and not shelf.behind and self._inbox.free(row.target.user) >= len(unit.new_pending)
 
     def arrived(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
         """After the commit that recorded rows, each new for the application or done with: give what was claimed, feed
@@ -74,14 +69,14 @@ class Handing:
             user = delivery.envelope.target.user
             claimed.add(delivery.bref)
             self.out[delivery.bref] = user
-            self.inbox.give(user, delivery)
+            self._inbox.give(user, delivery)
         for row, is_new in rows:
             if not is_new:
                 self.finished(row.bref)
             if row.order_key:
                 self._arrived_in_order(row)
             elif is_new and row.bref not in claimed:
-                self._restock(row)
+                self.restock(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
         """An order that is known is looked at if it waits for something; a new one has its turn behind what waits."""
@@ -89,7 +84,7 @@ class Handing:
         if key in self.orders or not self.shelf(row.target.user).behind:
             self.look(key, row.target.user)
         else:
-            self._restock(row)
+            self.restock(row)
 
     def finished(self, bref: int) -> None:
         """A row may be ready for cleanup; the statement that deletes looks at its state again."""
@@ -99,15 +94,15 @@ class Handing:
     def feed(self, user: str) -> None:
         """A consumer has become free, or rows wait: give what the consumers can take."""
         shelf = self.shelf(user)
-        while shelf.behind and not shelf.feeding and (free := self.inbox.free(user)) > 0:
+        while shelf.behind and not shelf.feeding and (free := self._inbox.free(user)) > 0:
             if not shelf.known:
                 shelf.feeding = True
-                self.core.post(ReadTracks(self, shelf))
+                self.core.post(self._read_tracks(shelf), failed=lambda error: shelf.fed())
                 return
             keys, picks = shelf.pick(min(free, self.core.settings.claim_rows))
             if picks:
                 shelf.feeding = True
-                self.core.post(Feed(self, shelf, picks))
+                self.core.post(self._feed(shelf, picks), failed=lambda error: shelf.fed())
             if sum(self.look(key, user) for key in keys) or picks:
                 return  # each of these feeds again when it has ended
 
@@ -118,16 +113,13 @@ class Handing:
     @property
     def is_looking(self) -> bool:
         """Whether the next document of some order is being looked for."""
-        return self.looks > 0
+        return self._looks > 0
 
-    def behind(self, told: ActReport) -> None:
-        """Tell when all that has been posted so far is committed, or why that will not be."""
-        self.core.post(_Behind(told))
-
-    def _restock(self, row: Pending, bref: int | None = None) -> None:
+    def restock(self, row: Pending, bref: int | None = None) -> None:
         self.shelf(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 
+    # --- documents in order
     def look(self, key: OrderId, user: str) -> bool:
         """Look for the next document of an order for a place of ``user``; False if the application has one of it."""
         order = self.orders.setdefault(key, Order())
@@ -137,67 +129,48 @@ class Handing:
             order.again = True
             return True
         order.looking, order.again = True, False
-        self.looks += 1
-        self.core.post(FindNext(self, key, order, user))
+        self._looks += 1
+        self.core.post(self._find_next(key, order, user), failed=lambda error: self._not_looked(key, order, user))
         return True
 
-    def ended_look(self, order: Order) -> None:
-        """A look at an order has come to its end."""
+    def _ended_look(self, order: Order) -> None:
         order.looking = False
-        self.looks -= 1
+        self._looks -= 1
 
-    def _next_of(self, key: OrderId, user: str) -> None:
-        """The next document of an order may be given, when its source has its turn."""
+    def _not_looked(self, key: OrderId, order: Order, user: str) -> None:
+        self._ended_look(order)
+        self.shelf(user).ready(key)
+
+    def next_of(self, key: OrderId, user: str) -> None:
+        """The next document of an order may be given when its source has its turn."""
         self.shelf(user).ready(key)
         self.feed(user)
 
     def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
         """A floor moved, or an incarnation is over: documents that waited for one before them may go."""
-        for key in self.blocked.freed(stream, floor, closed):
+        for key in self._blocked.freed(stream, floor, closed):
             order = self.orders.get(key)
             if order is not None and not order.busy:
-                self._next_of(key, order.user)
+                self.next_of(key, order.user)
 
-    # --- the application's answers
-    def finish(self, brefs: Sequence[int]) -> None:
-        """The application has these documents for good."""
-        # The application waits for no answer; where there is an order, the next document of it waits for this one.
-        self.core.post(Handled(self, list(brefs), HandlingHeard.done), later=not self.orders)
+    # --- the application has answered
+    def answered(self, row: Pending) -> None:
+        """An answer is committed: the next document of its order may be given."""
+        key = (row.lk0.store, row.order_key)
+        if row.order_key:
+            order = self.orders.setdefault(key, Order())
+            if order.busy in (row.bref, 0):
+                order.busy = 0
+                self.next_of(key, row.target.user)
 
-    def fail(self, brefs: Sequence[int], detail: str = "") -> None:
-        """The application will never succeed with these: park them for a person."""
-        self.core.post(Handled(self, list(brefs), HandlingHeard.fail, detail))
-
-    def park(self, brefs: Sequence[int], why: str, told: ActReport | None = None) -> None:
-        """A person or a worker sets documents aside that wait for the application, or are with it."""
-        self.core.post(Handled(self, list(brefs), HandlingHeard.fail, why, AppStatus.NEW, told))
-
-    def requeue(self, brefs: Sequence[int], why: str = "", told: ActReport | None = None) -> None:
-        """A person gives parked documents another chance; it moves them, nothing is copied."""
-        self.core.post(
-            Handled(self, list(brefs), HandlingHeard.requeue, with_why("requeued", why), AppStatus.PARKED, told)
-        )
-
-    def remove(self, brefs: Sequence[int], why: str, told: ActReport | None = None) -> None:
-        """A person has dealt with parked documents, and with no others: they go; the ledger keeps their story."""
-        self.core.post(Handled(self, list(brefs), HandlingHeard.done, with_why("removed", why), AppStatus.PARKED, told))
-
-    def give_back(self, brefs: Sequence[int]) -> None:
-        """The application gave these back, or its connection was lost: they are given again, flagged."""
-        self.core.post(Handled(self, list(brefs), HandlingHeard.back))
-
-    def give_in_order(self, key: OrderId, user: str, delivery: Delivery) -> None:
-        """Hand over the document that has its turn in an order."""
-        self.out[delivery.bref] = user
-        self.in_order[delivery.bref] = key
-        self.inbox.give(user, delivery)
-
-    def _release(self, bref: int) -> None:
+    def release(self, bref: int) -> None:
+        """The application has a document no more."""
         self.out.pop(bref, None)
-        self.in_order.pop(bref, None)
+        self._in_order.pop(bref, None)
 
-    def _free(self, bref: int) -> None:
-        user, key = self.out.pop(bref, None), self.in_order.pop(bref, None)
+    def free(self, bref: int) -> None:
+        """An answer could not be noted: the document is given again."""
+        user, key = self.out.pop(bref, None), self._in_order.pop(bref, None)
         order = self.orders.get(key) if key is not None else None
         if key is not None and order is not None and order.busy == bref:
             order.busy = 0
@@ -206,90 +179,142 @@ class Handing:
             self.shelf(user).wake_all(bref)
             self.feed(user)
 
+    # --- work
+    @work
+    def _read_tracks(self, shelf: Shelf) -> Steps:
+        """Read which tracks the store holds for a user: once in a life of the process."""
+        query = WaitingTracks(shelf.user)
+        unit = yield Needs(queries={query})
+        found: list[tuple[str, int]] = list(unit.found.get(query, ()))
+        yield COMMITTED
+        shelf.fed(is_known=True)
+        for source, priority in found:
+            shelf.wake(source, priority)
+        self.feed(shelf.user)
 
-class _Behind(Step):
-    """Reads and writes nothing; its turn comes when everything before it has had its own."""
+    @work
+    def _feed(self, shelf: Shelf, picks: list[list[Pick]]) -> Steps:
+        """Give waiting documents to free consumers; look at the orders of those with an order key."""
+        sources = [[(pick, _waiting(shelf, pick)) for pick in source] for source in picks]
+        unit = yield Needs(queries={query for source in sources for _, query in source})
+        deliveries: list[list[Delivery]] = []
+        orders: dict[OrderId, None] = {}
+        ends: list[tuple[Pick, int, bool]] = []
+        for source in sources:
+            given: list[Delivery] = []
+            left = source[0][0].limit
+            for pick, query in source:
+                cursor = pick.after
+                for row in islice(unit.pending_found(query), left):
+                    cursor = row.bref
+                    left -= 1
+                    given += self._given(unit, row, orders)
+                found = unit.found.get(query) or ()
+                ends.append((pick, cursor, bool(found)))
+                if len(found) >= pick.limit:
+                    break  # more of this priority may wait behind rows that have ended in this very unit
+            deliveries.append(given)
+        yield COMMITTED
+        shelf.fed()
+        for pick, cursor, is_found in ends:
+            shelf.tracks.looked(pick, cursor, found=is_found)
+        for delivery in interleaved(deliveries):
+            self.out[delivery.bref] = shelf.user
+            self._inbox.give(shelf.user, delivery)
+        for key in orders:
+            self.look(key, shelf.user)
+        self.feed(shelf.user)
 
-    def __init__(self, told: ActReport) -> None:
-        super().__init__()
-        self._told = told
+    def _given(self, unit: Unit, row: Pending, orders: dict[OrderId, None]) -> Iterator[Delivery]:
+        """Count the delivery of a row; of a row with an order key, note the order unless it is known already."""
+        if row.app_status is not AppStatus.NEW or row.bref in self.out:
+            return
+        if not row.order_key:
+            delivery = deliver(self.core, unit, row)
+            if delivery is not None:
+                yield delivery
+        elif (key := (row.lk0.store, row.order_key)) not in self.orders:
+            orders[key] = None  # a known order is looked at when what it waits for has arrived
 
-    def decide(self, unit: Unit) -> None:
-        pass
+    @work
+    def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:
+        """First look: which row is the lowest one waiting for an order."""
+        query = FirstInOrder(str(key[0]), key[1])
+        unit = yield Needs(queries={query})
+        row = next(unit.pending_found(query), None)
+        yield COMMITTED
+        if row is not None:
+            following = self._give_next(key, order, row, user)
+            self.core.post(following, failed=lambda error: self._not_looked(key, order, order.user))
+            return
+        self._ended_look(order)
+        order.blocked = 0
+        if order.again:
+            self.look(key, user)
+        else:
+            self.orders.pop(key, None)
+            self.feed(user)  # the place that was meant for this order is free for others
 
-    def committed(self) -> None:
-        self._told.done(0)
+    @work
+    def _give_next(self, key: OrderId, order: Order, lowest: Pending, asked: str) -> Steps:
+        """Second look: give the lowest row if the one before it is recorded or settled (rules N23 and N24).
 
-    def failed(self, error: Exception) -> None:
-        self._told.failed(error)
+        ``asked``: the user whose turn it was; the row may be another's.
+        """
+        user = order.user = lowest.target.user
+        waiting = Waiting(user, lowest.source, lowest.priority, lowest.bref - 1, 1)
+        first = FirstInOrder(str(key[0]), key[1])
+        needs = Needs(queries={waiting, first})
+        if lowest.prev is not None:
+            stream = InStreamKey(lowest.lk0.store, lowest.prev.inc)
+            needs.in_streams.add(stream)
+            needs.recorded.add(Slot(stream, lowest.prev.sid))
+        unit = yield needs
+        turn = self._turn(unit, next(unit.pending_found(first), None), next(unit.pending_found(waiting), None), user)
+        yield COMMITTED
+        self._ended_look(order)
+        if turn.prev is not None and order.blocked != turn.blocked:
+            self._blocked.add(key, turn.prev)
+        order.blocked = turn.blocked
+        if turn.delivery is not None:
+            order.busy = turn.delivery.bref
+            self.out[order.busy], self._in_order[order.busy] = user, key
+            self._inbox.give(user, turn.delivery)
+        elif turn.is_passed or order.again:
+            self.look(key, asked)
+            return
+        elif turn.has_no_place:
+            self.shelf(user).ready(key)
+        self.feed(asked)  # a place that was meant for this order and not taken is free for others
+
+    def _turn(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_Turn":
+        """Decide about the lowest row of an order, and give it if it may go."""
+        if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self.out:
+            return _Turn()
+        if is_overtaking(unit, row):
+            return _Turn()  # the recording of the one before has asked for another look
+        if not may_follow(unit, row):
+            return _Turn(blocked=row.bref, prev=row.prev)
+        if row.status is not Arrival.RECV:
+            # VOID and REJ take their place in the order: what comes after them must not overtake what is before (F3).
+            unit.handle(row, end_ungiven(row))
+            leave(self.core, unit, row)
+            return _Turn(is_passed=True)
+        if self._inbox.free(user) <= 0:
+            return _Turn(has_no_place=True)
+        delivery = deliver(self.core, unit, row)
+        return _Turn(delivery, is_passed=delivery is None)
 
 
-class Handled(Step):
-    """What the application said of documents that it has."""
+class _Turn(NamedTuple):
+    """The result of a look at the lowest row of an order."""
 
-    def __init__(
-        self,
-        handing: Handing,
-        brefs: list[int],
-        news: HandlingHeard,
-        detail: str = "",
-        only: AppStatus | None = None,
-        told: ActReport | None = None,
-    ) -> None:
-        """``only``: rows that stand elsewhere are left alone; ``told`` hears how many it met, after the commit."""
-        super().__init__()
-        self._handing = handing
-        self._brefs = brefs
-        self._news = news
-        self._detail = shortened(detail.replace("\0", "\N{REPLACEMENT CHARACTER}"), DETAIL_MAX)
-        self._only = only
-        self._told = told
-        self.needs.pending.update(brefs)
+    delivery: Delivery | None = None
+    blocked: int = 0  #: the row that waits for another one, at ``prev``
+    prev: Pos | None = None
+    is_passed: bool = False  #: the row is done with: look at the next one
+    has_no_place: bool = False
 
-    def decide(self, unit: Unit) -> None:
-        core = self._handing.core
-        self._after = AfterDelivery(core.now_ms())
-        self._rows: list[Pending] = []
-        for bref in self._brefs:
-            row = unit.pending.get(bref)
-            if row is None:
-                core.count("answer_late")
-                continue
-            if self._only is not None and row.app_status is not self._only:
-                continue
-            news = self._news
-            if news is HandlingHeard.back and row.deliveries >= core.settings.deliveries_max:
-                news = HandlingHeard.fail
-            if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
-                continue  # nothing readable to give
-            hear(unit, row, news, self._after, self._detail)
-            leave(core, unit, row)
-            self._rows.append(row)
 
-    def committed(self) -> None:
-        handing = self._handing
-        for bref in self._brefs:
-            handing._release(bref)
-        for row in self._rows:
-            key = (row.lk0.store, row.order_key)
-            if row.order_key:
-                order = handing.orders.setdefault(key, Order())
-                if order.busy in (row.bref, 0):
-                    order.busy = 0
-                    handing._next_of(key, row.target.user)
-        for row in self._after.offered:
-            if not row.order_key:
-                handing._restock(row, row.bref)
-        if self._told is not None:
-            self._told.done(len(self._rows))
-
-    def failed(self, error: Exception) -> None:
-        handing = self._handing
-        handing.core.count("answer_failed")
-        if self._only is None:  # the application has answered, and that was not noted
-            # Where the store is lost, the next engine gives the document again.
-            let_go = handing._release if isinstance(error, Unavailable) else handing._free
-            for bref in self._brefs:
-                let_go(bref)
-        if self._told is not None:
-            self._told.failed(error)
+def _waiting(shelf: Shelf, pick: Pick) -> Waiting:
+    return Waiting(shelf.user, pick.track.source, pick.track.priority, pick.after, pick.limit)

@@ -1,28 +1,29 @@
-"""The receiver: records what arrives, exactly once, and says so (PROTOCOL.md section 5.3).
+"""Recording of messages at the receiver, exactly once, and their acknowledgement (PROTOCOL.md section 5.3, R1, R2).
 
-One transaction takes the floor, the ledger entry and the row of tb_0030 together (rule N1); the acknowledgements leave
-after it. The ledger alone decides whether a message has arrived; whatever else is heard is a hint.
+One transaction writes the floor, the ledger entry and the row of tb_0030 together (rule N1); the acknowledgements leave
+after it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from semq.engine.bodies import document_size, encode_envelope
-from semq.engine.core import Core, Step
+from semq.engine.core import Core
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
 from semq.engine.ports import OpenedPayload, Secrecy
+from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, end_ungiven, hear
-from semq.engine.receiver.reacks import AnswerInquiries, HearReAcks
+from semq.engine.receiver.handover import Handing
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
+from semq.engine.uplink import HubSession
 from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.seal.errors import OriginUnproved, SignerAwaited, SignerGone
 from semq.store.rows import (
     Event,
-    InStream,
     InStreamKey,
     LedgerLine,
     Pending,
@@ -32,97 +33,290 @@ from semq.store.rows import (
     Slot,
     Stored,
 )
-from semq.store.unit import Unit
+from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, Arrived, HandlingHeard, ReceiverDeed
-from semq.umx_t.locator import LK0
-from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Inquiry, Receipt
+from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
-if TYPE_CHECKING:
-    from semq.engine.receiver.handover import Handing
+FORGED = "An unproved document with other bytes was at the position of this one; this one replaces it."
+NOTHING = OpenedPayload(b"", b"")
 
 
 class Copy(NamedTuple):
-    """What was read of a message, and what the ledger knew of it before."""
+    """A message as it was read, and its entry in the ledger before."""
 
     envelope: Envelope
     slot: Slot | None
     entry: Recorded
     opened: OpenedPayload
     reason: Reason | None = None
-    is_forged: bool = False  #: something without a proof stood in its place
+    is_forged: bool = False  #: an unproved document was at its position
 
 
 class Receiver:
-    """What this node records for others and answers about."""
+    """The door for messages that arrive at this node."""
 
     def __init__(
-        self,
-        core: Core,
-        secrecy: Secrecy,
-        desk: "Handing",
-        recorded: Callable[[int], None],
+        self, core: Core, secrecy: Secrecy, uplink: HubSession, handing: Handing, recorded: Callable[[int], None]
     ) -> None:
         self.core = core
         self.secrecy = secrecy
-        self.desk = desk
+        self.uplink = uplink
+        self.handing = handing
         self.recorded = recorded  #: a row was acknowledged: ask if no ReAck comes
-        self.hub: Address | None = None  #: the platform that our link leads to
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the platform, or from this very node."""
-        self.core.post(_Record(self, peer, messages))
+        """R1 and R2: messages from the hub, or from this very node."""
+        self.core.post(self._record(peer, messages))
 
-    def hear_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
-        """R3 and R4: ReAck and ReAck2."""
-        self.core.post(HearReAcks(self, source, records), later=True)
+    @work
+    def _record(self, peer: Address, messages: Sequence[Data]) -> Steps:
+        """R1 and R2 for all messages that were read together."""
+        placed = _placed(messages)
+        slots = [slot for _, slot in placed if slot is not None]
+        unit = yield Needs(
+            in_streams={slot.stream for slot in slots},
+            recorded=set(slots),
+            seen={message.envelope.ident for message, slot in placed if slot is None},
+        )
+        arrivals = _Arrivals(self, peer, unit)
+        for message, slot in placed:
+            arrivals.message(message, slot)
+        yield COMMITTED
+        arrivals.apply()
 
-    def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """R5: somebody asks whether we have a message."""
-        self.core.post(AnswerInquiries(self, source, records))
 
-    # --- shared by the pieces of work below
-    @staticmethod
-    def hear(work: Any, unit: Unit, entry: Recorded, news: Arrived, cause: Any) -> None:
-        """The door of the ledger: do the deed of the cell; ``cause`` is what it needs of the news."""
+class _Arrivals:
+    """Messages as they are recorded in one attempt at a unit."""
+
+    def __init__(self, receiver: Receiver, peer: Address, unit: Unit) -> None:
+        self._receiver = receiver
+        self.core = receiver.core
+        self._secrecy = receiver.secrecy
+        self._peer = peer
+        self._unit = unit
+        self._acks: list[tuple[Envelope, Recorded, int]] = []
+        self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
+        self._disbelieved: list[tuple[Envelope, Reason]] = []
+        self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
+        self._at = self.core.now_ms()
+        self._handled = AfterDelivery(self._at)
+
+    def message(self, message: Data, slot: Slot | None) -> None:
+        """Record a message, or note why nothing is recorded of it."""
+        try:
+            self._record(message, slot)
+        except SignerAwaited as error:
+            self._await(message.envelope, error)
+        except SemqError as error:
+            if isinstance(error, SignerGone):
+                self._disbelieve(message, error)
+            self._note(message.envelope, error)
+
+    def _hear(self, entry: Recorded, news: Arrived, copy: Copy) -> None:
+        """Do the deed of the cell."""
         rule = RECEIVER.step(entry.status, news)
         assert rule.deed is not None
-        EFFECTS[rule.deed](work, unit, rule.after, cause)
+        EFFECTS[rule.deed](self, rule.after, copy)
 
-    def stream(self, unit: Unit, key: InStreamKey) -> InStream:
-        """The stream that a message belongs to, made when its first message arrives."""
-        stream = unit.in_streams.get(key)
-        if stream is None:
-            stream = unit.in_streams[key] = InStream(key, self.core.new_id())
-            unit.changed_in_streams.add(key)
-        return stream
+    def _await(self, envelope: Envelope, error: SignerAwaited) -> None:
+        """Note the first copy whose signer's certificate has not come yet: no fault of its sender's, unlike what stays
+        without one."""
+        self.core.count("signer_awaited")
+        if error.is_first:
+            self._unit.ledger.append(self._line(envelope, Event.OPERATOR, error))
 
-    def known(self, unit: Unit, lk0: LK0, sid: int) -> Recorded:
-        """Return what the ledger knows of a message, as committed or staged by earlier work of this unit."""
-        if sid >= 0:
-            return self.recorded_at(unit, Slot(InStreamKey(lk0.store, lk0.inc), sid))
-        return self.seen(unit, str(lk0))
+    def _line(self, envelope: Envelope, event: Event, error: SemqError) -> LedgerLine:
+        return LedgerLine(
+            self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
+            digest=envelope.digest, detail=shortened(str(error), 500),
+        )  # fmt: skip
 
-    @staticmethod
-    def recorded_at(unit: Unit, slot: Slot) -> Recorded:
-        """The same for a message of class 3, by its place."""
-        stream = unit.in_streams.get(slot.stream)
-        if stream is not None and slot.sid < stream.floor:
-            return SETTLED
-        return unit.recorded.get(slot, NOT_HERE)
+    def _disbelieve(self, message: Data, error: SignerGone) -> None:
+        """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing.
 
-    @staticmethod
-    def seen(unit: Unit, ident: str) -> Recorded:
-        """The same for a message of class 1 or 2, by its name."""
-        return unit.seen.get(ident, NOT_HERE)
+        Of class 3 nothing is recorded: its sender signs it anew. Classes 1 and 2 are never sent again, so they are
+        refused by their name, which takes no place of another message; otherwise a stored copy would never end.
+        """
+        envelope, reason = message.envelope, (error.code, shortened(error.text, 300))
+        entry = ledger.known(self._unit, envelope.lk0, envelope.sid)
+        if entry.status is Arrival.NOT and envelope.is_class3:
+            self._disbelieved.append((envelope, reason))
+        elif entry.status is Arrival.NOT:
+            copy = Copy(envelope, None, entry, OpenedPayload(bytes(message.body), b""), reason)
+            self._hear(entry, Arrived.unreadable, copy)
+        elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
+            self._acks.append((envelope, entry, 0))
+
+    def _note(self, envelope: Envelope, error: SemqError) -> None:
+        """Note a copy of which nothing is recorded, or in the place of which a forgery stood."""
+        event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
+        line = self._line(envelope, event, error)
+        self.core.note_violation(self._unit.ledger, str(envelope.lk0.node), line, error)
+
+    def _record(self, message: Data, slot: Slot | None) -> None:
+        envelope = message.envelope
+        self._check_address(envelope)
+        if slot is not None:
+            self._check_window(envelope, slot.stream)
+            entry = ledger.recorded_at(self._unit, slot)
+        else:
+            entry = ledger.seen(self._unit, envelope.ident)
+        is_forged = slot is not None and self._was_forged(message, entry)
+        if is_forged:
+            entry = ledger.NOT_HERE
+        news, opened, reason = self._read(message, entry)
+        if slot is not None:  # only now: a copy that is not believed raises nothing
+            self._take_floor(envelope, slot.stream)
+        self._hear(entry, news, Copy(envelope, slot, entry, opened, reason, is_forged))
+
+    def _keep(self, arrival: Arrival, copy: Copy) -> None:
+        envelope, slot = copy.envelope, copy.slot
+        if slot is not None and copy.is_forged:  # only now: what cannot be read takes nobody's place
+            self._unit.give_way(slot)
+            self._note(envelope, OriginUnproved(FORGED, lk0=envelope.ident))
+        entry = Recorded(arrival, envelope.digest, copy.reason, copy.opened.is_proved)
+        self._acks.append((envelope, entry, self._insert(envelope, slot, entry, copy.opened)))
+
+    def _acknowledge(self, arrival: Arrival, copy: Copy) -> None:
+        envelope = copy.envelope
+        self.core.count("duplicate")
+        self._unit.ledger.append(
+            LedgerLine(
+                self._at, Side.RECEIVER, Event.DUPLICATE, envelope.ident, str(envelope.target), envelope.att,
+                str(envelope.lk1 or ""),
+            )
+        )  # fmt: skip
+        self._acks.append((envelope, copy.entry, 0))
+
+    def _check_address(self, envelope: Envelope) -> None:
+        """The door for documents: addressee, source, and the session by which it came."""
+        if envelope.target.node != self.core.address:
+            raise NotYours("The message is addressed to another node.", target=str(envelope.target))
+        local = self._peer == self.core.address
+        if local != (envelope.lk0.node == self.core.address):
+            raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
+        if envelope.source.node not in (self._peer, envelope.lk0.node):
+            raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
+
+    def _was_forged(self, message: Data, entry: Recorded) -> bool:
+        """Whether something without a proof stands in the place of a document whose origin is proved."""
+        envelope = message.envelope
+        if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
+            return False
+        if not entry.digest or entry.digest == envelope.digest:
+            return False
+        return self._secrecy.check_origin(message) and envelope.lk0.node != self.core.address
+
+    def _check_window(self, envelope: Envelope, key: InStreamKey) -> None:
+        stream = self._unit.in_streams.get(key)
+        floor = max(stream.floor if stream is not None else 0, envelope.floor)
+        if envelope.sid >= floor + self.core.settings.window or envelope.floor > envelope.sid:
+            raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
+
+    def _take_floor(self, envelope: Envelope, key: InStreamKey) -> None:
+        """No seal binds the floor in a message, which is that of the attempt: of a partner that signs, only its ReAck2
+        says which documents will not come any more."""
+        stream = ledger.stream_of(self.core, self._unit, key)
+        if envelope.floor > stream.floor and self._secrecy.takes_floor(key.store.node):
+            self._unit.raise_floor(stream, envelope.floor)
+            self._raised[key] = stream.floor, stream.closed
+
+    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, OpenedPayload, Reason | None]:
+        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document.
+
+        Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
+        """
+        envelope, secrecy = message.envelope, self._secrecy
+        if envelope.void:
+            return Arrived.marker, NOTHING._replace(is_proved=secrecy.check_marker(envelope)), None
+        if entry.status is not Arrival.NOT:
+            secrecy.check_origin(message)
+            if entry.digest and envelope.digest and entry.digest != envelope.digest:
+                raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
+            return Arrived.payload, NOTHING, None
+        if envelope.late:
+            if not envelope.attributes.expires_at:
+                raise NotYours("A message without an expiry is said to be late.", lk0=envelope.ident)
+            return self._refused(message, (Expired.code, "Its time passed while the platform held it."))
+        size, most = document_size(message), self.core.settings.max_document
+        if message.dropped or size > most:
+            text = f"The document has {size} bytes; the receiver takes {most}."
+            return self._refused(message, (DocumentTooLarge.code, text))
+        try:
+            opened = secrecy.open(envelope, message.body)
+        except (ProtocolViolation, Unavailable, SignerGone):
+            raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
+        except SemqError as error:
+            return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
+        if not opened.is_proved:
+            is_own = self._peer == self.core.address
+            opened = opened._replace(is_proved=secrecy.check_origin(message) or is_own)
+        if not envelope.is_sealed and opened.digest != envelope.digest:
+            raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
+        if is_expired(envelope.attributes.expires_at, self._at):  # only now: a seal says what its time is
+            return self._refused(message, (Expired.code, "It arrived after its time."))
+        return Arrived.payload, opened, None
+
+    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, OpenedPayload, Reason]:
+        """A refusal takes a place in the ledger for good: only of what its sender is proved to have sent."""
+        is_proved = self._secrecy.check_origin(message)
+        return Arrived.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
+
+    def _insert(self, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: OpenedPayload) -> int:
+        a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
+        row = Pending(
+            bref=self.core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
+            ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,
+            app_key=a.app_key, reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
+            proved=entry.proved,
+            priority=level(a.priority),
+        )  # fmt: skip
+        event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
+            "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
+        ]  # fmt: skip
+        if entry.status is not Arrival.RECV and not row.order_key:
+            row.app_status = end_ungiven(row)  # R6; in an order only when their turn comes (F3)
+        if slot is not None:
+            self._unit.record(slot, entry)
+        else:
+            # Without the digest: a copy with other bytes of class 1 or 2 is a duplicate like any other.
+            self._unit.see(envelope.lk0, Recorded(entry.status, reason=entry.reason))
+        shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
+        shown = replace(shown, proved=entry.proved)
+        self._unit.insert_pending(row, Stored(encode_envelope(shown), payload))
+        self._unit.ledger.append(
+            LedgerLine(
+                self._at, Side.RECEIVER, event, ident, target, envelope.att, str(row.lk1 or ""), a.app_key, row.digest,
+                row.size, " ".join(entry.reason or ()),
+            )
+        )  # fmt: skip
+        if row.app_status is AppStatus.NEW and self._receiver.handing.claim_place(self._unit, row, envelope):
+            hear(self._unit, row, HandlingHeard.give, self._handled, cause=(shown, payload))
+        self._rows.append((row, row.app_status is AppStatus.NEW))
+        return row.bref
+
+    def apply(self) -> None:
+        """AfterDelivery the commit: acknowledge, and hand over."""
+        for envelope, entry, bref in self._acks:
+            ack(self.core, self._receiver.uplink.hub, envelope, entry, bref, self._at)
+        for envelope, reason in self._disbelieved:
+            tell_disbelieved(self.core, envelope, reason, self._at)
+        self.core.count("received", len(self._rows))
+        for row, _ in self._rows:
+            self._receiver.recorded(row.bref)
+        self._receiver.handing.arrived(self._rows, self._handled.given)
+        for stream, (floor, closed) in self._raised.items():
+            self._receiver.handing.unblocked(stream, floor, closed)
 
 
-FORGED = "What nothing proves stood in the place of this document, with other bytes: it gives way to this one."
-
-NOTHING = OpenedPayload(b"", b"")
-NOT_HERE, SETTLED = Recorded(Arrival.NOT), Recorded(Arrival.SETTLED)
+EFFECTS: dict[ReceiverDeed, Callable[[_Arrivals, Arrival, Any], None]] = {
+    ReceiverDeed.record: _Arrivals._keep,
+    ReceiverDeed.acknowledge: _Arrivals._acknowledge,
+}
 
 
 def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, bref: int, at: int) -> None:
@@ -155,238 +349,6 @@ def tell_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) ->
         ack_flag=AckFlag.END_TO_END, ident=envelope.ident, status=Answer.NOT, reason=reason, at=at,
     )  # fmt: skip
     core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
-
-
-class _Record(Step):
-    """R1 and R2 for all messages that were read together."""
-
-    def __init__(self, receiver: Receiver, peer: Address, messages: Sequence[Data]) -> None:
-        super().__init__()
-        self._receiver = receiver
-        self._core = receiver.core
-        self._peer = peer
-        self._arrivals = _placed(messages)
-        for message, slot in self._arrivals:
-            if slot is not None:
-                self.needs.in_streams.add(slot.stream)
-                self.needs.recorded.add(slot)
-            else:
-                ident = message.envelope.ident
-                self.needs.seen.add(ident)
-
-    def decide(self, unit: Unit) -> None:
-        self._acks: list[tuple[Envelope, Recorded, int]] = []
-        self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
-        self._disbelieved: list[tuple[Envelope, Reason]] = []
-        self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
-        self._at = self._core.now_ms()
-        self._handled = AfterDelivery(self._at)
-        for message, slot in self._arrivals:
-            try:
-                self._record(unit, message, slot)
-            except SemqError as error:
-                if isinstance(error, SignerAwaited):
-                    self._await(unit, message.envelope, error)
-                    continue
-                if isinstance(error, SignerGone):
-                    self._disbelieve(unit, message, error)
-                self._note(unit, message.envelope, error)
-
-    def _await(self, unit: Unit, envelope: Envelope, error: SignerAwaited) -> None:
-        """Note the first copy whose signer's certificate has not come yet: no fault of its sender's, unlike what stays
-        without one."""
-        self._core.count("signer_awaited")
-        if error.is_first:
-            unit.ledger.append(self._line(envelope, Event.OPERATOR, error))
-
-    def _line(self, envelope: Envelope, event: Event, error: SemqError) -> LedgerLine:
-        return LedgerLine(
-            self._at, Side.RECEIVER, event, envelope.ident, str(envelope.target), envelope.att,
-            digest=envelope.digest, detail=shortened(str(error), 500),
-        )  # fmt: skip
-
-    def _disbelieve(self, unit: Unit, message: Data, error: SignerGone) -> None:
-        """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing.
-
-        Of class 3 nothing is recorded: its sender signs it anew. Classes 1 and 2 are never sent again, so they are
-        refused by their name, which takes no place of another message; otherwise a stored copy would never end.
-        """
-        envelope, reason = message.envelope, (error.code, shortened(error.text, 300))
-        entry = self._receiver.known(unit, envelope.lk0, envelope.sid)
-        if entry.status is Arrival.NOT and envelope.is_class3:
-            self._disbelieved.append((envelope, reason))
-        elif entry.status is Arrival.NOT:
-            copy = Copy(envelope, None, entry, OpenedPayload(bytes(message.body), b""), reason)
-            self._receiver.hear(self, unit, entry, Arrived.unreadable, copy)
-        elif not (entry.digest and envelope.digest) or entry.digest == envelope.digest:
-            self._acks.append((envelope, entry, 0))
-
-    def _note(self, unit: Unit, envelope: Envelope, error: SemqError) -> None:
-        """Note a copy of which nothing is recorded, or in the place of which a forgery stood."""
-        event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
-        line = self._line(envelope, event, error)
-        self._core.note_violation(unit.ledger, str(envelope.lk0.node), line, error)
-
-    def _record(self, unit: Unit, message: Data, slot: Slot | None) -> None:
-        envelope = message.envelope
-        self._check_address(envelope)
-        if slot is not None:
-            self._check_window(unit, envelope, slot.stream)
-            entry = self._receiver.recorded_at(unit, slot)
-        else:
-            entry = self._receiver.seen(unit, envelope.ident)
-        is_forged = slot is not None and self._was_forged(message, entry)
-        if is_forged:
-            entry = NOT_HERE
-        news, opened, reason = self._read(message, entry)
-        if slot is not None:  # only now: a copy that is not believed raises nothing
-            self._take_floor(unit, envelope, slot.stream)
-        self._receiver.hear(self, unit, entry, news, Copy(envelope, slot, entry, opened, reason, is_forged))
-
-    def _keep(self, unit: Unit, arrival: Arrival, copy: Copy) -> None:
-        envelope, slot = copy.envelope, copy.slot
-        if slot is not None and copy.is_forged:  # only now: what cannot be read takes nobody's place
-            unit.give_way(slot)
-            self._note(unit, envelope, OriginUnproved(FORGED, lk0=envelope.ident))
-        entry = Recorded(arrival, envelope.digest, copy.reason, copy.opened.is_proved)
-        self._acks.append((envelope, entry, self._insert(unit, envelope, slot, entry, copy.opened)))
-
-    def _acknowledge(self, unit: Unit, arrival: Arrival, copy: Copy) -> None:
-        envelope = copy.envelope
-        self._core.count("duplicate")
-        unit.ledger.append(
-            LedgerLine(
-                self._at, Side.RECEIVER, Event.DUPLICATE, envelope.ident, str(envelope.target), envelope.att,
-                str(envelope.lk1 or ""),
-            )
-        )  # fmt: skip
-        self._acks.append((envelope, copy.entry, 0))
-
-    def _check_address(self, envelope: Envelope) -> None:
-        """The door for documents: addressee, source, and the session by which it came."""
-        if envelope.target.node != self._core.address:
-            raise NotYours("The message is addressed to another node.", target=str(envelope.target))
-        local = self._peer == self._core.address
-        if local != (envelope.lk0.node == self._core.address):
-            raise NotYours("The source locator names another node.", lk0=envelope.ident, peer=str(self._peer))
-        if envelope.source.node not in (self._peer, envelope.lk0.node):
-            raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
-
-    def _was_forged(self, message: Data, entry: Recorded) -> bool:
-        """Whether something without a proof stands in the place of a document whose origin is proved."""
-        envelope = message.envelope
-        if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
-            return False
-        if not entry.digest or entry.digest == envelope.digest:
-            return False
-        return self._receiver.secrecy.check_origin(message) and envelope.lk0.node != self._core.address
-
-    def _check_window(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
-        stream = unit.in_streams.get(key)
-        floor = max(stream.floor if stream is not None else 0, envelope.floor)
-        if envelope.sid >= floor + self._core.settings.window or envelope.floor > envelope.sid:
-            raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
-
-    def _take_floor(self, unit: Unit, envelope: Envelope, key: InStreamKey) -> None:
-        """No seal binds the floor in a message, which is that of the attempt: of a partner that signs, only its ReAck2
-        says which documents will not come any more."""
-        stream = self._receiver.stream(unit, key)
-        if envelope.floor > stream.floor and self._receiver.secrecy.takes_floor(key.store.node):
-            unit.raise_floor(stream, envelope.floor)
-            self._raised[key] = stream.floor, stream.closed
-
-    def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, OpenedPayload, Reason | None]:
-        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document.
-
-        Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
-        """
-        envelope, secrecy = message.envelope, self._receiver.secrecy
-        if envelope.void:
-            return Arrived.marker, NOTHING._replace(is_proved=secrecy.check_marker(envelope)), None
-        if entry.status is not Arrival.NOT:
-            secrecy.check_origin(message)
-            if entry.digest and envelope.digest and entry.digest != envelope.digest:
-                raise Mismatch(lk0=envelope.ident, recorded=entry.digest.hex(), now=envelope.digest.hex())
-            return Arrived.payload, NOTHING, None
-        if envelope.late:
-            if not envelope.attributes.expires_at:
-                raise NotYours("A message without an expiry is said to be late.", lk0=envelope.ident)
-            return self._refused(message, (Expired.code, "Its time passed while the platform held it."))
-        size, most = document_size(message), self._core.settings.max_document
-        if message.dropped or size > most:
-            text = f"The document has {size} bytes; the receiver takes {most}."
-            return self._refused(message, (DocumentTooLarge.code, text))
-        try:
-            opened = secrecy.open(envelope, message.body)
-        except (ProtocolViolation, Unavailable, SignerGone):
-            raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
-        except SemqError as error:
-            return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
-        if not opened.is_proved:
-            is_own = self._peer == self._core.address
-            opened = opened._replace(is_proved=secrecy.check_origin(message) or is_own)
-        if not envelope.is_sealed and opened.digest != envelope.digest:
-            raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
-        if is_expired(envelope.attributes.expires_at, self._at):  # only now: a seal says what its time is
-            return self._refused(message, (Expired.code, "It arrived after its time."))
-        return Arrived.payload, opened, None
-
-    def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, OpenedPayload, Reason]:
-        """A refusal takes a place in the ledger for good: only of what its sender is proved to have sent."""
-        is_proved = self._receiver.secrecy.check_origin(message)
-        return Arrived.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
-
-    def _insert(self, unit: Unit, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: OpenedPayload) -> int:
-        a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
-        row = Pending(
-            bref=self._core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
-            ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,
-            app_key=a.app_key, reason=entry.reason, digest=envelope.digest, size=len(payload), received_at=self._at,
-            proved=entry.proved,
-            priority=level(a.priority),
-        )  # fmt: skip
-        event = Event.RECEIVED if entry.status is Arrival.RECV else Event[
-            "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
-        ]  # fmt: skip
-        if entry.status is not Arrival.RECV and not row.order_key:
-            row.app_status = end_ungiven(row)  # R6; in an order only when their turn comes (F3)
-        if slot is not None:
-            unit.record(slot, entry)
-        else:
-            # Without the digest: a copy with other bytes of class 1 or 2 is a duplicate like any other.
-            unit.see(envelope.lk0, Recorded(entry.status, reason=entry.reason))
-        shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
-        shown = replace(shown, proved=entry.proved)
-        unit.insert_pending(row, Stored(encode_envelope(shown), payload))
-        unit.ledger.append(
-            LedgerLine(
-                self._at, Side.RECEIVER, event, ident, target, envelope.att, str(row.lk1 or ""), a.app_key, row.digest,
-                row.size, " ".join(entry.reason or ()),
-            )
-        )  # fmt: skip
-        if row.app_status is AppStatus.NEW and self._receiver.desk.claim_place(unit, row, envelope):
-            hear(unit, row, HandlingHeard.give, self._handled, cause=(shown, payload))
-        self._rows.append((row, row.app_status is AppStatus.NEW))
-        return row.bref
-
-    def committed(self) -> None:
-        for envelope, entry, bref in self._acks:
-            ack(self._core, self._receiver.hub, envelope, entry, bref, self._at)
-        for envelope, reason in self._disbelieved:
-            tell_disbelieved(self._core, envelope, reason, self._at)
-        self._core.count("received", len(self._rows))
-        for row, _ in self._rows:
-            self._receiver.recorded(row.bref)
-        self._receiver.desk.arrived(self._rows, self._handled.given)
-        for stream, (floor, closed) in self._raised.items():
-            self._receiver.desk.unblocked(stream, floor, closed)
-
-
-EFFECTS: dict[ReceiverDeed, Callable[[Any, Unit, Arrival, Any], None]] = {
-    ReceiverDeed.record: _Record._keep,
-    ReceiverDeed.acknowledge: _Record._acknowledge,
-    ReceiverDeed.answer: AnswerInquiries.answer,
-}
 
 
 def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:

@@ -1,4 +1,4 @@
-"""What waits for the consumers of one user: sources take turns, and of one source the highest priority comes first.
+"""Documents that wait for the consumers of one user: sources take turns, and each sends its highest priority first.
 
 A source's turn gives it its share of the free places: first the next documents of its order keys whose last one was
 finished, then rows of its first track. Volatile, rebuilt from tb_0030 when the first consumer comes. Used by
@@ -7,20 +7,9 @@ finished, then rows of its first track. Volatile, rebuilt from tb_0030 when the 
 
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING
 
-from semq.engine.core import Step
-from semq.engine.ports import Delivery
-from semq.engine.receiver.delivery import deliver
 from semq.engine.receiver.order import OrderId
-from semq.engine.tracks import Pick, Tracks, interleaved, shares
-from semq.store.rows import Pending
-from semq.store.unit import Unit, Waiting, WaitingTracks
-from semq.umx_t.status import AppStatus
-
-if TYPE_CHECKING:
-    from semq.engine.receiver.handover import Handing
+from semq.engine.tracks import Pick, Tracks, shares
 
 
 @dataclass(slots=True)
@@ -52,6 +41,11 @@ class Shelf:
         """Rows wait: from ``bref`` on, or from where their track has come to."""
         self.tracks.wake(source, priority, bref)
         self.sources.setdefault(source, SourceTurns())
+
+    def fed(self, *, is_known: bool | None = None) -> None:
+        """The work that gave rows, or read the tracks, has ended."""
+        self.feeding = False
+        self.known = self.known if is_known is None else is_known
 
     def wake_all(self, bref: int) -> None:
         """Rows from ``bref`` on may wait on any track: all are read anew."""
@@ -85,86 +79,3 @@ class Shelf:
                 return int(turns.is_row_next)
             share = (share + 1) // 2
         return min(len(turns.keys), share)
-
-
-class ReadTracks(Step):
-    """Finds out which tracks the store holds for a user: once in a life of the process."""
-
-    def __init__(self, handing: "Handing", shelf: Shelf) -> None:
-        super().__init__()
-        self._handing = handing
-        self._shelf = shelf
-        self._query = WaitingTracks(shelf.user)
-        self.needs.queries.add(self._query)
-
-    def decide(self, unit: Unit) -> None:
-        self._found: list[tuple[str, int]] = list(unit.found.get(self._query, ()))
-
-    def committed(self) -> None:
-        self._shelf.feeding, self._shelf.known = False, True
-        for source, priority in self._found:
-            self._shelf.wake(source, priority)
-        self._handing.feed(self._shelf.user)
-
-    def failed(self, error: Exception) -> None:
-        self._shelf.feeding = False
-
-
-class Feed(Step):
-    """Gives waiting documents to free consumers; of those with an order key it names the orders to look at."""
-
-    def __init__(self, handing: "Handing", shelf: Shelf, picks: list[list[Pick]]) -> None:
-        super().__init__()
-        self._handing = handing
-        self._shelf = shelf
-        self._looks = [[(pick, self._query(pick)) for pick in source] for source in picks]
-        self.needs.queries.update(query for source in self._looks for _, query in source)
-
-    def _query(self, pick: Pick) -> Waiting:
-        return Waiting(self._shelf.user, pick.track.source, pick.track.priority, pick.after, pick.limit)
-
-    def decide(self, unit: Unit) -> None:
-        deliveries: list[list[Delivery]] = []
-        self._orders: dict[OrderId, None] = {}
-        self._ends: list[tuple[Pick, int, bool]] = []
-        for source in self._looks:
-            given: list[Delivery] = []
-            left = source[0][0].limit
-            for pick, query in source:
-                cursor = pick.after
-                for row in islice(unit.pending_found(query), left):
-                    cursor = row.bref
-                    left -= 1
-                    given += self._look(unit, row)
-                found = unit.found.get(query) or ()
-                self._ends.append((pick, cursor, bool(found)))
-                if len(found) >= pick.limit:
-                    break  # more of this priority may wait behind rows that have ended in this very unit
-            deliveries.append(given)
-        self._deliveries = interleaved(deliveries)
-
-    def _look(self, unit: Unit, row: Pending) -> list[Delivery]:
-        handing = self._handing
-        if row.app_status is not AppStatus.NEW or row.bref in handing.out:
-            return []
-        if not row.order_key:
-            delivery = deliver(handing.core, unit, row)
-            return [delivery] if delivery is not None else []
-        if (key := (row.lk0.store, row.order_key)) not in handing.orders:
-            self._orders[key] = None  # one that is there is looked at when what it waits for has come
-        return []
-
-    def committed(self) -> None:
-        handing, shelf = self._handing, self._shelf
-        shelf.feeding = False
-        for pick, cursor, found in self._ends:
-            shelf.tracks.looked(pick, cursor, found=found)
-        for delivery in self._deliveries:
-            handing.out[delivery.bref] = shelf.user
-            handing.inbox.give(shelf.user, delivery)
-        for key in self._orders:
-            handing.look(key, shelf.user)
-        handing.feed(shelf.user)
-
-    def failed(self, error: Exception) -> None:
-        self._shelf.feeding = False

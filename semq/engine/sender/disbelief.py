@@ -1,36 +1,23 @@
-"""What a sender makes of copies that their receiver cannot believe any more (PROTOCOL.md S16).
+"""Copies that their receiver cannot believe any more (PROTOCOL.md S16).
 
-Nobody vouches for the key that they were signed with: its certificate was revoked. Nothing is recorded of them, since
-what is not proved takes no place in the receiver's ledger, so they would be asked about for ever. What came in clear is
-signed anew whenever it is sent: at once the first time under each of our keys, later at the pace of inquiries, for a
-copy that says nothing new is answered like the last one until the receiver knows the key. What is sealed under an older
-key of ours becomes another message (``resealing``) once a marker has its place. Called by ``receipts``.
+The certificate of the key that signed them was revoked. The receiver records nothing of them, since an unproved copy
+takes no place in its ledger, so they would be asked about for ever. A document in clear is signed anew whenever it is
+sent: at once the first time under each of our keys, later at the pace of inquiries, because a copy that says nothing
+new is answered like the last one until the receiver knows the key. A document sealed under an older key of ours becomes
+another message (``resealing``) once a marker has its place. Used by ``receipts``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from semq.engine.bodies import decode_envelope
+from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable, NotYours
+from semq.engine.ports import Secrecy
 from semq.seal.errors import SignerGone
-from semq.store.rows import Outbound, Side
-from semq.store.unit import Unit
+from semq.store.rows import Outbound, Stored
 from semq.umx_t.grids import Heard
 from semq.umx_t.records import Answer, Receipt
 from semq.umx_t.retry import interval
-
-if TYPE_CHECKING:
-    from semq.engine.sender.receipts import _OwnRows
-    from semq.engine.sender.sender import Sender
-
-
-@dataclass(slots=True)
-class Disbelief:
-    """A document in clear that its receiver does not believe (volatile)."""
-
-    key: str  #: our signing key when it was last sent at once
-    until: float  #: monotonic seconds: before that an inquiry answered with NOT sends no further copy
-    times: int = 0  #: so often put off
 
 
 def is_unbelieved(record: Receipt) -> bool:
@@ -38,42 +25,65 @@ def is_unbelieved(record: Receipt) -> bool:
     return record.status is Answer.NOT and record.reason is not None and record.reason[0] == SignerGone.code
 
 
-def unbelieved(work: "_OwnRows", unit: Unit, row: Outbound, record: Receipt) -> None:
-    """Send it again, as it is or as another message; a copy under a key that is not ours was not made by us."""
-    if row.void or row.outcome is not None:
-        return
-    try:
-        envelope = decode_envelope(unit.bodies.get(row.object_id))
-    except BodyUnreadable:
-        return
-    if not envelope.is_sealed:
-        if not _is_first_under_key(work._sender, row):
-            return
-        work._hear(unit, row, Heard.resend, "the receiver does not believe the copy that it has seen")
-    elif work._sender.secrecy.is_outdated(envelope):
-        # The end of class 3 is its receiver's ledger's to say: a marker asks it.
-        news = Heard.returned if row.sid >= 0 else Heard.rej
-        work._hear(unit, row, news, reason=record.reason, cause=record.reason)
-    else:
-        error = NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
-        work._core.violation(unit, Side.SENDER, error, str(row.lk0), str(work._source))
+@dataclass(slots=True)
+class _Doubt:
+    """A document in clear that its receiver does not believe (volatile)."""
+
+    key: str  #: our signing key when it was last sent at once
+    until: float  #: monotonic seconds: before that, an inquiry answered with NOT sends no further copy
+    times: int = 0  #: how often it was put off
 
 
-def _is_first_under_key(sender: "Sender", row: Outbound) -> bool:
-    """Whether a copy that is signed now may be believed; otherwise put the next one off, each time for longer."""
-    key, now, settings = sender.secrecy.signing_key(), sender.core.now(), sender.core.settings
-    known = sender.disbelieved.get(row.object_id)
-    if known is None or known.key != key:
-        sender.disbelieved[row.object_id] = Disbelief(key, now)
-        return True
-    if now >= known.until:
-        known.times += 1
-        pause = interval(known.times, settings.inquiry_s, settings.inquiry_s_max, sender.core.clock.random())
-        known.until = now + pause
-    return False
+class Disbelief:
+    """Which documents their receivers do not believe, and when the next copy of each may go."""
 
+    def __init__(self, core: Core, secrecy: Secrecy) -> None:
+        self._core = core
+        self._secrecy = secrecy
+        self._doubts: dict[int, _Doubt] = {}
 
-def is_put_off(sender: "Sender", row: Outbound) -> bool:
-    """Whether it is too early for another copy of a document that its receiver has not believed."""
-    known = sender.disbelieved.get(row.object_id)
-    return known is not None and known.key == sender.secrecy.signing_key() and sender.core.now() < known.until
+    def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> Heard | None:
+        """Return what the disbelief means for the row: ``resend``, or its end, with or without a marker; None for
+        nothing.
+
+        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a copy under a
+        key that is not ours, which this node has not made.
+        """
+        if row.void or row.outcome is not None:
+            return None
+        try:
+            envelope = decode_envelope(stored)
+        except BodyUnreadable:
+            return None
+        if not envelope.is_sealed:
+            in_clear.append(row.object_id)
+            return Heard.resend if self._is_first_under_key(row) else None
+        if self._secrecy.is_outdated(envelope):
+            # The end of class 3 is for its receiver's ledger to say: a marker asks it.
+            return Heard.returned if row.sid >= 0 else Heard.rej
+        raise NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
+
+    def _is_first_under_key(self, row: Outbound) -> bool:
+        """Whether a copy that is signed now may be believed."""
+        doubt = self._doubts.get(row.object_id)
+        return doubt is None or doubt.key != self._secrecy.signing_key()
+
+    def note(self, object_id: int) -> None:
+        """After the commit that heard of it: put the next copy of a document in clear off, each time for longer."""
+        key, now, settings = self._secrecy.signing_key(), self._core.now(), self._core.settings
+        doubt = self._doubts.get(object_id)
+        if doubt is None or doubt.key != key:
+            self._doubts[object_id] = _Doubt(key, now)
+        elif now >= doubt.until:
+            doubt.times += 1
+            pause = interval(doubt.times, settings.inquiry_s, settings.inquiry_s_max, self._core.clock.random())
+            doubt.until = now + pause
+
+    def is_put_off(self, row: Outbound) -> bool:
+        """Whether it is too early for another copy of a document that its receiver has not believed."""
+        doubt = self._doubts.get(row.object_id)
+        return doubt is not None and doubt.key == self._secrecy.signing_key() and self._core.now() < doubt.until
+
+    def forget(self, object_id: int) -> None:
+        """The row has ended."""
+        self._doubts.pop(object_id, None)

@@ -5,17 +5,18 @@ long as it does, new rows are stored behind them, and leave by source and priori
 row may be sent in the commit that accepts it. Used by the sender for its own rows and by the hub for what it holds.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from semq.engine.bodies import decode_envelope
-from semq.engine.core import Core, Step
+from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
 from semq.engine.tracks import Pick, Tracks, interleaved
 from semq.foreign_text import shortened
 from semq.store.rows import Event, Outbound, Side, Stored
-from semq.store.unit import Unit, Unsent
+from semq.store.unit import Needs, Unit, Unsent
+from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.envelope import Data
 from semq.umx_t.status import Direction
 
@@ -33,6 +34,10 @@ class Lane:
     def behind(self) -> bool:
         """Whether the store may hold rows in SS_INIT."""
         return self.tracks.behind
+
+    def unclaimed(self) -> None:
+        """The work that claimed rows was abandoned."""
+        self.claiming = False
 
 
 class Carrier(Protocol):
@@ -117,7 +122,7 @@ class Pump:
         limit = min(self.carrier.room(lane), self._core.settings.claim_rows)
         if limit > 0:
             lane.claiming = True
-            self._core.post(_Claim(self, lane, lane.tracks.pick(limit)))
+            self._core.post(self._claim(lane, lane.tracks.pick(limit)), failed=lambda error: lane.unclaimed())
 
     def run_all(self) -> None:
         """There may be room again, everywhere."""
@@ -133,94 +138,93 @@ class Pump:
         """A platform store holds a copy of a row that waited to be sent (again): ask about it, too."""
         self.carrier.sent(object_id)
 
+    @work
+    def _claim(self, lane: Lane, picks: list[list[Pick]]) -> Steps:
+        """S2 and H5: rows from SS_INIT to SS_SENT, committed before they are sent (rule N8)."""
+        room = self._core.settings.claim_bytes // len(picks)
+        sources = [[(pick, _query(lane, pick, room)) for pick in source] for source in picks]
+        unit = yield Needs(queries={query for source in sources for _, query in source})
+        claims = [_Claims(self._core, self.carrier, unit, source, room) for source in sources]
+        frames = interleaved([claim.frames for claim in claims])
+        yield COMMITTED
+        lane.claiming = False
+        for claim in claims:
+            claim.apply(lane)
+        for claim in claims:
+            for object_id in claim.sent:
+                self.took_off(lane, object_id)
+            for row in claim.left:
+                self.carrier.left(row)
+        self.send(lane.dest, frames)
+        events = [event for claim in claims for event in claim.events]
+        if events:
+            self._core.events.publish(events)
+        self.run(lane)
 
-class _Claim(Step):
-    """S2 and H5: rows from SS_INIT to SS_SENT, committed before they are sent (rule N8)."""
 
-    def __init__(self, pump: Pump, lane: Lane, picks: list[list[Pick]]) -> None:
-        super().__init__()
-        self._pump = pump
-        self._lane = lane
-        self._bytes = pump._core.settings.claim_bytes // len(picks)
-        self._looks = [[(pick, self._query(pick)) for pick in source] for source in picks]
-        self.needs.queries.update(query for source in self._looks for _, query in source)
+def _query(lane: Lane, pick: Pick, room: int) -> Unsent:
+    return Unsent(lane.dest, pick.after, pick.limit, room, pick.track.source, pick.track.priority)
 
-    def _query(self, pick: Pick) -> Unsent:
-        track = pick.track
-        return Unsent(self._lane.dest, pick.after, pick.limit, self._bytes, track.source, track.priority)
 
-    def decide(self, unit: Unit) -> None:
-        self._frames: list[Data] = []
-        self._claimed: list[int] = []
-        self._left: list[Outbound] = []
-        self._events: list[Any] = []
-        self._ends: list[tuple[Pick, int, bool, Outbound | None]] = []
-        frames: list[list[Data]] = []
-        for source in self._looks:
-            left, room = source[0][0].limit, self._bytes
-            for pick, query in source:
-                left, room = self._look(unit, pick, query, left, room)
-            frames.append(self._frames)
-            self._frames = []
-        self._frames = interleaved(frames)
+class _Claims:
+    """The rows of one source that are claimed in one attempt at a unit, track by track, within its share."""
 
-    def _look(self, unit: Unit, pick: Pick, query: Unsent, left: int, room: int) -> tuple[int, int]:
-        """One track; what it leaves of the share of its source."""
+    def __init__(
+        self, core: Core, carrier: Carrier, unit: Unit, looks: Sequence[tuple[Pick, Unsent]], room: int
+    ) -> None:
+        self._core = core
+        self._carrier = carrier
+        self._unit = unit
+        self._left, self._room = looks[0][0].limit, room
+        self.frames: list[Data] = []
+        self.sent: list[int] = []
+        self.left: list[Outbound] = []  #: rows that are deleted with their sending, as they left
+        self.events: list[Any] = []
+        self._ends = [(pick, *self._track(pick, query)) for pick, query in looks]
+
+    def _track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
+        """Claim rows of one track; return its cursor, whether rows were found, and the row that blocks it."""
         cursor, blocking = pick.after, None
-        for row in unit.outbound_found(query):
-            if left <= 0 or room <= 0:
+        for row in self._unit.outbound_found(query):
+            if self._left <= 0 or self._room <= 0:
                 break
-            left, room = left - 1, room - row.size
-            if not self._pump.carrier.may_claim(row):
+            self._left, self._room = self._left - 1, self._room - row.size
+            if not self._carrier.may_claim(row):
                 blocking = row
                 break
             cursor = row.object_id
-            if row.held:
-                continue  # a person has held or refused it in this very commit, after it was found
-            self._take(unit, row)
-        self._ends.append((pick, cursor, bool(unit.found.get(query)), blocking))
-        return left, room
+            if not row.held:  # a person may have held or refused it in this very unit, after it was found
+                self._take(row)
+        return cursor, bool(self._unit.found.get(query)), blocking
 
-    def _take(self, unit: Unit, row: Outbound) -> None:
-        stored = unit.bodies.get(row.object_id)
+    def _take(self, row: Outbound) -> None:
+        stored = self._unit.bodies.get(row.object_id)
         try:
             decode_envelope(stored)
         except BodyUnreadable as error:
-            self._hold(unit, row, error)
+            self._hold(row, error)
             return
         assert stored is not None
-        frame = self._pump.carrier.claim(unit, row, stored, self._events)
+        frame = self._carrier.claim(self._unit, row, stored, self.events)
         if frame is not None:
-            self._frames.append(frame)
+            self.frames.append(frame)
             # A row that is deleted with its sending never lands: it must not take a place in the flight.
-            if row.object_id in unit.deleted_outbound:
-                self._left.append(replace(row))  # as it left: the object belongs to this unit
+            if row.object_id in self._unit.deleted_outbound:
+                self.left.append(replace(row))  # as it left: the object belongs to this unit
             else:
-                self._claimed.append(row.object_id)
+                self.sent.append(row.object_id)
 
-    def _hold(self, unit: Unit, row: Outbound, error: BodyUnreadable) -> None:
-        """What cannot be read cannot be sent: it waits for a person, and those behind it go on."""
+    def _hold(self, row: Outbound, error: BodyUnreadable) -> None:
+        """A row whose body cannot be read waits for a person; those behind it go on."""
         row.held, row.reason = True, (error.code, error.text)
-        unit.change_outbound(row, row.ss_status)
+        self._unit.change_outbound(row, row.ss_status)
         side = Side.HUB if row.direction is Direction.RELAYED else Side.SENDER
-        unit.ledger.append(self._pump._core.line(side, Event.PARKED, row, shortened(str(error), 500)))
-        self._pump._core.count("unreadable")
+        self._unit.ledger.append(self._core.line(side, Event.PARKED, row, shortened(str(error), 500)))
+        self._core.count("unreadable")
 
-    def committed(self) -> None:
-        lane = self._lane
-        lane.claiming = False
+    def apply(self, lane: Lane) -> None:
+        """After the commit: the tracks go on behind what was claimed."""
         for pick, cursor, found, blocking in self._ends:
             # Asked again: the floor may have moved while the transaction was open.
-            blocked = blocking is not None and not self._pump.carrier.may_claim(blocking)
+            blocked = blocking is not None and not self._carrier.may_claim(blocking)
             lane.tracks.looked(pick, cursor, found=found, blocked=blocked)
-        for object_id in self._claimed:
-            self._pump.took_off(lane, object_id)
-        for row in self._left:
-            self._pump.carrier.left(row)
-        self._pump.send(lane.dest, self._frames)
-        if self._events:
-            self._pump._core.events.publish(self._events)
-        self._pump.run(lane)
-
-    def failed(self, error: Exception) -> None:
-        self._lane.claiming = False

@@ -1,20 +1,24 @@
-"""Places in a stream: given in commit order, in the transaction of the insert (rule N4, break F7)."""
+"""Positions in a stream: given in commit order, in the transaction of the insert (rule N4, break F7)."""
 
 from semq.store.rows import OrderKey, Outbound, OutStream, OutStreamKey
 from semq.store.unit import Unit
 from semq.umx_t.locator import Pos
 
 
-def take_position(unit: Unit, row: Outbound, key: OutStreamKey) -> None:
-    """Give a new row the next sid of its stream and, in an order, the place of the message before it."""
+def next_position(unit: Unit, row: Outbound, key: OutStreamKey) -> tuple[int, Pos | None]:
+    """Return the next sid of a stream and, in an order, the position of the message before it."""
     stream = unit.out_streams.get(key)
-    if stream is None:
-        stream = unit.out_streams[key] = OutStream(key)
-    row.sid = stream.next_sid
+    prev = unit.last_pos.get(OrderKey(key.dest, row.order_key)) if row.order_key else None
+    return (stream.next_sid if stream is not None else 0), prev
+
+
+def take_position(unit: Unit, row: Outbound, key: OutStreamKey) -> None:
+    """Give a new row the next position of its stream."""
+    row.sid, row.prev = next_position(unit, row, key)
+    stream = unit.out_streams.setdefault(key, OutStream(key))
     stream.next_sid += 1
     unit.changed_out_streams.add(key)
     if row.order_key:
         order = OrderKey(key.dest, row.order_key)
-        row.prev = unit.last_pos.get(order)
         unit.last_pos[order] = Pos(row.lk0.inc, row.sid)
         unit.changed_last_pos.add(order)

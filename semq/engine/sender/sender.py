@@ -1,47 +1,54 @@
-"""The sender: its rows, the lanes that they leave on, inquiries about them, and the door for what is heard.
+"""The sender: its rows, the lanes on which they leave, and inquiries about them (PROTOCOL.md section 5.1).
 
-See PROTOCOL.md section 5.1. What is said about its messages is worked off in ``receipts``.
+Statements of others about its messages come in through ``receipts``.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from semq.engine.core import Core
-from semq.engine.ports import Believed, Link, Secrecy
+from semq.engine.ports import Secrecy
 from semq.engine.sender.deeds import AfterOutbound
 from semq.engine.sender.disbelief import Disbelief
 from semq.engine.sender.lanes import Lane, Pump
 from semq.engine.sender.outbound import OutboundRows
-from semq.engine.sender.receipts import HearAnswers, HearReceipts, HearRoleR
-from semq.engine.sender.resealing import Rewrapping
+from semq.engine.sender.resealing import Resealing
 from semq.engine.time.schedule import Schedule
+from semq.engine.uplink import HubSession
 from semq.store.rows import Outbound, Stored
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import Inquiry, Role
 from semq.umx_t.status import SaveFwd
 
 
 class Sender:
-    """Own rows on their way out, and everything that is heard about them."""
+    """Own rows on their way out, and the volatile facts about them."""
 
-    def __init__(self, core: Core, recovered: Recovered, secrecy: Secrecy, loop: Callable[[list[Data]], None]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        recovered: Recovered,
+        secrecy: Secrecy,
+        uplink: HubSession,
+        loop: Callable[[list[Data]], None],
+    ) -> None:
         self.core = core
+        self.uplink = uplink
         self.secrecy = secrecy
         self._loop = loop  #: takes messages that are addressed to this very node
         self.pump = Pump(core, self)
         self.rows = OutboundRows(core, recovered, secrecy, self.pump, self)
-        self.rewrapping = Rewrapping(core, self.rows, secrecy)
+        self.resealing = Resealing(core, self.rows, secrecy)
+        self.disbelief = Disbelief(core, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: of inquiries
-        self.link: Link | None = None
-        self.hub: Address | None = None  #: where the last link led: still the hub when it is down
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
-        self.unanswered: dict[int, int] = {}  #: class 1 and 2: inquiries answered by nobody who knows
-        self.disbelieved: dict[int, Disbelief] = {}
+        self.unanswered: Counter[int] = Counter()  #: class 1 and 2: inquiries without an answer that settles anything
         self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
 
     # --- the way out: what the lanes need of their carrier
@@ -49,7 +56,7 @@ class Sender:
         free = self.core.settings.flight - len(lane.flight)
         if lane.dest == str(self.core.address):
             return free
-        return min(self.link.room, free) if self.link is not None else 0
+        return min(self.uplink.room, free)
 
     def may_claim(self, row: Outbound) -> bool:
         return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
@@ -64,9 +71,9 @@ class Sender:
     def send(self, dest: str, frames: list[Data]) -> None:
         if dest == str(self.core.address):
             self._loop(frames)
-        elif self.link is not None:
+        elif (link := self.uplink.link) is not None:
             for frame in self.secrecy.sign_documents(frames[0].envelope.target, frames):
-                self.link.send(frame)
+                link.send(frame)
 
     def sent(self, object_id: int) -> None:
         self.schedule.add(object_id, self.core.now())
@@ -77,8 +84,8 @@ class Sender:
     # --- inquiries
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
         """Send Inquiry S about a row: to the platform store that has custody, or to its target."""
-        link = self.link
-        if not self.reaches(row.target.node):
+        link = self.uplink.link
+        if not self.uplink.reaches(row.target.node):
             return
         nonce = self.nonces[row.object_id] = self.core.new_nonce()
         self.asked[row.object_id] = self.asked.get(row.object_id, 0) + 1
@@ -93,28 +100,8 @@ class Sender:
         self.core.count("inquired")
         self.core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, Inquiry(**facts))
 
-    def reaches(self, dest: Address) -> bool:
-        """Whether anything can be sent towards a node now."""
-        return self.link is not None or dest == self.core.address
-
-    # --- what is heard
-    def hear_receipts(
-        self, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None = None
-    ) -> None:
-        """Ack2 from receivers, with their places in a signed packet; notes and refusals from the platform."""
-        # A hint that a message was forwarded is mostly followed by its Ack2, and may share that commit.
-        is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed)
-        self.core.post(HearReceipts(self, source, placed, believed), later=is_hint)
-
-    def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
-        """Answers to our inquiries, from receivers and the platform."""
-        self.core.post(HearAnswers(self, source, records, believed))
-
-    def hear_inquiries(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
-        """Role R: the receiver has it; whatever the state of our row, that settles it (PROTOCOL.md section 4)."""
-        self.core.post(HearRoleR(self, source, records, believed))
-
     def forget(self, row: Outbound) -> None:
-        """A row has ended: nothing volatile is kept about it."""
-        for volatile in (self.nonces, self.asked, self.unanswered, self.disbelieved, self.away_since):
+        """A row has ended: drop the volatile facts about it."""
+        self.disbelief.forget(row.object_id)
+        for volatile in (self.nonces, self.asked, self.unanswered, self.away_since):
             volatile.pop(row.object_id, None)

@@ -1,13 +1,14 @@
 """S1: documents become rows. Everything handed over together is committed together (PROTOCOL.md sections 5.1 and 14).
 
 When the link is up and nothing waits before it, a document is accepted and marked SS_SENT in one commit and sent after
-it: S1 and S2 in one transaction, which keeps their order, since the send still follows the commit (rule
-N8).
+it: S1 and S2 in one transaction, which the order of both rules allows, since the send still follows the commit (rule
+R8).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from semq.engine import errors
 from semq.engine.agreements import check
 from semq.engine.bodies import encode_envelope
-from semq.engine.core import Core, Step
+from semq.engine.core import Core
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.secrecy.binding import session_name
@@ -27,7 +28,8 @@ from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
 from semq.store.rows import ClientToken, Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
-from semq.store.unit import Unit
+from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Body, Data, Envelope
@@ -51,8 +53,8 @@ class Accepting:
         self.stopping = True
 
     def take_over(self, old: "Accepting") -> None:
-        """Go on for an engine whose store was lost: what the platform said of partners holds, and so does a stop."""
-        self.partners, self.stopping = old.partners, old.stopping
+        """Continue for an engine whose store was lost: a stop stays in force."""
+        self.stopping = old.stopping
 
     def submit(self, submissions: Sequence[Submission]) -> None:
         """Check each document and commit all that pass, together; each hears through its own ``done`` or ``failed``."""
@@ -70,7 +72,30 @@ class Accepting:
                 faults[len(good)] = fault
             good.append(submission)
         if good:
-            self.core.post(_Accept(self, good, faults))
+            self._post(good, faults)
+
+    def _post(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
+        self.core.post(self._accept(submissions, faults), failed=partial(self._failed, submissions, faults))
+
+    @work
+    def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError]) -> Steps:
+        """Make each document a row, or answer a repeated token; ``faults`` are by place in ``submissions``."""
+        unit = yield _needs(self.core.inc, submissions)
+        accepted = _Acceptance(self.core, self.rows, unit)
+        for place, submission in enumerate(submissions):
+            accepted.submission(submission, faults.get(place))
+        yield COMMITTED
+        accepted.apply()
+
+    def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
+        if len(submissions) > 1 and not isinstance(error, Unavailable):
+            # One of them is to blame, and the store cannot say which: each by itself.
+            for place, submission in enumerate(submissions):
+                fault = faults.get(place)
+                self._post([submission], {0: fault} if fault else {})
+            return
+        for submission in submissions:
+            submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
         """What is wrong today was wrong yesterday: refused without looking for an earlier submission."""
@@ -151,54 +176,59 @@ class _Way:
         return len(self.frames) < self.room and row.sid < self.floor.value + window
 
 
-class _Accept(Step):
-    def __init__(self, accepting: Accepting, submissions: list[Submission], faults: dict[int, SemqError]) -> None:
-        super().__init__()
-        self._accepting = accepting
-        self._core = accepting.core
-        self._rows = accepting.rows
-        self._submissions = submissions
-        self._faults = faults
-        for submission in submissions:
-            dest = str(submission.target.node)
-            if submission.token:
-                self.needs.tokens.add(submission.token)
-            if submission.attributes.save_fwd is SaveFwd.MUST:
-                self.needs.out_streams.add(OutStreamKey(dest, self._core.inc))
-            if submission.attributes.order_key:
-                self.needs.last_pos.add(OrderKey(dest, submission.attributes.order_key))
+def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
+    needs = Needs()
+    for submission in submissions:
+        dest, attributes = str(submission.target.node), submission.attributes
+        if submission.token:
+            needs.tokens.add(submission.token)
+        if attributes.save_fwd is SaveFwd.MUST:
+            needs.out_streams.add(OutStreamKey(dest, inc))
+        if attributes.order_key:
+            needs.last_pos.add(OrderKey(dest, attributes.order_key))
+    return needs
 
-    def decide(self, unit: Unit) -> None:
-        self._accepted: list[tuple[Submission, Accepted]] = []  # refused ones stay in tb_0031_submit, with a reason
-        self._refused: list[tuple[Submission, SemqError]] = []
+
+class _Acceptance:
+    """The documents that are accepted in one attempt at a unit."""
+
+    def __init__(self, core: Core, rows: OutboundRows, unit: Unit) -> None:
+        self._core = core
+        self._rows = rows
+        self._unit = unit
+        self._at = core.now_ms()
+        self._accepted: list[tuple[Submission, Accepted]] = []
+        self._refused: list[tuple[Submission, SemqError]] = []  # stay in tb_0031_submit, with a reason
         self._ways: dict[Address, _Way] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
         self._unkept: list[Outbound] = []
-        self._at = self._core.now_ms()
-        for place, submission in enumerate(self._submissions):
-            known = unit.tokens.get(submission.token) if submission.token else None
-            if known is None and place in self._faults:
-                self._refused.append((submission, self._faults[place]))
-            elif known is None:
-                self._accept(unit, submission)
-            elif known.digest == submission.digest:
-                self._accepted.append((submission, Accepted(known.lk0, known.digest, repeated=True)))
-            else:
-                self._refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
-        for submission, accepted in self._accepted:
-            if submission.row_id:
-                unit.taken_submissions[submission.row_id] = accepted.lk0
 
-    def _accept(self, unit: Unit, submission: Submission) -> None:
+    def submission(self, submission: Submission, fault: SemqError | None) -> None:
+        """Accept a document, answer a repeated token, or refuse the document for its fault."""
+        known = self._unit.tokens.get(submission.token) if submission.token else None
+        if known is None and fault is not None:
+            self._refused.append((submission, fault))
+        elif known is None:
+            self._note(submission, self._accept(submission))
+        elif known.digest == submission.digest:
+            self._note(submission, Accepted(known.lk0, known.digest, repeated=True))
+        else:
+            self._refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
+
+    def _note(self, submission: Submission, accepted: Accepted) -> None:
+        self._accepted.append((submission, accepted))
+        if submission.row_id:
+            self._unit.taken_submissions[submission.row_id] = accepted.lk0
+
+    def _accept(self, submission: Submission) -> Accepted:
         way = self._ways.get(submission.target) or self._way(submission.target)
-        row = self._new_row(unit, submission, way)
+        row = self._new_row(submission, way)
         goes_now = way.takes(row, self._core.settings.window)
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
-        envelope, body = self._sealed(unit, row, self._envelope(row, submission, way), submission)
-        self._accepted.append((submission, Accepted(row.lk0, submission.digest)))
-        unit.ledger.append(
+        envelope, body = self._sealed(row, self._envelope(row, submission, way), submission)
+        self._unit.ledger.append(
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
                 row.size, f"sealed {session_name(envelope)}" if submission.seal is not None else "",
@@ -206,12 +236,12 @@ class _Accept(Step):
         )  # fmt: skip
         if goes_now:
             way.frames.append(Data(envelope, body))
-            unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, at=self._at))
-            self._core.tell(unit, "sent", row, self._events, self._at)
+            self._unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, at=self._at))
+            self._core.tell(self._unit, "sent", row, self._events, self._at)
         elif row.save_fwd is SaveFwd.DROP:
-            self._drop(unit, row)
+            self._drop(row)
         if self._leaves_a_row(row, goes_now):
-            unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(body)))
+            self._unit.insert_outbound(row, Stored(encode_envelope(envelope), bytes(body)))
             if goes_now:
                 way.sent.append(row.object_id)
             elif row.outcome is None:
@@ -221,15 +251,17 @@ class _Accept(Step):
         elif goes_now:
             self._unkept.append(copy(row))  # read after the unit
         if submission.token:
-            unit.tokens[submission.token] = unit.new_tokens[submission.token] = ClientToken(row.lk0, submission.digest)
+            token = ClientToken(row.lk0, submission.digest)
+            self._unit.tokens[submission.token] = self._unit.new_tokens[submission.token] = token
+        return Accepted(row.lk0, submission.digest)
 
-    def _sealed(self, unit: Unit, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
+    def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
         """Envelope and body as they are stored and travel: sealed before the insert, where that is asked for."""
         seal = submission.seal
         if seal is None:
             return envelope, submission.body
         if seal.kept is not None and seal not in self._new_seals:
-            unit.rare.append(seal.kept)
+            self._unit.rare.append(seal.kept)
             self._new_seals.append(seal)
         envelope, body = seal.seal(envelope, submission.body, submission.digest)
         row.digest = envelope.digest
@@ -246,7 +278,7 @@ class _Accept(Step):
         self._ways[target] = way
         return way
 
-    def _new_row(self, unit: Unit, submission: Submission, way: _Way) -> Outbound:
+    def _new_row(self, submission: Submission, way: _Way) -> Outbound:
         a = submission.attributes
         lk0 = self._core.new_lk0()
         row = Outbound(
@@ -266,7 +298,7 @@ class _Accept(Step):
             priority=level(a.priority),
         )
         if a.save_fwd is SaveFwd.MUST:
-            take_position(unit, row, way.stream)
+            take_position(self._unit, row, way.stream)
         return row
 
     def _envelope(self, row: Outbound, submission: Submission, way: _Way) -> Envelope:
@@ -284,11 +316,13 @@ class _Accept(Step):
             submitted_at=row.accepted_at,
         )
 
-    def _drop(self, unit: Unit, row: Outbound) -> None:
+    def _drop(self, row: Outbound) -> None:
         """Class 1 is never stored: with the link down, or full, it ends here."""
         row.outcome = Outcome.DROPPED
-        unit.ledger.append(self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at))
-        self._core.tell(unit, "failed", row, self._events, self._at)
+        self._unit.ledger.append(
+            self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at)
+        )
+        self._core.tell(self._unit, "failed", row, self._events, self._at)
 
     @staticmethod
     def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:
@@ -297,7 +331,8 @@ class _Accept(Step):
             return True
         return row.save_fwd is SaveFwd.STORE and not goes_now
 
-    def committed(self) -> None:
+    def apply(self) -> None:
+        """After the commit: what goes now leaves, and each submission gets its answer."""
         for seal in self._new_seals:
             seal.noted()
         for way in dict.fromkeys(self._ways.values()):
@@ -322,13 +357,3 @@ class _Accept(Step):
         pump.send(way.dest, way.frames)
         for priority in way.waits:
             pump.wake_track(way.dest, "", priority)
-
-    def failed(self, error: Exception) -> None:
-        if len(self._submissions) > 1 and not isinstance(error, Unavailable):
-            # One of them is to blame, and the store cannot say which: each by itself.
-            for place, submission in enumerate(self._submissions):
-                fault = self._faults.get(place)
-                self._accepting.core.post(_Accept(self._accepting, [submission], {0: fault} if fault else {}))
-            return
-        for submission in self._submissions:
-            submission.failed(error)

@@ -26,14 +26,13 @@ from semq.store.broker.operations import (
     StoredState,
     StoreOp,
 )
-from semq.store.unit import Needs, Unit, Work
+from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, work
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-NO_NEEDS = Needs()
 CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
 MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
 # Messages of deleted queues, if the broker ended before all of them were deleted.
@@ -68,27 +67,13 @@ class BodyGone(SemqError):
     remedy = "Consume the message again; if the error recurs, look for missing rows of broker_body."
 
 
-class BrokerWork:
-    """A list of row operations as a piece of work."""
-
-    __slots__ = ("_done", "_ops", "needs")
-
-    def __init__(self, ops: Sequence[StoreOp], done: Done) -> None:
-        self.needs = NO_NEEDS
-        self._ops = ops
-        self._done = done
-
-    def decide(self, unit: Unit) -> None:
-        """Add the operations; the model has decided already."""
-        unit.broker.extend(self._ops)
-
-    def committed(self) -> None:
-        """Report that all operations have been applied."""
-        self._done(None)
-
-    def failed(self, error: Exception) -> None:
-        """Report that no operation was applied, or that the store was lost and the result is unknown."""
-        self._done(error)
+@work
+def _save(ops: Sequence[StoreOp], done: Done) -> Steps:
+    """Write operations that the model has decided."""
+    unit = yield NO_NEEDS
+    unit.broker.extend(ops)
+    yield COMMITTED
+    done(None)
 
 
 class PostgresMessageStore:
@@ -100,7 +85,9 @@ class PostgresMessageStore:
 
     def save(self, ops: list[StoreOp], done: Done) -> None:
         """Apply ``ops`` with the next unit, then call ``done``."""
-        self._store.post(BrokerWork(ops, done))
+        saving = _save(ops, done)
+        saving.on_failure = done
+        self._store.post(saving)
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
         """Read messages on a connection other than the writer's; call ``done`` later."""

@@ -39,7 +39,8 @@ from semq.store.postgres.pipeline import OPTIONS, PipelineWire
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import Writer, WriterCounters
-from semq.store.unit import Recovered, Work
+from semq.store.unit import Recovered
+from semq.store.work import Work
 
 CONNECT_S = 10
 READINGS_S = 10.0  # seconds that ``stop`` waits for queries in progress

@@ -37,7 +37,8 @@ from semq.store.postgres.load import Load
 from semq.store.postgres.locked_bodies import Locking
 from semq.store.postgres.pipeline import PipelineWire, StatementRefused
 from semq.store.postgres.statements import FENCED, STALE
-from semq.store.unit import Unit, Work, need
+from semq.store.unit import Unit
+from semq.store.work import Work, begin_attempts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -246,7 +247,7 @@ class Writer:
 
     async def _load(self, works: list[Work]) -> Unit:
         started = time.perf_counter()
-        load = _packing(Load, works[0].needs if len(works) == 1 else need(works))
+        load = _packing(Load, begin_attempts(works))
         unit = Unit()
         if load.batch:
             begin = self._begin()

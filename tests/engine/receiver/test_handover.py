@@ -8,6 +8,7 @@ from typing import Any
 
 from semq.engine.receiver.order import Order, OrderId
 from semq.errors import BadInput
+from semq.store.work import NO_NEEDS, Steps, work
 from semq.umx_t.address import Address, NodeType
 from semq.umx_t.locator import Pos, Store
 from tests.flows.trio import Trio
@@ -54,7 +55,7 @@ def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
     orders = CountingOrders({(source, f"k{n}"): Order(blocked=n + 1) for n in range(count)})
     handing.orders = orders
     for n, key in enumerate(dict.keys(orders)):
-        handing.blocked.add(key, Pos(0xA001, 1_000 + n))
+        handing._blocked.add(key, Pos(0xA001, 1_000 + n))
     orders.looks = 0
     return trio, orders
 
@@ -89,12 +90,15 @@ def test_an_answer_that_cannot_be_noted_looks_at_its_own_order_alone() -> None:
     trio.b.app.held.clear()
     orders.looks = 0
 
-    def refuse(unit: Any) -> None:
+    @work
+    def refuse() -> Steps:
+        yield NO_NEEDS
         raise BadInput("The store refuses what was decided.")
 
-    trio.b.engine.handing.finish([delivery.bref])
+    trio.b.engine.answers.finish([delivery.bref])
     (answer,) = trio.b.store._queue
-    answer.decide = refuse  # type: ignore[method-assign]
+    trio.b.store._queue[0] = refuse()
+    trio.b.store._queue[0].on_failure = answer.on_failure
     trio.b.store.run()
     trio.settle()
     assert [given.payload for given in trio.b.app.got] == [b"x", b"x"]

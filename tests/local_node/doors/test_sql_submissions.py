@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from local_node.doors.refused_submissions import Mended
+from local_node.doors.refused_submissions import mend
 from local_node.doors.sql_submissions import BATCH, SqlSubmissions
 from semq.store.rows import Event, Submitted
 from semq.umx_t.agreement import Terms
@@ -173,14 +173,14 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     (line,) = [line for line in tables.ledger if line.lk0 == str(refusal.lk0)]
     assert (line.event, line.detail[:9]) == (Event.REFUSED, code)
     said: list[object] = []
-    trio.a.engine.core.post(Mended(trio.a.engine.core, [str(refusal.lk0)], True, "mended", said.append, said.append))
+    trio.a.engine.core.post(mend(trio.a.engine.core, [str(refusal.lk0)], True, "mended", said.append))
     trio.settle()
     assert (said, tables.refused) == ([{str(refusal.lk0): row.row_id}], {})
     submissions.poll()
     trio.settle()
     assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a name of its own
     lk0 = str(tables.refused[row.row_id].lk0)
-    trio.a.engine.core.post(Mended(trio.a.engine.core, [lk0], False, "not wanted", said.append, said.append))
+    trio.a.engine.core.post(mend(trio.a.engine.core, [lk0], False, "not wanted", said.append))
     trio.settle()
     assert (said[1:], tables.submitted) == ([{lk0: row.row_id}], {})
     assert tables.renamed == {str(refusal.lk0): row.row_id}

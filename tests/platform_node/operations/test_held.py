@@ -10,7 +10,7 @@ import pytest
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.cli import held
-from semq.engine.sender.receipts import NOBODY_KNOWS
+from semq.engine.sender.receipts import NO_TARGET_KNOWN
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
@@ -85,7 +85,7 @@ async def test_an_institution_has_left_for_good(scene: HeldScene, monkeypatch: p
     for lk0 in lk0s:
         await until(partial(_is, scene, lk0, "UNKNOWN"))
         words = "refused at the platform by guest: closed on 31 March (this store had not sent it)"
-        assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NOBODY_KNOWS}"]
+        assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NO_TARGET_KNOWN}"]
         assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
         refused = await scene.details(scene.admin, lk0, Event.REFUSED)
         assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The platform knows no institution 1.56001."]  # its marker

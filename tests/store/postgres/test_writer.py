@@ -470,16 +470,13 @@ async def test_reading_alone_writes_nothing(database: str) -> None:
 
 async def test_a_listener_that_fails_harms_nobody(database: str, caplog: pytest.LogCaptureFixture) -> None:
     class Bad(Job):
-        def committed(self) -> None:
-            raise ZeroDivisionError
-
-        def failed(self, error: Exception) -> None:
+        def _end(self, error: Exception | None) -> None:
             raise ZeroDivisionError
 
     caplog.set_level(logging.ERROR)
     async with living(database) as life:
-        life.store.post(Bad(accepting(1).decide_, ALL_NEEDS))
-        life.store.post(Bad(raising(BadInput()).decide_, ALL_NEEDS))
+        life.store.post(Bad(accepting(1).change, ALL_NEEDS))
+        life.store.post(Bad(raising(BadInput()).change, ALL_NEEDS))
         assert await life.do(accepting(2)) == [None]
         assert stored(database) == [1, 2]
         assert len(caplog.records) == 2

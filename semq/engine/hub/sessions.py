@@ -1,0 +1,43 @@
+"""Nodes that are online, as the hub sees them."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from semq.engine.ports import Link
+from semq.umx_t.address import Address
+
+INTRODUCTIONS_MAX = 10  # a minute, of one session
+
+
+@dataclass(slots=True)
+class PresentNode:
+    """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
+
+    link: Link
+    #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
+    forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
+    introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
+
+    def may_introduce(self, now: float) -> bool:
+        """Whether the node may send its certificates now: each time costs signatures here and records to all others."""
+        if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
+            return False
+        self.introductions.append(now)
+        return True
+
+    def forget(self, idents: Iterable[str]) -> None:
+        """The target's Ack2 has passed."""
+        for ident in idents:
+            self.forwarded.pop(ident, None)
+
+    def forget_before(self, since: float) -> None:
+        """Wait no longer for the Ack2 of messages sent before a moment; their senders have asked about them.
+
+        A target need not answer (it refuses what names another node, say), and must not use up its credit by that.
+        """
+        while self.forwarded:
+            ident = next(iter(self.forwarded))
+            if self.forwarded[ident][2] >= since:
+                return
+            del self.forwarded[ident]

@@ -1,0 +1,155 @@
+"""Answers of applications about documents that they were given, and acts of persons on such documents (PROTOCOL.md R6).
+
+An answer of an application is committed before the next document of its order is given. Used by the inbox of the local
+node, its operations, and ``completion``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from semq.engine.core import Core, with_why
+from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, hear
+from semq.engine.receiver.handover import Handing
+from semq.engine.time.cleanup import leave
+from semq.errors import Unavailable
+from semq.foreign_text import shortened
+from semq.store.rows import Pending
+from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, Failed, Steps, after_commit, work
+from semq.umx_t.grids import HandlingHeard
+from semq.umx_t.status import AppStatus, Arrival
+
+
+@dataclass(frozen=True, slots=True)
+class ActReport:
+    """Callbacks of an act: the number of rows that it changed, after the commit, or why it has failed."""
+
+    done: Callable[[int], None]
+    failed: Failed
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationAnswer:
+    """What is said about some documents."""
+
+    brefs: Sequence[int]
+    news: HandlingHeard
+    detail: str = ""
+    only: AppStatus | None = None  #: for an act: rows in another state are left alone
+
+    @property
+    def is_act(self) -> bool:
+        """Whether a person or a worker acts, and not the application that has the documents."""
+        return self.only is not None
+
+
+class ApplicationAnswers:
+    """The door for answers and acts."""
+
+    def __init__(self, core: Core, handing: Handing) -> None:
+        self._core = core
+        self._handing = handing
+
+    def finish(self, brefs: Sequence[int]) -> None:
+        """The application has these documents for good."""
+        # The application waits for no answer; where there is an order, the next document of it waits for this one.
+        self._post(ApplicationAnswer(list(brefs), HandlingHeard.done), later=not self._handing.orders)
+
+    def fail(self, brefs: Sequence[int], detail: str = "") -> None:
+        """The application will never succeed with these: park them for a person."""
+        self._post(ApplicationAnswer(list(brefs), HandlingHeard.fail, detail))
+
+    def give_back(self, brefs: Sequence[int]) -> None:
+        """The application gave these back, or its connection was lost: they are given again, flagged."""
+        self._post(ApplicationAnswer(list(brefs), HandlingHeard.back))
+
+    def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
+        """Set documents aside that wait for the application, or are with it."""
+        self._post(ApplicationAnswer(list(brefs), HandlingHeard.fail, why, AppStatus.NEW), report)
+
+    def requeue(self, brefs: Sequence[int], why: str = "", report: ActReport | None = None) -> None:
+        """Give parked documents to the application again; it moves them, nothing is copied."""
+        detail = with_why("requeued", why)
+        self._post(ApplicationAnswer(list(brefs), HandlingHeard.requeue, detail, AppStatus.PARKED), report)
+
+    def remove(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
+        """Delete parked documents, and no others; their lines in the ledger stay."""
+        detail = with_why("removed", why)
+        self._post(ApplicationAnswer(list(brefs), HandlingHeard.done, detail, AppStatus.PARKED), report)
+
+    def when_committed(self, report: ActReport) -> None:
+        """Report when all work posted so far is committed, or why it will not be."""
+        self._core.post(after_commit(lambda: report.done(0)), failed=report.failed)
+
+    def _post(self, answer: ApplicationAnswer, report: ActReport | None = None, *, later: bool = False) -> None:
+        failed = report.failed if report is not None else None
+        self._core.post(
+            self._handle(answer, report), later=later, failed=lambda error: self.unanswered(answer, error, failed)
+        )
+
+    @work
+    def _handle(self, answer: ApplicationAnswer, report: ActReport | None) -> Steps:
+        unit = yield Needs(pending=set(answer.brefs))
+        handled = self.handled(unit, answer)
+        yield COMMITTED
+        handled.apply()
+        if report is not None:
+            report.done(handled.count)
+
+    def handled(self, unit: Unit, answer: ApplicationAnswer) -> "Handled":
+        """Change the rows in an open transaction; ``apply`` the result after the commit."""
+        return Handled(self._core, self._handing, unit, answer)
+
+    def unanswered(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
+        """The answer was not noted: the application gets the documents again, from this engine or from the next."""
+        self._core.count("answer_failed")
+        if not answer.is_act:
+            # Where the store is lost, the next engine gives the document again.
+            let_go = self._handing.release if isinstance(error, Unavailable) else self._handing.free
+            for bref in answer.brefs:
+                let_go(bref)
+        if failed is not None:
+            failed(error)
+
+
+class Handled:
+    """Rows that an answer changes in one attempt at a unit."""
+
+    def __init__(self, core: Core, handing: Handing, unit: Unit, answer: ApplicationAnswer) -> None:
+        self._core = core
+        self._handing = handing
+        self._answer = answer
+        self._after = AfterDelivery(core.now_ms())
+        self._detail = shortened(answer.detail.replace("\0", "\N{REPLACEMENT CHARACTER}"), DETAIL_MAX)
+        self._rows = [row for bref in answer.brefs if (row := self._change(unit, bref)) is not None]
+
+    @property
+    def count(self) -> int:
+        """How many rows the answer changed."""
+        return len(self._rows)
+
+    def _change(self, unit: Unit, bref: int) -> Pending | None:
+        """Change a row by the grid; None if it is gone, or is not meant."""
+        row, news = unit.pending.get(bref), self._answer.news
+        if row is None:
+            self._core.count("answer_late")
+            return None
+        if self._answer.only is not None and row.app_status is not self._answer.only:
+            return None
+        if news is HandlingHeard.back and row.deliveries >= self._core.settings.deliveries_max:
+            news = HandlingHeard.fail
+        if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
+            return None  # nothing readable to give
+        hear(unit, row, news, self._after, self._detail)
+        leave(self._core, unit, row)
+        return row
+
+    def apply(self) -> None:
+        """After the commit: what the application had is free, and waiting documents follow."""
+        for bref in self._answer.brefs:
+            self._handing.release(bref)
+        for row in self._rows:
+            self._handing.answered(row)
+        for row in self._after.offered:
+            if not row.order_key:
+                self._handing.restock(row, row.bref)

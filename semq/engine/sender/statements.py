@@ -1,0 +1,124 @@
+"""Statements of one node about rows of this sender: may it say this, and of which row (PROTOCOL.md section 5.1).
+
+Only the receiver of a message speaks of its arrival, and only of its position; only the hub speaks of forwarding and
+custody. Anything else is a violation: it is noted and changes nothing. Used by ``receipts``.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from semq.engine.core import Core
+from semq.engine.errors import Mismatch, NotYours
+from semq.engine.ports import Believed
+from semq.engine.sender.deeds import AfterOutbound
+from semq.engine.sender.outbound import is_open
+from semq.engine.sender.resealing import REFUSALS
+from semq.engine.sender.sender import Sender
+from semq.errors import SemqError
+from semq.store.rows import Outbound, Reason, Side
+from semq.store.unit import Unit
+from semq.umx_t.address import Address
+from semq.umx_t.grids import Heard
+from semq.umx_t.locator import LK0, parse_lk0
+from semq.umx_t.status import Arrival
+
+Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with it
+
+
+class SpeakingNode(NamedTuple):
+    """A node that speaks, and its signature if it was checked."""
+
+    source: Address
+    believed: Believed | None = None
+
+
+def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[LK0 | None], list[Fault]]:
+    """Return the locators of records about rows of this sender, None for those that cannot be, and the faults."""
+    found: list[LK0 | None] = []
+    faults: list[Fault] = []
+    for ident in idents:
+        try:
+            lk0 = parse_lk0(ident)
+            if lk0.store != core.home:
+                raise NotYours("A record names a message that was not accepted here.", lk0=ident, peer=str(source))
+        except SemqError as error:
+            faults.append((ident, error))
+            found.append(None)
+        else:
+            found.append(lk0)
+    return found, faults
+
+
+class Statements:
+    """What one node says, as decided in one attempt at a unit."""
+
+    def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
+        self.sender = sender
+        self.core = sender.core
+        self.source, self.believed = speaker
+        self.unit = unit
+        self.after = AfterOutbound(self.core.now_ms())
+        for ident, error in faults:
+            self.violation(error, ident)
+
+    def violation(self, error: SemqError, ident: str) -> None:
+        """Note what this node must not say."""
+        self.core.violation(self.unit, Side.SENDER, error, ident, str(self.source))
+
+    def row(self, lk0: LK0) -> Outbound | None:
+        """The row of a message, if it is still here and the very same (rule N6)."""
+        row = self.unit.outbound.get(lk0.object_id)
+        return row if row is not None and row.lk0 == lk0 else None
+
+    def is_target(self, row: Outbound | None, lk0: LK0) -> bool:
+        """Whether the node is the receiver of the message, which alone may speak about its arrival."""
+        if row is None or row.target.node == self.source:
+            return True
+        self.violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
+        return False
+
+    def is_placed(self, row: Outbound | None, sid: int) -> bool:
+        """Whether the receiver speaks of the position of this message.
+
+        A signed statement about another position was obtained, or shown to the receiver, under this message's name.
+        """
+        if row is None or row.sid == sid or (sid < 0 and (self.believed is None or not self.believed.binds_place)):
+            return True
+        text = "The receiver speaks of another position."
+        self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source), sid=sid, ours=row.sid), str(row.lk0))
+        return False
+
+    def is_same(self, row: Outbound | None, ending: Arrival, digest: str) -> bool:
+        """Whether the receiver has the document that was sent, and not another one in its place."""
+        if row is None or not is_open(row) or ending is not Arrival.RECV or not digest or not row.digest:
+            return True
+        if digest == row.digest.hex():
+            return True
+        text = "The receiver has other bytes."
+        self.violation(Mismatch(text, lk0=str(row.lk0), sent=row.digest.hex(), there=digest), str(row.lk0))
+        return False
+
+    def is_hub(self, row: Outbound) -> bool:
+        """Whether the node is the hub, which alone may speak of custody and forwarding."""
+        if self.sender.uplink.hub == self.source:
+            return True
+        text = "Not the platform, yet it speaks as one."
+        self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source)), str(row.lk0))
+        return False
+
+    def hear(
+        self, row: Outbound | None, news: Heard, detail: str = "", reason: Reason | None = None, cause: Any = None
+    ) -> None:
+        """Change the row by the grid; what the grid calls impossible is a violation."""
+        try:
+            self.sender.rows.hear(self.unit, row, news, self.after, detail, reason, cause)
+        except SemqError as error:
+            self.violation(error, str(row.lk0) if row is not None else "")
+
+    def apply(self) -> None:
+        """AfterOutbound the commit: do what follows from the changes."""
+        for end in self.after.settled:
+            self.sender.forget(end.row)
+        self.sender.rows.apply(self.after)
+        for dest in {end.row.dest for end in self.after.settled if end.code in REFUSALS}:
+            self.sender.resealing.look(dest)

@@ -1,0 +1,111 @@
+"""A piece of work for one transaction, written as a generator that reads downward: what it needs, what it decides, what
+follows the commit.
+
+    @work
+    def release(store: Copies, rows: list[int]) -> Steps:
+        unit = yield Needs(outbound=set(rows))      # the store loads these rows and opens the transaction
+        released = [...]                            # decide, and stage the changes in ``unit``
+        yield COMMITTED                             # the store writes and commits
+        store.released(released)                    # only now: frames, confirms, events
+
+A store may have to decide a unit again (a conflict, another piece of work that refuses). It then starts a new
+generator, so that nothing of the earlier attempt can remain. What follows the commit uses values that were kept while
+deciding, because later work of the unit may have changed the rows (``ended``).
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial, wraps
+from typing import Final, ParamSpec, Protocol
+
+from semq.store.unit import Needs, Unit
+
+P = ParamSpec("P")
+Steps = Generator[Needs | None, Unit, None]
+Failed = Callable[[Exception], None]
+NO_NEEDS = Needs()
+COMMITTED: Final = None  #: yielded by work that has decided; it resumes when the transaction is durable
+
+
+class Work:
+    """A generator function with its arguments, run once per attempt at a unit."""
+
+    __slots__ = ("_is_fresh", "_make", "_steps", "needs", "on_failure")
+
+    def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
+        self._make = make
+        self.on_failure = on_failure
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps = self._make()
+        needs = next(self._steps)
+        assert needs is not None, "work first yields its needs"
+        self.needs = needs
+        self._is_fresh = True
+
+    def renew(self) -> None:
+        """Begin a new attempt if there has been one; called by the store before it loads the needs."""
+        if not self._is_fresh:
+            self._begin()
+
+    def decide(self, unit: Unit) -> None:
+        """Decide and stage the changes, with the transaction open.
+
+        A SemqError refuses this work alone: nothing of it is written.
+        """
+        self._is_fresh = False
+        try:
+            self._steps.send(unit)
+        except StopIteration:
+            return  # nothing follows the commit
+
+    def committed(self) -> None:
+        """Do what follows; the transaction is durable."""
+        for _ in self._steps:
+            raise AssertionError("work yields twice: its needs, and COMMITTED")
+
+    def failed(self, error: Exception) -> None:
+        """Abandon the work, which is always safe: it refused, or the result of the commit is unknown."""
+        self._steps.close()
+        if self.on_failure is not None:
+            self.on_failure(error)
+
+
+def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
+    """Make a function of a generator function: it returns the piece of work for its arguments."""
+
+    @wraps(steps)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Work:
+        return Work(partial(steps, *args, **kwargs))
+
+    return make
+
+
+@work
+def after_commit(then: Callable[[], None]) -> Steps:
+    """Decide nothing; call ``then`` when all work posted before is committed."""
+    yield NO_NEEDS
+    yield COMMITTED
+    then()
+
+
+def begin_attempts(works: Sequence[Work]) -> Needs:
+    """Begin an attempt at each of several pieces of work, and return their needs together."""
+    for piece in works:
+        piece.renew()
+    if len(works) == 1:
+        return works[0].needs
+    together = Needs()
+    for piece in works:
+        together.add(piece.needs)
+    return together
+
+
+class WorkStore(Protocol):
+    """The store to which an engine posts its work; two implementations: Postgres and memory."""
+
+    def post(self, work: Work, *, later: bool = False) -> None:
+        """Queue a piece of work; the order is kept.
+
+        ``later``: no caller waits for its commit, so it may share the commit of other work, after a short wait.
+        """

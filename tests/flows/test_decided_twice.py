@@ -1,0 +1,205 @@
+"""Every unit decided twice: the same documents, lines of the ledger and rows as when each is decided once.
+
+A store decides a unit again when one piece of it refuses, or Postgres does. Whatever an earlier attempt left in the
+engine would show here.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import semq.engine
+from semq.engine.hub.refusals import ActOnCopies
+from semq.engine.receiver.answers import ActReport
+from semq.store.memory import CommitFault, MemoryStore
+from semq.store.work import Work
+from semq.umx_t.address import Address, NodeType
+from tests.flows.sealed import SealedWorld, keys_of, send
+from tests.flows.trio import Trio
+
+ENGINE = Path(semq.engine.__file__).parent
+B = Address(NodeType.LOCAL, "56001")
+
+
+class TwiceStore(MemoryStore):
+    """Rolls every first attempt back and decides again; notes the kinds of work that were decided so."""
+
+    kinds: set[str]
+
+    def begin(self) -> None:
+        super().begin()
+        self.kinds |= {kind(piece) for piece in self._open}
+
+    def commit(self, fault: CommitFault = CommitFault.NONE) -> None:
+        super().commit(CommitFault.REDONE if fault is CommitFault.NONE else fault)
+
+
+def kind(piece: Work) -> str:
+    """The name of the function that made a piece of work."""
+    make: Any = piece._make
+    return str(make.func.__name__)
+
+
+@contextmanager
+def twice(kinds: set[str]) -> Iterator[None]:
+    """Stores of the flows that decide everything twice."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("tests.flows.trio.MemoryStore", TwiceStore)
+    patch.setattr(TwiceStore, "kinds", kinds, raising=False)
+    try:
+        yield
+    finally:
+        patch.undo()
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def online(trio: Trio) -> None:
+    """Documents of all classes, in order and in a batch, to a present partner and to this very node."""
+    trio.a.send(b"1", b"2", b"3")
+    trio.a.send(b"o1", order_key="k")
+    trio.a.send(b"o2", order_key="k")
+    for save_fwd in (1, 2):
+        trio.a.send(b"c", save_fwd=save_fwd, ack2=False)
+    trio.a.send(b"home", to="10008")
+
+
+def stored(trio: Trio) -> None:
+    """Documents to an absent partner, asked about, cancelled, held, resent, refused and set aside."""
+    trio.cut(trio.b)
+    trio.a.send(b"s1", b"s2", b"s3", b"s4", token="")
+    trio.settle()
+    trio.later(60)
+    first, second, third, fourth = [accepted.lk0 for accepted in trio.a.accepted[-4:]]
+    acts = trio.a.engine.operating
+    acts.cancel(second, lambda: None, fail)
+    acts.resend(first, "once more", lambda: None, fail)
+    copies = sorted(trio.hub_store.tables.outbound)
+    act = ActOnCopies("ops", "test", lambda counts: None, fail)
+    trio.settle()
+    trio.hub.refusals.resend(copies[:1], act)
+    trio.hub.refusals.refuse(copies[2:3], act)
+    trio.settle()
+    trio.connect(trio.b)
+    trio.later(60)
+    assert {str(accepted.lk0) for accepted in trio.a.accepted} >= {str(third), str(fourth)}
+
+
+def aside(trio: Trio) -> None:
+    """Answers of applications other than done, and acts on documents set aside."""
+    trio.b.app.acks = False
+    trio.a.send(b"p1", b"p2", b"p3")
+    trio.settle()
+    brefs = [delivery.bref for delivery in trio.b.app.held]
+    trio.b.app.held.clear()
+    report, answers = ActReport(lambda count: None, fail), trio.b.engine.answers
+    answers.fail(brefs[:2], "cannot be read")
+    answers.give_back(brefs[2:])
+    trio.settle()
+    answers.requeue(brefs[:1], "mended", report)
+    answers.remove(brefs[1:2], "not wanted", report)
+    answers.when_committed(report)
+    trio.a.send(b"by SQL", b"aside by SQL")
+    trio.settle()
+    by_sql = [delivery.bref for delivery in trio.b.app.held][-2:]
+    trio.b.app.held.clear()
+    trio.b.store.tables.done.update({by_sql[0]: None, by_sql[1]: "not this one"})
+    trio.b.engine.taking.look()
+    trio.b.app.acks = True
+    trio.settle()
+    trio.later(30)
+
+
+def down(trio: Trio) -> None:
+    """Documents that wait for the link, held, released, expired, removed; lost packets, and a crash."""
+    trio.cut(trio.a)
+    now_ms = int(trio.time.wall().timestamp() * 1000)
+    trio.a.send(b"d1", b"d2")
+    trio.a.send(b"late", expires_at=now_ms + 5_000)
+    trio.settle()
+    lk0, acts = trio.a.accepted[-3].lk0, trio.a.engine.operating
+    acts.hold(lk0, True, "wait", lambda: None, fail)
+    trio.settle()
+    acts.hold(lk0, False, "go", lambda: None, fail)
+    trio.later(20)
+    trio.connect(trio.a)
+    trio.lose = lambda wire, frame: wire is trio.b.up
+    trio.later(40)
+    trio.lose = lambda wire, frame: False
+    trio.crash_hub()
+    trio.connect(trio.a)
+    trio.connect(trio.b)
+    trio.later(400)
+    for row in list(trio.a.store.tables.outbound.values()):
+        if row.outcome is not None:
+            acts.remove(row.lk0, "seen", lambda: None, fail)
+    trio.b.crash()
+    trio.connect(trio.b)
+    trio.hub.holding.stores.retire((1, 9), "ops", "the disk is gone", lambda was: None, fail)
+    trio.later(60)
+
+
+def sealed(trio: Trio) -> None:
+    """Sealed documents whose receiver has another key by then: sealed and sent again."""
+    assert isinstance(trio, SealedWorld)
+    trio.cut(trio.b)
+    send(trio, b"first")
+    send(trio, b"second", order_key="k")
+    trio.settle()
+    keys_of(trio.b).mine = trio.own(trio.b.address, "B2")
+    trio.connect(trio.b)
+    trio.later(5)
+    assert trio.b.app.payloads == [b"first", b"second"]
+
+
+SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, aside, down, sealed)
+
+
+def played(scene: Callable[[Trio], None]) -> dict[str, Any]:
+    """What a scene leaves: documents and events at the applications, the ledgers, and the rows."""
+    trio = SealedWorld() if scene is sealed else Trio()
+    scene(trio)
+    trio.settle()
+    trio.later(200)
+    return {
+        "got": [sorted(node.app.payloads) for node in trio.nodes],
+        "told": [sorted((event.kind, event.outcome) for event in node.told.events if event.lk0) for node in trio.nodes],
+        "lines": [
+            sorted((line.side.name, line.event.name) for line in store.tables.ledger)
+            for store in (trio.hub_store, trio.a.store, trio.b.store)
+        ],
+        "rows": [trio.a.rows, trio.b.rows, trio.held],
+        "refused": [[type(error) for error in node.refused] for node in trio.nodes],
+    }
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: str(scene.__name__))
+def test_a_scene_ends_alike_when_every_unit_is_decided_twice(scene: Callable[[Trio], None]) -> None:
+    once = played(scene)
+    with twice(set()):
+        again = played(scene)
+    for event in again["told"]:
+        event[:] = sorted(set(event))
+    once["told"] = [sorted(set(events)) for events in once["told"]]
+    assert again == once
+
+
+def test_every_kind_of_work_of_the_engine_was_decided_twice() -> None:
+    kinds: set[str] = set()
+    with twice(kinds):
+        for scene in SCENES:
+            played(scene)
+    defined = {
+        node.name
+        for path in ENGINE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(mark, ast.Name) and mark.id == "work" for mark in node.decorator_list)
+    }
+    assert not defined - kinds

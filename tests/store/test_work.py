@@ -1,0 +1,112 @@
+"""Work as generators: one generator per attempt, what follows only after the commit, failures reported once."""
+
+from collections.abc import Callable
+
+import pytest
+
+from semq.errors import BadInput
+from semq.store.memory import CommitFault, MemoryStore
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.rows import Event as LedgerEvent
+from semq.store.rows import LedgerLine, Side
+from semq.store.unit import Needs, Unit
+from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, after_commit, begin_attempts, work
+
+
+def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> Work:
+    """Work that gathers in a local variable, and shows it after the commit."""
+
+    @work
+    def gather() -> Steps:
+        unit = yield Needs(outbound={1})
+        gathered = ["decided"]
+        unit.ledger.append(LedgerLine(0, Side.SENDER, LedgerEvent.OPERATOR, ""))
+        fail()
+        yield COMMITTED
+        seen.append([*gathered, "committed"])
+
+    return gather()
+
+
+@pytest.mark.parametrize("fault", [CommitFault.NONE, CommitFault.REDONE])
+def test_each_attempt_begins_anew_and_one_is_followed_up(fault: CommitFault) -> None:
+    store, seen = MemoryStore(), list[list[str]]()
+    store.post(attempts(seen))
+    store.run(fault)
+    assert seen == [["decided", "committed"]]
+    assert len(store.tables.ledger) == 1
+
+
+@pytest.mark.parametrize("fault", [CommitFault.ROLLED_BACK, CommitFault.ANSWER_LOST])
+def test_nothing_follows_a_commit_of_unknown_result(fault: CommitFault) -> None:
+    store, seen, errors = MemoryStore(), list[list[str]](), list[Exception]()
+    piece = attempts(seen)
+    piece.on_failure = errors.append
+    store.post(piece)
+    store.run(fault)
+    assert seen == []
+    assert [type(error) for error in errors] == [StoreUnavailable]
+
+
+def test_work_that_refuses_is_reported_once_and_harms_no_other() -> None:
+    def refuse() -> None:
+        raise BadInput("no")
+
+    store, seen, errors = MemoryStore(), list[list[str]](), list[Exception]()
+    bad = attempts(seen, refuse)
+    bad.on_failure = errors.append
+    for piece in (attempts(seen), bad, attempts(seen)):
+        store.post(piece)
+    store.run()
+    assert len(seen) == 2
+    assert [str(error)[-2:] for error in errors] == ["no"]
+    assert len(store.tables.ledger) == 2
+
+
+def test_needs_are_those_of_the_attempt() -> None:
+    """A new attempt may need other keys: the store loads what this attempt has named."""
+    numbers = iter(range(1, 9))
+
+    @work
+    def moving() -> Steps:
+        unit = yield Needs(outbound={next(numbers)})
+        assert unit is not None
+
+    first, second = moving(), moving()
+    assert begin_attempts([first, second]).outbound == {1, 2}
+    first.decide(Unit())
+    assert begin_attempts([first]).outbound == {3}
+    assert begin_attempts([first]).outbound == {3}
+
+
+def test_work_without_an_ending_is_done_when_it_has_decided() -> None:
+    @work
+    def short() -> Steps:
+        unit = yield NO_NEEDS
+        unit.ledger.append(LedgerLine(0, Side.SENDER, LedgerEvent.OPERATOR, ""))
+
+    store = MemoryStore()
+    store.post(short())
+    store.run()
+    assert len(store.tables.ledger) == 1
+
+
+def test_a_third_yield_is_a_fault() -> None:
+    @work
+    def long() -> Steps:
+        yield NO_NEEDS
+        yield COMMITTED
+        yield COMMITTED
+
+    piece = long()
+    piece.decide(Unit())
+    with pytest.raises(AssertionError, match="twice"):
+        piece.committed()
+
+
+def test_work_that_only_waits_for_those_before_it() -> None:
+    store, seen = MemoryStore(), list[list[str]]()
+    store.post(attempts(seen))
+    store.post(after_commit(lambda: seen.append(["after"])))
+    store.run()
+    assert seen[-1] == ["after"]
