@@ -56,6 +56,9 @@ async def send(
     save_fwd: Annotated[int, typer.Option(help="1 drop if offline, 2 store if offline, 3 must get there.")] = 3,
     ack2: Annotated[bool | None, typer.Option("--ack2/--no-ack2", help="Want to know of the receipt.")] = None,
     order_key: Annotated[str, typer.Option(help="Documents with the same one stay in order.")] = "",
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Keep the sequence of all such documents to this address.")
+    ] = False,
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Seal it for the receiver: the hub cannot read it.")
     ] = False,
@@ -86,6 +89,7 @@ async def send(
             save_fwd=save_fwd,
             ack2=ack2,
             order_key=order_key,
+            fixed=fixed,
             content_type=content_type if content_type is not None else content_type_of(name, body),
             priority=priority,
             expires_at=milliseconds_ahead(expires) if expires else 0,

@@ -32,7 +32,9 @@ class BadCombination(BadInput):
     """Two UMX-T attributes contradict each other."""
 
     code = "SEMQ-1104"
-    remedy = "@Reliable=0 is legal only with @SaveFwd=1 and @Ack2=0 (best effort); @OrderKey needs @SaveFwd=3."
+    remedy = (
+        "@Reliable=0 is legal only with @SaveFwd=1 and @Ack2=0 (best effort); @OrderKey and @Fixed=1 need @SaveFwd=3."
+    )
 
 
 class BadLocator(ProtocolViolation):

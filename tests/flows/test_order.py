@@ -1,5 +1,6 @@
 """Schedules that broke the order of documents once; found by killing real processes."""
 
+from semq.errors import SemqError
 from semq.umx_t.envelope import Frame
 from tests.flows.trio import Trio, TrioWire, is_message
 
@@ -33,3 +34,29 @@ def test_the_one_before_is_recorded_while_the_next_is_being_looked_at() -> None:
     assert b.app.payloads == [b"1", b"2"]
     trio.later(60)
     assert trio.is_clean()
+
+
+def test_fixed_documents_to_one_address_form_a_sequence() -> None:
+    """@Fixed=1 without a key: those to one address wait for each other, and nobody else for them."""
+    trio = Trio()
+    trio.lose = lambda wire, frame: is_message(frame) and bytes(frame.body) == b"1"
+    trio.a.send(b"1", fixed=True)
+    trio.a.send(b"2", fixed=True)
+    trio.a.send(b"3", to="56001/buyer", fixed=True)
+    trio.a.send(b"4")
+    trio.a.send(b"5", order_key="k", fixed=True)
+    trio.settle()
+    assert sorted(trio.b.app.payloads) == [b"3", b"4", b"5"]
+    trio.lose = lambda wire, frame: False
+    trio.later(60)
+    assert [one for one in trio.b.app.payloads if one in (b"1", b"2")] == [b"1", b"2"]
+    keys = {delivery.payload: delivery.envelope.attributes.order_key for delivery in trio.b.app.got}
+    assert keys == {b"1": "@Fixed", b"2": "@Fixed", b"3": "@Fixed/buyer", b"4": "", b"5": "k"}
+    assert trio.is_clean()
+
+
+def test_a_fixed_sequence_needs_documents_that_must_get_there() -> None:
+    trio = Trio()
+    trio.a.send(b"1", fixed=True, save_fwd=2)
+    trio.settle()
+    assert [error.code for error in trio.a.refused if isinstance(error, SemqError)] == ["SEMQ-1104"]

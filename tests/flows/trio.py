@@ -159,13 +159,15 @@ class Local:
         save_fwd: int = 3,
         ack2: bool = True,
         order_key: str = "",
+        fixed: bool = False,
         key: str = "",
         expires_at: int = 0,
         encrypt: bool = False,
         user_headers: dict[str, Any] | None = None,
     ) -> None:
         attributes = Attributes(
-            save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, app_key=AppKey("trade", "order", "", key),
+            save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, fixed=fixed,
+            app_key=AppKey("trade", "order", "", key),
             expires_at=expires_at, encrypt=encrypt, user_headers=user_headers or {},
         )  # fmt: skip
         self.engine.submit(

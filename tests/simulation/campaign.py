@@ -18,7 +18,7 @@ DRILLS = 200  # seeds that are tried for one cell
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
 # What strikes more in the drills of a grid whose cells have no drills of their own.
-FOCUS_OF = {HUB.name: frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"})}
+FOCUS_OF = {HUB.name: frozenset({"act_on_copies", "operator", "replay", "offline"})}
 
 
 @dataclass(slots=True)

@@ -83,6 +83,9 @@ class Oracle:
         assert message is not None
         message.promised = True
         self._demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
+        self._demand(
+            message.order_key == ("@Fixed" if a.fixed else a.order_key), "ORDER", f"in another sequence: {lk0}"
+        )
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
         """The application heard that its document is not accepted."""

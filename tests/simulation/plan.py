@@ -215,6 +215,8 @@ def _document(
 
     target = source if wants("loop", 0.1) else chance.choice([name for name in names if name != source])
     save_fwd = SaveFwd(chance.choice(taste.classes))
+    order_key = chance.choice(taste.orders) if save_fwd is SaveFwd.MUST else ""
+    is_fixed = bool(order_key) and sum(token.encode()) % 4 == 1
     return PlannedDocument(
         token=token,
         target=target,
@@ -222,7 +224,8 @@ def _document(
             save_fwd,
             ack2=chance.choice(taste.acks),
             app_key=AppKey("simulated", "", "", token),
-            order_key=chance.choice(taste.orders) if save_fwd is SaveFwd.MUST else "",
+            order_key="" if is_fixed else order_key,
+            fixed=is_fixed,
             priority=(0, 0, 9, 0, 4)[sum(token.encode()) % 5],
             content_type=chance.choice((REFUSED, REFUSED_AT_TIMES)) if wants("refusal", 0.15) else "",
             expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if wants("expiry", 0.3) else 0,

@@ -21,7 +21,7 @@ def test_the_loss_of_a_rule_is_noticed(runs: Runs, name: str) -> None:
 
 
 def test_enough_rules_of_safety_are_among_them() -> None:
-    safety = {f"R{number}" for number in (*range(1, 16), 23, 24)}
+    safety = {f"N{number}" for number in (*range(1, 16), 23, 24)}
     assert len({mutation.rule for mutation in MUTATIONS.values()} & safety) >= 10
 
 

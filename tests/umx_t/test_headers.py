@@ -144,6 +144,7 @@ def test_a_misspelt_attribute_never_passes_for_a_default(headers: dict[str, Any]
         {"@Reliable": 0, "@SaveFwd": 2, "@Ack2": 0},
         {"@Reliable": 0, "@SaveFwd": 1, "@Ack2": 1},
         {"@OrderKey": "k", "@SaveFwd": 2},
+        {"@Fixed": 1, "@SaveFwd": 2},
     ],
 )
 def test_attributes_that_contradict_each_other(headers: dict[str, Any]) -> None:

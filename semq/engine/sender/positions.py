@@ -1,8 +1,24 @@
-"""Positions in a stream: given in commit order, in the transaction of the insert (rule N4, break F7)."""
+"""Positions in a stream: given in commit order, in the transaction of the insert (rule N4, break F7).
+
+Documents with one order key form a sequence; those with @Fixed=1 and no key form one for each address.
+"""
+
+from msgspec.structs import replace
 
 from semq.store.rows import OrderKey, Outbound, OutStream, OutStreamKey
 from semq.store.unit import Unit
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes
 from semq.umx_t.locator import Pos
+
+FIXED_KEY = "@Fixed"
+
+
+def in_sequence(attributes: Attributes, target: Address) -> Attributes:
+    """Return the attributes with the order key of their sequence: @Fixed=1 means a key of its own for each address."""
+    if not attributes.fixed or attributes.order_key:
+        return attributes
+    return replace(attributes, order_key=f"{FIXED_KEY}/{target.user}" if target.user else FIXED_KEY)
 
 
 def next_position(unit: Unit, row: Outbound, key: OutStreamKey) -> tuple[int, Pos | None]:

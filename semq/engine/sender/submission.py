@@ -23,7 +23,7 @@ from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.secrecy.binding import session_name
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
-from semq.engine.sender.positions import take_position
+from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
@@ -102,7 +102,7 @@ class Accepting:
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
-        check_combination(submission.attributes)
+        submission.attributes = in_sequence(check_combination(submission.attributes), submission.target)
         if len(submission.body) > settings.max_document:
             raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document)
         submission.digest = sha256(submission.body).digest()
