@@ -7,7 +7,7 @@ import sys
 import time
 
 from semq.umx_t.grids import Heard, Standing
-from tests.simulation.campaign import FOCUS_OF, Totals, cover, run_campaign, tell
+from tests.simulation.campaign import Totals, cover, focus_of, run_campaign, tell
 from tests.simulation.drills import Goal
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import simulate
@@ -101,7 +101,7 @@ def _campaign(options: argparse.Namespace) -> int:
         for cell, reached_by in cover(totals, options.first):
             name = " ".join(cell)
             if reached_by is not None:
-                focus = ",".join(sorted(FOCUS_OF.get(cell[0], ())))
+                focus = ",".join(sorted(focus_of(cell[0], reached_by)))
                 tell(
                     f"{name}: reached by --replay {reached_by} " + (f"--focus {focus}" if focus else f"--goal '{name}'")
                 )

@@ -18,7 +18,14 @@ DRILLS = 200  # seeds that are tried for one cell
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
 # What strikes more in the drills of a grid whose cells have no drills of their own.
-FOCUS_OF = {HUB.name: frozenset({"act_on_copies", "operator", "replay", "offline"})}
+# Kinds of faults that lead to the cells of a grid, in turns.
+FOCUS_OF = {
+    HUB.name: (
+        frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"}),
+        frozenset({"act_on_copies", "operator", "replay", "offline"}),
+        frozenset({"act_on_copies", "operator", "half_open", "offline", "nack"}),
+    )
+}
 
 
 @dataclass(slots=True)
@@ -138,8 +145,14 @@ def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
             if cell in totals.cells:
                 break
             seed = tried
-            totals.add(run_share(seed, 1, goal=goal, focus=FOCUS_OF.get(grid, frozenset())))
+            totals.add(run_share(seed, 1, goal=goal, focus=focus_of(grid, seed)))
         yield cell, seed if cell in totals.cells else None
+
+
+def focus_of(grid: str, seed: int) -> frozenset[str]:
+    """Return the kinds of faults of a drill; none for grids that are drilled by goals."""
+    focuses = FOCUS_OF.get(grid, (frozenset(),))
+    return focuses[seed % len(focuses)]
 
 
 def covered(count: int) -> Totals:
