@@ -19,7 +19,7 @@ KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
 # What strikes more in the drills of a grid whose cells have no drills of their own.
 # Kinds of faults that lead to the cells of a grid, in turns.
-FOCUS_OF = {
+FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
     HUB.name: (
         frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"}),
         frozenset({"act_on_copies", "operator", "replay", "offline"}),
