@@ -8,24 +8,23 @@ publishes to ``umx`` is heard in batches, sessions in turn (``semq.service.intak
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import structlog
 
 from platform_node.allowance import RateAllowance
 from platform_node.errors import LifeUnreadable, TooManyLogins
 from platform_node.logins import UMX
-from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, NotAllowed, ResourceLocked
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import (
     CONFIRMED,
     NACKED,
+    OfferedMessage,
     ServiceConsumer,
     ServiceExchange,
     ServiceQueue,
     SessionInfo,
-    Settle,
 )
 from semq.engine.errors import NotYours
 from semq.engine.frames import read_frame, write_frame
@@ -118,15 +117,6 @@ class NodeLife:
     incarnation: str
 
 
-class PublishedFrame(NamedTuple):
-    """A frame that a node has published, undecoded; it counts against its session until it is settled."""
-
-    routing_key: str
-    header: ContentHeader
-    body: bytes
-    settle: Settle
-
-
 class Links:
     """All institutions' queues, and who is present."""
 
@@ -144,7 +134,7 @@ class Links:
         self.lives: dict[str, NodeLife] = {}  #: what each node last said of itself
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
-        self.intake: Intake[SessionInfo, PublishedFrame] = Intake(
+        self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
             self._hear, lambda work, later: engine().core.post(work, later=later), turn
         )
 
@@ -225,7 +215,7 @@ class Links:
         _refuse(self.intake.forget())
 
     # --- what nodes say
-    def _hear(self, session: SessionInfo, said: list[PublishedFrame]) -> None:
+    def _hear(self, session: SessionInfo, said: list[OfferedMessage]) -> None:
         """Frames of one session have their turn: decoded, given to the engine, and settled."""
         frames = [frame for one in said if (frame := self._read(session, one)) is not None]
         link = self.links.get(session.user)
@@ -235,7 +225,7 @@ class Links:
         for one in said:
             one.settle(CONFIRMED)
 
-    def _read(self, session: SessionInfo, said: PublishedFrame) -> Frame | None:
+    def _read(self, session: SessionInfo, said: OfferedMessage) -> Frame | None:
         """What cannot be read is noted; the link lives on."""
         try:
             return read_frame(said.routing_key, said.header, said.body)
@@ -250,7 +240,7 @@ class Links:
             self._engine().room(link)
 
 
-def _refuse(said: Sequence[PublishedFrame]) -> None:
+def _refuse(said: Sequence[OfferedMessage]) -> None:
     """The session has ended: its sender asks about what it said."""
     for one in said:
         one.settle(NACKED)
@@ -280,19 +270,11 @@ class UmxExchange(ServiceExchange):
         super().__init__(UMX, "x-umx", body_max)
         self._links = links
 
-    def publish(
-        self,
-        session: SessionInfo,
-        routing_key: str,
-        header: ContentHeader,
-        body: bytes,
-        mandatory: bool,
-        settle: Settle,
-    ) -> None:
+    def publish(self, message: OfferedMessage) -> None:
         """Take a frame. The confirm is flow control only, never custody or receipt (PROTOCOL.md section 14).
 
         A session whose frames wait for their turn beyond the limits of the broker is not read from."""
-        self._links.intake.put(session, PublishedFrame(routing_key, header, body, settle), len(header.raw) + len(body))
+        self._links.intake.put(message.session, message, len(message.header.raw) + len(message.body))
 
 
 class NodeQueue(ServiceQueue):

@@ -19,7 +19,14 @@ from platform_node.question_turns import QuestionTurns
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AccessRefused, AmqpError, ResourceLocked
 from semq.broker.queues.queue import Disposition
-from semq.broker.services import CONFIRMED, ServiceConsumer, ServiceExchange, ServiceQueue, SessionInfo, Settle
+from semq.broker.services import (
+    CONFIRMED,
+    OfferedMessage,
+    ServiceConsumer,
+    ServiceExchange,
+    ServiceQueue,
+    SessionInfo,
+)
 from semq.clock import Clock
 from semq.errors import Unavailable
 from semq.service.story import STORY_BYTES_MAX
@@ -141,15 +148,7 @@ class _AnswerExchange(ServiceExchange):
         super().__init__(ANSWERS, "x-answer", ANSWER_BYTES_MAX)
         self._questions = questions
 
-    def publish(
-        self,
-        session: SessionInfo,
-        routing_key: str,
-        header: ContentHeader,
-        body: bytes,
-        mandatory: bool,
-        settle: Settle,
-    ) -> None:
+    def publish(self, message: OfferedMessage) -> None:
         """Take one answer."""
-        self._questions.answered(session.user, header.correlation_id or "", bytes(body))
-        settle(CONFIRMED)
+        self._questions.answered(message.session.user, message.header.correlation_id or "", bytes(message.body))
+        message.settle(CONFIRMED)

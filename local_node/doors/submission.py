@@ -15,11 +15,11 @@ from semq.amqp.content import ContentHeader
 from semq.broker.services import (
     CONFIRMED,
     NACKED,
+    OfferedMessage,
     Outcome,
     Refused,
     ServiceExchange,
     ServiceNacked,
-    SessionInfo,
     Settle,
 )
 from semq.broker.vhost import VirtualHost
@@ -57,19 +57,12 @@ class SubmitExchange(ServiceExchange):
         self._waiting: list[Submission] = []
         self._nacks = Nacks(engine, turn)
 
-    def publish(
-        self,
-        session: SessionInfo,
-        routing_key: str,
-        header: ContentHeader,
-        body: bytes,
-        mandatory: bool,
-        settle: Settle,
-    ) -> None:
+    def publish(self, message: OfferedMessage) -> None:
         """Accept one document; the confirm follows its commit."""
+        header, settle = message.header, message.settle
         told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
         try:
-            submission = self._read(routing_key, header, body)
+            submission = self._read(message.routing_key, header, message.body)
         except SemqError as error:
             if isinstance(error, amqp.AmqpError):
                 raise

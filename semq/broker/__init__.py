@@ -21,9 +21,9 @@ sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``
 **Services** (``services``): derive and register.
 
     class Door(ServiceExchange):                  # super().__init__(name, "x-semq", body_max=128 << 20)
-        def publish(self, session, routing_key, header, body, mandatory, settle): ...
-            # settle(CONFIRMED | NACKED | ReturnedToSender(code, text) | Refused(AmqpError)) exactly once, now or later,
-            # in the event loop; raising an AmqpError here is the same as settling with Refused
+        def publish(self, message): ...            # session routing_key header body mandatory settle
+            # message.settle(CONFIRMED | NACKED | ReturnedToSender(code, text) | Refused(AmqpError)) exactly once, now
+            # or later, in the event loop; raising an AmqpError here is the same as settling with Refused
 
     class Inbox(ServiceQueue):                    # super().__init__(name)
         def may_attach(self, session, exclusive) -> AmqpError | None

@@ -9,7 +9,7 @@ delivery to the consumer.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
@@ -71,6 +71,17 @@ CONFIRMED = Confirmed()
 NACKED = ServiceNacked()
 
 
+class OfferedMessage(NamedTuple):
+    """A message that a client has published to a service."""
+
+    session: SessionInfo
+    routing_key: str
+    header: ContentHeader
+    body: bytes
+    mandatory: bool
+    settle: Settle
+
+
 class ServiceExchange(Exchange):
     """An exchange whose messages are processed by code. ``service_type`` is the type that clients see, ``x-…``.
 
@@ -92,17 +103,9 @@ class ServiceExchange(Exchange):
     def shown_type(self) -> str:
         return self.service_type
 
-    def publish(
-        self,
-        session: SessionInfo,
-        routing_key: str,
-        header: ContentHeader,
-        body: bytes,
-        mandatory: bool,
-        settle: Settle,
-    ) -> None:
-        """Process one message. Call ``settle`` exactly once, now or later, in the event loop; the channel may be closed
-        by then.
+    def publish(self, message: OfferedMessage) -> None:
+        """Process one message. Call ``message.settle`` exactly once, now or later, in the event loop; the channel
+        may be closed by then.
 
         An AmqpError raised here is the same as settling with ``Refused``.
         """

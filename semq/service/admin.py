@@ -14,7 +14,7 @@ import structlog
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed
-from semq.broker.services import CONFIRMED, NACKED, Refused, ServiceExchange, SessionInfo, Settle
+from semq.broker.services import CONFIRMED, NACKED, OfferedMessage, Refused, ServiceExchange, SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, Busy, UnknownOperation
@@ -47,16 +47,9 @@ class AskedExchange(ServiceExchange):
         self._at_once = at_once
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}  #: by user, over all connections
 
-    def publish(
-        self,
-        session: SessionInfo,
-        routing_key: str,
-        header: ContentHeader,
-        body: bytes,
-        mandatory: bool,
-        settle: Settle,
-    ) -> None:
+    def publish(self, message: OfferedMessage) -> None:
         """Take one request; the routing key names the operation."""
+        session, header, settle = message.session, message.header, message.settle
         if not header.reply_to:
             settle(Refused(PreconditionFailed("a request needs reply_to")))
             return
@@ -65,7 +58,7 @@ class AskedExchange(ServiceExchange):
             answer(self._vhost, header, {"ok": False, "error": describe(Busy(at_once=self._at_once))})
             settle(NACKED)
             return
-        task = asyncio.get_running_loop().create_task(self._answer(session, routing_key, header, body))
+        task = asyncio.get_running_loop().create_task(self._answer(message))
         tasks.add(task)
         task.add_done_callback(lambda task: self._answered(session.user, task))
         settle(CONFIRMED)
@@ -75,15 +68,15 @@ class AskedExchange(ServiceExchange):
         if not self._tasks[user]:
             del self._tasks[user]
 
-    async def _answer(self, session: SessionInfo, operation: str, asked: ContentHeader, body: bytes) -> None:
+    async def _answer(self, message: OfferedMessage) -> None:
         try:
-            told = {"ok": True, "result": await self._handle(session, operation, body)}
+            told = {"ok": True, "result": await self._handle(message.session, message.routing_key, message.body)}
         except SemqError as error:
             told = {"ok": False, "error": describe(error)}
         except Exception:
-            log.exception("admin_failed", operation=operation)
+            log.exception("admin_failed", operation=message.routing_key)
             told = {"ok": False, "error": describe(SemqError("The node failed on this request; its log tells why."))}
-        answer(self._vhost, asked, told)
+        answer(self._vhost, message.header, told)
 
     async def _handle(self, session: SessionInfo, operation: str, body: bytes) -> Any:
         handler = self._handlers.get(operation)

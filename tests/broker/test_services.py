@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from semq.amqp import methods as m
-from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, AmqpError, ContentTooLarge, NotAllowed, NotFound
 from semq.amqp.events import Delivered
 from semq.broker.limits import BrokerLimits
@@ -16,6 +15,7 @@ from semq.broker.server import AmqpServer
 from semq.broker.services import (
     CONFIRMED,
     NACKED,
+    OfferedMessage,
     Refused,
     ReturnedToSender,
     ServiceConsumer,
@@ -41,15 +41,8 @@ class SettlingExchange(ServiceExchange):
         self.heard: list[tuple[str, str, bytes]] = []
         self.waiting: list[Settle] = []
 
-    def publish(
-        self,
-        session: SessionInfo,
-        routing_key: str,
-        header: ContentHeader,
-        body: bytes,
-        mandatory: bool,
-        settle: Settle,
-    ) -> None:
+    def publish(self, message: OfferedMessage) -> None:
+        session, routing_key, _, body, _, settle = message
         self.heard.append((session.user, routing_key, body))
         match routing_key:
             case "now":

@@ -14,7 +14,15 @@ from semq.broker.channel.transaction import Commit, nacked
 from semq.broker.queues.bodies import release, weight
 from semq.broker.queues.message import Message, names_somebody
 from semq.broker.routing.exchanges import Exchange
-from semq.broker.services import Confirmed, Outcome, Refused, ReturnedToSender, ServiceExchange, ServiceNacked
+from semq.broker.services import (
+    Confirmed,
+    OfferedMessage,
+    Outcome,
+    Refused,
+    ReturnedToSender,
+    ServiceExchange,
+    ServiceNacked,
+)
 from semq.broker.users import Right
 from semq.broker.vhost import PublishResult
 
@@ -183,7 +191,7 @@ def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | Com
     # empty for a larger message, which only a service that drains gets
     body = event.body if event.header.body_size <= exchange.body_max else b""
     try:
-        exchange.publish(session.info, event.routing_key, event.header, body, event.mandatory, settle)
+        exchange.publish(OfferedMessage(session.info, event.routing_key, event.header, body, event.mandatory, settle))
     except AmqpError as error:
         settle(Refused(error))
 

@@ -13,7 +13,7 @@ from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.limits import BrokerLimits
 from semq.broker.queues.bodies import CHUNK
 from semq.broker.server import AmqpServer
-from semq.broker.services import CONFIRMED, ServiceExchange
+from semq.broker.services import CONFIRMED, OfferedMessage, ServiceExchange
 from semq.transport.client_channel import ClientChannel
 from tests.transport.pair import TransportPair, header, pair
 from tests.waiting import until
@@ -230,9 +230,9 @@ class AcceptingExchange(ServiceExchange):
         super().__init__("door", "x-door", body_max=2 * CHUNK)
         self.heard: list[bytes] = []
 
-    def publish(self, session: Any, routing_key: Any, header: Any, body: bytes, mandatory: Any, settle: Any) -> None:
-        self.heard.append(body)
-        settle(CONFIRMED)
+    def publish(self, message: OfferedMessage) -> None:
+        self.heard.append(message.body)
+        message.settle(CONFIRMED)
 
 
 async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be() -> None:
@@ -301,9 +301,10 @@ class Drain(AcceptingExchange):
 
     drains = True
 
-    def publish(self, session: Any, routing_key: Any, header: Any, body: bytes, mandatory: Any, settle: Any) -> None:
-        self.heard.append(body if len(body) == header.body_size else b"%d bytes were dropped" % header.body_size)
-        settle(CONFIRMED)
+    def publish(self, message: OfferedMessage) -> None:
+        size, body = message.header.body_size, message.body
+        self.heard.append(body if len(body) == size else b"%d bytes were dropped" % size)
+        message.settle(CONFIRMED)
 
 
 async def test_a_service_that_drains_hears_of_what_it_does_not_take_and_the_channel_lives_on() -> None:

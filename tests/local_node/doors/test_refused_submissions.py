@@ -25,15 +25,20 @@ async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any
     return heard
 
 
-@pytest.fixture
-async def refused(inprocess: InProcess) -> Any:
-    """A node with one refused submission, its administrator, and the row of ``failed.list``."""
+async def submitted(inprocess: InProcess, send: str) -> Any:
+    """A node, its administrator, and the number of a document that a call of ``semq_send`` has handed over."""
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
-    admin = await inprocess.client(a)
     with psycopg.connect(a.store.url) as connection:
-        connection.execute("SELECT semq_send('99999', 'kept'::bytea, app_key => 'trade/order//S9', token => 'T9')")
+        (number,) = connection.execute(f"SELECT semq_send({send})".encode()).fetchone() or (0,)
+    return a, await inprocess.client(a), number
+
+
+@pytest.fixture
+async def refused(inprocess: InProcess) -> Any:
+    """A node with one refused submission, its administrator, and the row of ``failed.list``."""
+    a, admin, _ = await submitted(inprocess, "'99999', 'kept'::bytea, app_key => 'trade/order//S9', token => 'T9'")
 
     async def failed() -> Any:
         return (await ask(admin, "failed.list"))["result"]
@@ -80,13 +85,8 @@ async def test_acts_on_messages_say_that_it_was_not_accepted(refused: Any) -> No
 @pytest.fixture
 async def waiting(inprocess: InProcess) -> Any:
     """A node with a submission that waits for a certificate, its administrator, and its number."""
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
-    admin = await inprocess.client(a)
-    with psycopg.connect(a.store.url) as connection:
-        sent = "SELECT semq_send('56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW')"
-        (number,) = connection.execute(sent).fetchone() or (0,)
+    send = "'56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW'"
+    a, admin, number = await submitted(inprocess, send)
     await until(lambda: status_of(a, [number])[0][0] == "WAITS")
     return a, admin, number
 
@@ -196,13 +196,8 @@ async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(r
 
 
 async def test_what_must_wait_says_so_to_the_application_and_to_people(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
-    admin = await inprocess.client(a)
-    with psycopg.connect(a.store.url) as connection:
-        sent = "SELECT semq_send('56001', 'x'::bytea, app_key => 'a/b//K1', encrypt => true)"
-        (number,) = connection.execute(sent).fetchone() or (0,)
+    send = "'56001', 'x'::bytea, app_key => 'a/b//K1', encrypt => true"
+    a, admin, number = await submitted(inprocess, send)
 
     def status() -> Any:
         with psycopg.connect(a.store.url) as connection:
