@@ -78,7 +78,7 @@ async def test_acts_on_messages_say_that_it_was_not_accepted(refused: Any) -> No
     refused, waiting = {f"sql-{row['submission']}", "S9", row["lk0"], row["name"]}, {f"sql-{number}", "WAITS"}
     for operation in ("msg.inquire", "msg.cancel", "msg.hold", "msg.release", "msg.resend"):
         for name in refused if operation == "msg.cancel" else refused | waiting:  # what waits can be withdrawn
-            answer = await ask(admin, operation, {"id": name, "why": "because"})
+            answer = await ask(admin, operation, {"id": name})
             assert (name, answer["error"]["code"]) == (name, "SEMQ-1224")
 
 
