@@ -1,8 +1,8 @@
 """The installation that is measured: a hub and its institutions as processes, with the product's defaults.
 
-A sends; B, and with ``partners`` also B2, B3 …, receive. The hub has one more institution, which is never online. A
-secure network has links by TLS with certificates of the hub's authority at both ends. Used by ``__main__``, ``secrecy``
-and ``peers``.
+A sends; B, and with ``partners`` also ``B2``, ``B3`` …, receive. The hub has one more institution, which is never
+online. A secure network has links by TLS with certificates of the hub's authority at both ends. Used by ``__main__``,
+``secrecy`` and ``peers``.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from bench.errors import NodeDied
 from semq.app import Client
-from semq.installation.configuration import HUB, InstallationPlan, Login
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import enrolled
 from semq.installation.process import NodeProcess
 
@@ -33,7 +33,7 @@ class BenchNetwork:
         self._death: asyncio.Future[NodeDied] | None = None
         self._watches: dict[str, asyncio.Task[None]] = {}
         more = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
-        login = Login("bench", secrets.token_urlsafe(18))
+        login = ApplicationLogin("bench", secrets.token_urlsafe(18))
         places = InstallationPlan({**NODE_IDS, **more}, login, absent=[ABSENT], secure=secure).write(folder)
         self.nodes = {name: NodeProcess(place) for name, place in places.items()}
         self.partners = [B, *more]  #: the nodes that receive

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from semq.installation.configuration import HUB, InstallationPlan, Login, NodePlace, Value
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace, Value
 
 SENDER, RECEIVER = "10008", "56001"
 EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, beside the hub's
@@ -33,5 +33,7 @@ def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -
         hub["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
     institutions = {SENDER: SENDER, RECEIVER: RECEIVER}
-    plan = InstallationPlan(institutions, Login("demo", "demo"), secure=secure, every=every, hub=hub, local=local)
+    plan = InstallationPlan(
+        institutions, ApplicationLogin("demo", "demo"), secure=secure, every=every, hub=hub, local=local
+    )
     return plan.write(folder)

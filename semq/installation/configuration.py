@@ -18,7 +18,7 @@ Rows = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class ApplicationLogin:
     """User and password of the applications, at every node."""
 
     user: str
@@ -32,7 +32,7 @@ class NodePlace:
     name: str
     node_id: str
     folder: Path
-    login: Login
+    login: ApplicationLogin
     port: int = 0  #: 0: another one at each start
     tls: bool = False  #: on its port
 
@@ -72,7 +72,7 @@ class InstallationPlan:
     """The nodes of an installation, and the rows of their configurations beside those that all installations have."""
 
     institutions: Mapping[str, str]  #: name of each node | its node id
-    login: Login
+    login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
     secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
     every: Rows = field(default_factory=dict)  #: rows of every node

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from semq.app import Client
-from semq.installation.configuration import HUB, InstallationPlan, Login
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
 from semq.installation.process import NodeProcess
 
 ABSENT = "77001"  # known to the hub, never online
@@ -14,7 +14,7 @@ STRANGER = "88001"  # known to the hub; 10008 has no agreement with it
 DOCUMENT_MAX = 3 * 1024 * 1024
 PLAN = InstallationPlan(
     {"10008": "10008", "56001": "56001"},
-    Login("app", "secret"),
+    ApplicationLogin("app", "secret"),
     absent=(ABSENT, STRANGER),
     every={
         "amqp.max_message_bytes": 4_000_000,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from semq.installation.configuration import HUB, InstallationPlan, Login
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import enrolled
 from tests.crash import certificates
 from tests.crash.application import DocumentTaker, Submitter
@@ -30,7 +30,7 @@ PAUSE_S = {A: 0.2, B: 0.6}  # between two documents of a lane: most go from A to
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
     {A: "10008", B: "56001"},
-    Login("app", PASSWORD),
+    ApplicationLogin("app", PASSWORD),
     # The timers of PROTOCOL.md section 13, short, so that what is in doubt is settled while somebody watches.
     every={
         "protocol.inquiry_s": 0.5,

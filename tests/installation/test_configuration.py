@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from semq.config import load
-from semq.installation.configuration import HUB, InstallationPlan, Login, Rows, free_ports, toml
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, Rows, free_ports, toml
 
-LOGIN = Login("app", 'a "quoted" word')
+LOGIN = ApplicationLogin("app", 'a "quoted" word')
 
 
 def test_rows_become_tables() -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from semq.installation.configuration import HUB, InstallationPlan, Login
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
 from semq.installation.errors import NodeNotStarted
 from semq.installation.process import NodeProcess
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> NodeProcess:
-    return NodeProcess(InstallationPlan({}, Login("app", "secret")).write(tmp_path)[HUB])
+    return NodeProcess(InstallationPlan({}, ApplicationLogin("app", "secret")).write(tmp_path)[HUB])
 
 
 async def test_a_node_serves_until_it_ends(node: NodeProcess) -> None:

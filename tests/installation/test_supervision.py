@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from semq.installation.configuration import HUB, InstallationPlan, Login, NodePlace
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace
 from semq.installation.errors import NodeNotStarted
 from semq.installation.supervision import SupervisedNode
 
 
 def place_of_hub(folder: Path) -> NodePlace:
-    return InstallationPlan({}, Login("app", "secret")).write(folder)[HUB]
+    return InstallationPlan({}, ApplicationLogin("app", "secret")).write(folder)[HUB]
 
 
 @pytest.fixture
