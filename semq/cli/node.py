@@ -43,9 +43,13 @@ async def health(desk: Desk) -> None:
 
 @group.command()
 @on_node
-async def metrics(desk: Desk) -> None:
-    """The node's figures as Prometheus reads them, for a textfile collector."""
-    told = await desk.ask("node.metrics")
+async def metrics(
+    desk: Desk,
+    detailed: Annotated[bool, typer.Option("--detailed", help="Also the figures of each partner.")] = False,
+    format: Annotated[str, typer.Option(help="`text` (Prometheus 0.0.4) or `openmetrics` (1.0.0).")] = "text",
+) -> None:
+    """Print the node's figures as Prometheus reads them, for a textfile collector."""
+    told = await desk.ask("node.metrics", detailed=detailed, format=format)
     desk.out.data(told) if desk.out.as_json else desk.out.raw(told["text"].encode())
 
 

@@ -1,10 +1,9 @@
-"""Health of a node for monitoring: verdicts (``node.health``) and figures for Prometheus (``node.metrics``).
+"""Health of a node for monitoring: the checks with their verdicts (``node.health``).
 
-Both are derived from ``node.status``, so that they agree with what operators see. The command line prints them; for
-Prometheus, a timer that writes ``semq node metrics`` to the folder of a textfile collector is enough.
+They are derived from ``node.status``, so that they agree with what operators see; ``metrics`` has them as figures.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,65 +88,3 @@ def health(node: str, found: Sequence[Check]) -> dict[str, Any]:
     worst = max((check.verdict for check in found), key=VERDICTS.index)
     told = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in found]
     return {"node": node, "verdict": worst, "checks": told}
-
-
-def metrics(status: Status, warn_days: float) -> str:
-    """Return all figures in the Prometheus text format 0.0.4."""
-    lines: list[str] = []
-    for name, kind, help_, samples in METRICS:
-        found = list(samples(status, warn_days))
-        if found:
-            lines += [f"# HELP {name} {help_}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in found]
-    return "\n".join(lines) + "\n"
-
-
-def _each(part: str, label: str) -> Callable[[Status, float], Iterable[Sample]]:
-    """Return a function that lists the numbers of one part of the status."""
-    return lambda status, _: [({label: name}, value) for name, value in status.get(part, {}).items()]
-
-
-def _link(status: Status, _: float) -> list[Sample]:
-    return [({}, float(status["hub"]["link"] == "up"))] if "hub" in status else []
-
-
-def _partners(status: Status, _: float) -> list[Sample]:
-    return [({"node": node}, float(told["online"])) for node, told in status.get("partners", {}).items()]
-
-
-def _days(status: Status, _: float) -> list[Sample]:
-    own = status.get("certificate")
-    days = {status["node"]: own["days_left"]} if own is not None else {}
-    return [({"node": node}, left) for node, left in (days | dict(status.get("certificates", {}))).items()]
-
-
-def _verdicts(status: Status, warn_days: float) -> list[Sample]:
-    return [({"check": one.name}, float(VERDICTS.index(one.verdict))) for one in checks(status, warn_days)]
-
-
-# Name | type | help | samples
-METRICS: tuple[tuple[str, str, str, Callable[[Status, float], Iterable[Sample]]], ...] = (
-    ("semq_check", "gauge", "0 ok, 1 warning, 2 failing; by check.", _verdicts),
-    ("semq_certificate_days_left", "gauge", "Days until a certificate ends; at a hub, of institutions too.", _days),
-    ("semq_link_up", "gauge", "Whether the link to the platform is up.", _link),
-    ("semq_partner_online", "gauge", "Whether the platform says that a partner is there.", _partners),
-    ("semq_events_total", "counter", "What the engine has counted since it began.", _each("counters", "event")),
-    ("semq_amqp", "gauge", "Figures of the AMQP endpoint.", _each("amqp", "figure")),
-    ("semq_store", "gauge", "Figures of the writer of the store since it was made.", _each("store", "figure")),
-    (
-        "semq_sql_submissions",
-        "gauge",
-        "Handed over by SQL and not accepted.",
-        _each("sql_submissions", "state"),
-    ),
-    ("semq_store_waiting", "gauge", "Work that waits for the writer.", lambda s, _: [({}, s["waiting_work"])]),
-)
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    shown = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{{{shown}}}" if shown else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

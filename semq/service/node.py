@@ -24,6 +24,7 @@ from semq.broker.users import Authenticator, User, UserTable
 from semq.clock import Clock
 from semq.config.reach import url_of
 from semq.config.settings import Settings
+from semq.engine.latency import Histogram, Stage
 from semq.engine.settings import EngineSettings
 from semq.errors import Misconfigured, SemqError, Unavailable
 from semq.moments import utc_text
@@ -466,3 +467,7 @@ class Node(Generic[E]):
     def engine_counters(self) -> Mapping[str, int]:
         """Return the counters of the engine."""
         raise NotImplementedError
+
+    def latency(self) -> Mapping[Stage, Histogram]:
+        """Return the histograms of the engine."""
+        return {}

@@ -1,12 +1,11 @@
-"""What machines are told of a node: the verdict, and figures that Prometheus reads."""
+"""The health checks of a node, and the verdict over all."""
 
-import re
 from typing import Any
 
 import pytest
 
 from platform_node.node import HubNode
-from semq.service.health import checks, health, metrics
+from semq.service.health import checks, health
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -23,7 +22,6 @@ VIOLATIONS = [
     }
     for n in range(7)
 ]  # fmt: skip
-LINE = re.compile(r'[a-z_]+(\{[a-z]+="([^"\\]|\\.)*"\})? [-+0-9.e]+')
 
 
 def changed(**parts: Any) -> dict[str, Any]:
@@ -62,26 +60,11 @@ def test_violations_are_told_by_who_what_and_how_often() -> None:
     assert last == "2 more in node.status"
 
 
-def test_figures_are_lines_that_prometheus_reads() -> None:
-    text = metrics(changed(certificates={'1."\n\\': 3.0}), 14.0)
-    lines = text.splitlines()
-    assert text.endswith("\n")
-    assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
-    assert 'semq_certificate_days_left{node="1.10008"} 61.5' in lines
-    assert 'semq_certificate_days_left{node="1.\\"\\n\\\\"} 3' in lines
-    assert 'semq_check{check="certificates"} 1' in lines
-    assert 'semq_events_total{event="accepted"} 3' in lines
-    assert "semq_link_up 1" in lines
-
-
 async def test_a_running_node_and_its_hub_say_when_certificates_end(inprocess: InProcess) -> None:
     hub: HubNode = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     at_a, at_hub = await inprocess.client(a), await inprocess.client(hub)
-    text = (await ask(at_a, "node.metrics"))["result"]["text"]
-    assert re.search(r'semq_certificate_days_left\{node="1.10008"\} (9\.9\d*|10)\n', text)
-    assert "semq_link_up 1" in text
     told = (await ask(at_hub, "node.health"))["result"]
     assert told["verdict"] == "warning"
     assert any("1.10008" in check["detail"] for check in told["checks"] if check["verdict"] == "warning")

@@ -1,22 +1,39 @@
 """Operations ``node.*`` of both kinds of nodes: status, health, metrics, reload, and the table of operations itself."""
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Protocol
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Protocol
 
+import structlog
 from msgspec import Meta
 
+from semq.clock import Clock
 from semq.config.settings import Settings
-from semq.service.health import Check, health, metrics
+from semq.engine.latency import Histogram, Stage
+from semq.errors import Unavailable
+from semq.service.health import Check, health
+from semq.service.metrics import Figures, render
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import Bound, Caller, Role, act, look
 from semq.service.operations.reload import Reloading
 from semq.umx_t.address import Address
+
+log = structlog.get_logger("semq.operations")
 
 
 class ReloadConfiguration(Arguments, frozen=True, kw_only=True):
     """How the configuration is read again."""
 
     dry_run: Annotated[bool, Meta(description="Change nothing; only return the differences.")] = False
+
+
+class ReadMetrics(Arguments, frozen=True, kw_only=True):
+    """Which figures are returned, and how they are written."""
+
+    detailed: Annotated[bool, Meta(description="Also the figures of each partner.")] = False
+    format: Annotated[
+        Literal["text", "openmetrics"], Meta(description="Text format 0.0.4 of Prometheus, or OpenMetrics 1.0.0.")
+    ] = "text"
 
 
 class Running(Protocol):
@@ -26,12 +43,16 @@ class Running(Protocol):
     address: Address
     operations: dict[str, Bound]
     reloading: Reloading
+    clock: Clock
 
     async def status(self) -> dict[str, Any]:
         """Return identity, state and figures."""
 
     async def checks(self) -> list[Check]:
         """Return the health checks with their verdicts."""
+
+    def latency(self) -> Mapping[Stage, Histogram]:
+        """Return the histograms of the engine."""
 
 
 class NodeOperations:
@@ -48,9 +69,23 @@ class NodeOperations:
         """Check whether the node needs attention, now or soon."""
         return health(str(self._node.address), await self._node.checks())
 
-    async def metrics(self, arguments: Arguments) -> dict[str, str]:
-        """Return the figures of this node in the text format of Prometheus."""
-        return {"text": metrics(await self._node.status(), self._node.settings.tls.warn_days)}
+    async def metrics(self, arguments: ReadMetrics) -> dict[str, str]:
+        """Return the figures of this node as Prometheus reads them; those of the queues are of the last census."""
+        node, queues, causes = self._node, {}, {}
+        status: dict[str, Any] = {"node": str(node.address), "kind": node.settings.node.kind, "store_open": False}
+        try:
+            status = await node.status()
+            queues, causes = [await self._look(name) for name in ("queue.census", "stuck.causes")]
+        except Unavailable:  # without a database: what can be said without one
+            log.warning("metrics_without_database")
+        now_ms = int(node.clock.wall().timestamp() * 1000)
+        figures = Figures(status, node.settings.tls.warn_days, now_ms, queues, causes, node.latency())
+        openmetrics = arguments.format == "openmetrics"
+        text = await asyncio.to_thread(render, figures, detailed=arguments.detailed, openmetrics=openmetrics)
+        return {"text": text}
+
+    async def _look(self, operation: str) -> Any:
+        return await self._node.operations[operation]({}, Caller("metrics", "node.metrics"))
 
     async def reload(self, arguments: ReloadConfiguration, caller: Caller) -> dict[str, Any]:
         """Read the configuration again and apply what can change without a restart."""
@@ -65,7 +100,7 @@ class NodeOperations:
 NODE = (
     look("node.status", Role.VIEWER, Arguments, NodeOperations.status),
     look("node.health", Role.VIEWER, Arguments, NodeOperations.health),
-    look("node.metrics", Role.VIEWER, Arguments, NodeOperations.metrics),
+    look("node.metrics", Role.VIEWER, ReadMetrics, NodeOperations.metrics),
     look("node.operations", Role.VIEWER, Arguments, NodeOperations.operations, "any program"),
     act("node.reload", Role.ADMIN, ReloadConfiguration, NodeOperations.reload),
 )

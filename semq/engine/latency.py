@@ -1,0 +1,59 @@
+"""Histograms of the time that documents take from stage to stage, for metrics; they end with the engine.
+
+| stage        | measured at | from                      | to                                                   |
+|--------------|-------------|---------------------------|------------------------------------------------------|
+| stored       | sender      | submitted                 | committed at the sender's node                       |
+| passed_on    | sender      | accepted                  | the hub has forwarded it (Ack-Fwd) or stored it (Ack-Save) |
+| delivered    | sender      | accepted                  | the receipt of the target (Ack2) is committed        |
+| acknowledged | receiver    | recorded                  | the application has acknowledged it                  |
+
+Times between processes are never measured: their clocks differ.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+BOUNDS_S = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0,
+)  # fmt: skip
+
+
+class Stage(StrEnum):
+    """How far a document has come."""
+
+    STORED = "stored"
+    PASSED_ON = "passed_on"
+    DELIVERED = "delivered"
+    ACKNOWLEDGED = "acknowledged"
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Observations of one stage."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))  #: by bound, the last one above all
+    sum_s: float = 0.0
+
+    def observe(self, seconds: float, documents: int = 1) -> None:
+        """Add documents that took so long; a clock that was put back counts as no time."""
+        seconds = max(0.0, seconds)
+        self.counts[bisect_left(BOUNDS_S, seconds)] += documents
+        self.sum_s += seconds * documents
+
+
+class Latency:
+    """The histograms of one engine."""
+
+    def __init__(self, *stages: Stage) -> None:
+        self._stages = {stage: Histogram() for stage in stages}
+
+    def observe(self, stage: Stage, seconds: float, documents: int = 1) -> None:
+        """Add documents that took so long to a stage."""
+        self._stages[stage].observe(seconds, documents)
+
+    @property
+    def histograms(self) -> Mapping[Stage, Histogram]:
+        """Return the histograms by stage."""
+        return self._stages

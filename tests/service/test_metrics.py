@@ -1,0 +1,104 @@
+"""Figures for Prometheus: complete, bounded, and readable by the parsers that monitoring systems use."""
+
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from platform_node.node import HubNode
+from semq.engine.latency import BOUNDS_S, Latency, Stage
+from semq.service.metrics import LATENCY, METRICS, SUMS, Figures, render
+from tests.service.inprocess import InProcess, ask, linked
+from tests.service.test_health import VIOLATIONS, changed
+
+QUEUES = {
+    "as_of": 9_000, "sent": {"SS_SENT": 3}, "received": {"NEW": 1}, "submitted": {"refused": 2}, "failed": 2,
+    "stuck": 1,
+    "pairs": [{"source": "", "target": "1.56001", "rows": 3, "bytes": 30, "late": 1, "oldest_at": 4_000}],
+}  # fmt: skip
+CAUSES = {"rows": [{"cause": "AWAY", "rows": 2}, {"cause": "AWAY", "rows": 1}]}
+
+
+def figures(**parts: Any) -> Figures:
+    return Figures(changed(**parts), 14.0, 10_000, QUEUES, CAUSES)
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """The values of a text by name and labels."""
+    return {
+        (one.name, *(f"{name}={value}" for name, value in sorted(one.labels.items()))): one.value
+        for family in read_text(text)
+        for one in family.samples
+    }
+
+
+def test_figures_are_read_as_they_were_told() -> None:
+    told = samples(render(figures(), detailed=True))
+    assert told[("semq_certificate_days_left",)] == 61.5
+    assert told[("semq_check", "check=link")] == 0
+    assert told[("semq_events_total", "event=accepted")] == 3
+    assert told[("semq_partners", "state=offline")] == 1
+    assert told[("semq_queue_rows", "queue=sent", "state=SS_SENT")] == 3
+    assert told[("semq_queue_oldest_seconds",)] == 6
+    assert told[("semq_stuck_rows", "cause=AWAY")] == 3
+    assert told[("semq_pair_late_rows", "source=", "target=1.56001")] == 1
+    assert told[("semq_amqp_connections",)] == 1
+
+
+def test_hostile_names_stay_values_of_labels() -> None:
+    told = samples(render(figures(certificates={'1."\n\\': 3.0}), detailed=True))
+    assert told[("semq_partner_certificate_days_left", 'node=1."\n\\')] == 3
+
+
+def test_what_grows_with_the_partners_is_in_the_detailed_figures_only() -> None:
+    many = {f"1.{number}": {"online": True} for number in range(10_000, 30_000)}
+    plain = render(figures(partners=many), detailed=False)
+    assert len(plain.splitlines()) < 120
+    assert "semq_partner_online" not in plain
+    assert render(figures(partners=many), detailed=True).count("semq_partner_online{") == len(many) + 1
+
+
+def test_openmetrics_is_read_by_its_own_parser() -> None:
+    latency = Latency(*Stage)
+    latency.observe(Stage.STORED, 0.004, 3)
+    latency.observe(Stage.STORED, 10**6)
+    status = changed(certificates={"1.56001": 3.0}) | {
+        "violations": VIOLATIONS,
+        "started_at": "2031-01-01T00:00:00+00:00",
+    }
+    of = Figures(status, 14.0, 10_000, QUEUES, CAUSES, latency.histograms)
+    families = {family.name: family for family in read_openmetrics(render(of, detailed=True, openmetrics=True))}
+    assert families[LATENCY].type == "histogram"
+    stored = [one for one in families[LATENCY].samples if one.labels["stage"] == "stored"]
+    values = {(one.name.removeprefix(LATENCY), one.labels.get("le")): one.value for one in stored}
+    assert values["_bucket", str(BOUNDS_S[0])] == 3
+    assert values["_bucket", str(BOUNDS_S[-1])] == 3
+    assert values["_bucket", "+Inf"] == values["_count", None] == 4
+    assert values["_sum", None] == pytest.approx(10**6 + 0.012)
+    assert families["semq_events"].type == "counter"
+
+
+def test_without_a_database_the_checks_are_told() -> None:
+    told = samples(render(Figures({"node": "1.10008", "kind": "local", "store_open": False}, 14.0, 0)))
+    assert told[("semq_check", "check=store")] == 2
+
+
+def test_every_figure_of_the_endpoint_has_a_family() -> None:
+    names = {metric.name for metric in METRICS}
+    assert {f"semq_amqp_{name}_total" for name in SUMS} <= names
+
+
+async def test_a_running_node_tells_its_figures(inprocess: InProcess) -> None:
+    hub: HubNode = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    at_a, at_hub = await inprocess.client(a), await inprocess.client(hub)
+    told = samples((await ask(at_a, "node.metrics"))["result"]["text"])
+    assert 9.9 < told[("semq_certificate_days_left",)] <= 10
+    assert told[("semq_link_up",)] == 1
+    endpoint = a.server.counts()
+    assert {f"semq_amqp_{name}{'_total' if name in SUMS else ''}" for name in endpoint} <= {name for name, *_ in told}
+    at_the_hub = (await ask(at_hub, "node.metrics", {"detailed": True, "format": "openmetrics"}))["result"]["text"]
+    families = {family.name for family in read_openmetrics(at_the_hub)}
+    assert {"semq_node", "semq_partner_certificate_days_left", "semq_queue_oldest_seconds"} <= families
