@@ -1,14 +1,21 @@
-"""The service files name commands, keys and variables that exist."""
+"""The files in deploy name commands, keys, variables and figures that exist."""
 
+import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from semq.config.names import leads_somewhere
+from semq.service.metrics import LATENCY, METRICS
+from tests.cli.command import semq
 
 ROOT = Path(__file__).parents[1]
+RULES = ROOT / "deploy" / "prometheus" / "semq.rules.yml"
+DASHBOARD = ROOT / "deploy" / "grafana" / "semq.json"
+RECONCILIATION = ROOT / "spark_reconcile" / "report" / "metrics.py"
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 
 
@@ -25,3 +32,29 @@ def test_a_unit_names_settings_that_exist(unit: Path) -> None:
     variables = re.findall(r"SEMQ_([A-Z0-9_]+)=", unit.read_text())
     assert variables
     assert all(leads_somewhere(name.lower().split("__")) for name in variables)
+
+
+@pytest.mark.parametrize("file", [RULES, DASHBOARD], ids=lambda file: file.name)
+def test_rules_and_dashboard_ask_for_figures_that_exist(file: Path) -> None:
+    expressions = re.findall(r"\bsemq_[a-z_]+\b(?!\.)", file.read_text("utf-8"))
+    told = {metric.name for metric in METRICS} | {f"{LATENCY}_bucket"}
+    told |= {f"semq_{name}" for name in re.findall(r'"(reconcile_\w+)"', RECONCILIATION.read_text("utf-8"))}
+    assert len(set(expressions)) > 10
+    assert set(expressions) - told == set()
+
+
+def test_every_rule_says_what_to_do() -> None:
+    rules = RULES.read_text("utf-8").split("- alert: ")[1:]
+    assert all(re.search(r"\n +summary: .+\n +description: .+", rule) for rule in rules)
+    commands = {command for rule in rules for command in re.findall(r"`semq ([a-z]+ [a-z]+|doctor)", rule)}
+    assert len(commands) > 5
+    for command in commands:
+        assert semq(*command.split(), "--help").status == 0
+
+
+def test_promtool_accepts_the_rules() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:  # the other tests look at names and form
+        assert json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+        return
+    subprocess.run([promtool, "check", "rules", str(RULES)], check=True, capture_output=True)
