@@ -26,6 +26,7 @@ from local_node.renewal import LOOK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.config.settings import Settings
+from semq.engine.latency import Histogram, Stage
 from semq.engine.local_engine import LocalEngine
 from semq.engine.misconduct import SHOWN_MS
 from semq.engine.people.stuck import Surroundings
@@ -283,6 +284,9 @@ class LocalNode(Node[LocalEngine]):
 
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts
+
+    def latency(self) -> Mapping[Stage, Histogram]:
+        return self.engine.core.latency.histograms
 
     async def drained(self, timeout_s: float) -> bool:
         """Wait until nothing is in progress; False after a timeout."""

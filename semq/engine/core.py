@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from semq.clock import Clock
+from semq.engine.latency import Latency
 from semq.engine.mail import Mail
 from semq.engine.misconduct import Misconduct
 from semq.engine.ports import AppEvent, Counters, Events
@@ -40,6 +41,7 @@ class Core:
         self.settings = settings
         self.events = events
         self.counters = Counters()
+        self.latency = Latency()
         self.violations = Violations()
         self.misconduct = Misconduct()
         self.mail = Mail(address, settings.packet_records, on_mail)

@@ -1,11 +1,10 @@
 """Histograms of the time that documents take from stage to stage, for metrics; they end with the engine.
 
-| stage        | measured at | from                      | to                                                   |
-|--------------|-------------|---------------------------|------------------------------------------------------|
-| stored       | sender      | submitted                 | committed at the sender's node                       |
-| passed_on    | sender      | accepted                  | the hub has forwarded it (Ack-Fwd) or stored it (Ack-Save) |
-| delivered    | sender      | accepted                  | the receipt of the target (Ack2) is committed        |
-| acknowledged | receiver    | recorded                  | the application has acknowledged it                  |
+| stage        | measured at | from      | to                                            |
+|--------------|-------------|-----------|-----------------------------------------------|
+| stored       | sender      | submitted | committed at the sender's node                |
+| delivered    | sender      | accepted  | the receipt of the target (Ack2) is committed |
+| acknowledged | receiver    | recorded  | the application has acknowledged it           |
 
 Times between processes are never measured: their clocks differ.
 """
@@ -24,7 +23,6 @@ class Stage(StrEnum):
     """How far a document has come."""
 
     STORED = "stored"
-    PASSED_ON = "passed_on"
     DELIVERED = "delivered"
     ACKNOWLEDGED = "acknowledged"
 
@@ -46,8 +44,8 @@ class Histogram:
 class Latency:
     """The histograms of one engine."""
 
-    def __init__(self, *stages: Stage) -> None:
-        self._stages = {stage: Histogram() for stage in stages}
+    def __init__(self) -> None:
+        self._stages = {stage: Histogram() for stage in Stage}
 
     def observe(self, stage: Stage, seconds: float, documents: int = 1) -> None:
         """Add documents that took so long to a stage."""

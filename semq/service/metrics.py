@@ -232,6 +232,6 @@ def render(of: Figures, *, detailed: bool = False, openmetrics: bool = False) ->
             return families
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector())  # type: ignore[arg-type]
+    registry.register(Collector())
     generate = om.exposition.generate_latest if openmetrics else exposition.generate_latest
     return generate(registry).decode()

@@ -15,6 +15,7 @@ from platform_node.node import HubNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
+from semq.engine.latency import Stage
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from tests.service.inprocess import InProcess, ask, linked
@@ -84,6 +85,8 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
         return bool(counts == {"tb_0031": {}, "tb_0030": {}, "tb_0030_ledger": 0})
 
     await until(is_clean)
+    seen = [(stage, sum(a.latency()[stage].counts), sum(b.latency()[stage].counts)) for stage in Stage]
+    assert seen == [(Stage.STORED, 1, 0), (Stage.DELIVERED, 1, 0), (Stage.ACKNOWLEDGED, 0, 1)]
 
 
 # target | headers | error of the channel | what its text names

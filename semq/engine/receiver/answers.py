@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from semq.engine.core import Core, with_why
+from semq.engine.latency import Stage
 from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, hear
 from semq.engine.receiver.handover import Handing
 from semq.engine.time.cleanup import leave
@@ -150,6 +151,8 @@ class Handled:
             self._handing.release(bref)
         for row in self._rows:
             self._handing.answered(row)
+            if self._answer.news is HandlingHeard.done and not self._answer.is_act:
+                self._core.latency.observe(Stage.ACKNOWLEDGED, (self._after.at - row.received_at) / 1000)
         for row in self._after.offered:
             if not row.order_key:
                 self._handing.restock(row, row.bref)

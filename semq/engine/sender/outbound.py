@@ -8,6 +8,7 @@ follows the commit is gathered in ``AfterOutbound`` and done by ``apply``.
 from typing import Any, Protocol
 
 from semq.engine.core import Core, of_marker
+from semq.engine.latency import Stage
 from semq.engine.ports import Secrecy
 from semq.engine.sender.deeds import EFFECTS, MAKE_MARKER, AfterOutbound, End
 from semq.engine.sender.lanes import Pump
@@ -203,7 +204,7 @@ class OutboundRows:
         for row in after.landed:
             self.pump.lane(row.dest).flight.discard(row.object_id)
         for end in after.settled:
-            self._settled(end)
+            self._settled(end, after.at)
         for object_id in after.corrected:
             self.core.count("corrected")
             self.to_clean.append(object_id)
@@ -233,7 +234,7 @@ class OutboundRows:
         """A row counts no more: it has ended, or went with its message (class 2 without a receipt)."""
         self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
 
-    def _settled(self, end: End) -> None:
+    def _settled(self, end: End, at: int) -> None:
         row = end.row
         if row.sid >= 0:
             self.floor(row).settle(row.sid)
@@ -242,6 +243,8 @@ class OutboundRows:
         self.gone(row)
         self.core.count(ENDS_COUNTED[end.outcome])
         is_gone = end.outcome is Outcome.DELIVERED  # with the end itself
+        if is_gone:
+            self.core.latency.observe(Stage.DELIVERED, (at - row.accepted_at) / 1000)
         if not is_gone and not (end.is_kept and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
 

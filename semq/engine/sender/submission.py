@@ -18,6 +18,7 @@ from semq.engine import errors
 from semq.engine.agreements import check
 from semq.engine.bodies import encode_envelope
 from semq.engine.core import Core
+from semq.engine.latency import Stage
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.secrecy.binding import session_name
@@ -75,17 +76,19 @@ class Accepting:
             self._post(good, faults)
 
     def _post(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
-        self.core.post(self._accept(submissions, faults), failed=partial(self._failed, submissions, faults))
+        self.core.post(
+            self._accept(submissions, faults, self.core.now()), failed=partial(self._failed, submissions, faults)
+        )
 
     @work
-    def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError]) -> Steps:
+    def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
         """Make each document a row, or answer a repeated token; ``faults`` are by place in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
         accepted = _Acceptance(self.core, self.rows, unit)
         for place, submission in enumerate(submissions):
             accepted.submission(submission, faults.get(place))
         yield COMMITTED
-        accepted.apply()
+        accepted.apply(began)
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
@@ -331,7 +334,7 @@ class _Acceptance:
             return True
         return row.save_fwd is SaveFwd.STORE and not goes_now
 
-    def apply(self) -> None:
+    def apply(self, began: float) -> None:
         """After the commit: what goes now leaves, and each submission gets its answer."""
         for seal in self._new_seals:
             seal.noted()
@@ -342,6 +345,7 @@ class _Acceptance:
         if self._events:
             self._core.events.publish(self._events)
         self._core.count("accepted", len(self._accepted))
+        self._core.latency.observe(Stage.STORED, self._core.now() - began, len(self._accepted))
         for submission, accepted in self._accepted:
             submission.done(accepted)
         for submission, error in self._refused:

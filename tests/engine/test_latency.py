@@ -1,0 +1,26 @@
+"""Histograms of the time that documents take."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.engine.latency import BOUNDS_S, Histogram, Latency, Stage
+
+
+@given(st.lists(st.tuples(st.floats(-10, 10**6), st.integers(0, 1000))))
+def test_every_observation_is_below_its_bound_and_above_the_one_before(seen: list[tuple[float, int]]) -> None:
+    histogram = Histogram()
+    for seconds, documents in seen:
+        before = list(histogram.counts)
+        histogram.observe(seconds, documents)
+        [place] = [n for n, (old, new) in enumerate(zip(before, histogram.counts, strict=True)) if old != new] or [0]
+        if documents:
+            assert place == len(BOUNDS_S) or max(0.0, seconds) <= BOUNDS_S[place]
+            assert place == 0 or seconds > BOUNDS_S[place - 1]
+    assert sum(histogram.counts) == sum(documents for _, documents in seen)
+
+
+def test_a_clock_that_was_put_back_counts_as_no_time() -> None:
+    latency = Latency()
+    latency.observe(Stage.DELIVERED, -5.0)
+    assert latency.histograms[Stage.DELIVERED].sum_s == 0
+    assert latency.histograms[Stage.DELIVERED].counts[0] == 1
