@@ -3,7 +3,7 @@
 Reasons, keys, headers, errors, tracebacks and names come from partners and applications. In them may stand control
 characters that move the cursor or recolour the screen, line breaks that forge a line, characters without a width or
 that reverse the reading order, and lone surrogates that no stream can write. Whatever shows text calls this module at
-its boundary: `semq.cli.output`, `semq.service.log`, `semq.service.process`, `spark_reconcile`. No clock, no IO.
+its boundary: `semq.cli.output.printer`, `semq.service.log`, `semq.service.process`, `spark_reconcile`. No clock, no IO.
 """
 
 import json

@@ -7,8 +7,8 @@ needs its row no longer.
 # module | test, below tests/
 TABLE = """
 local_node.link.hub_request            local_node/operations/test_trace.py
-local_node.operations.certificates     cli/test_cert.py
-local_node.operations.failed           cli/test_worker.py
+local_node.operations.certificates     cli/node/test_certificates.py
+local_node.operations.failed           cli/messages/test_worker.py
 local_node.operations.messages         local_node/test_node.py
 local_node.operations.submission       local_node/test_node.py
 local_node.renewal                     local_node/test_enrolment.py
@@ -21,7 +21,7 @@ platform_node.questions                local_node/operations/test_trace.py
 semq.amqp.events                       amqp/test_connection.py
 semq.app.requests                      app/test_client.py
 semq.app.watch                         app/test_client.py
-semq.app.worker                        cli/test_worker.py
+semq.app.worker                        cli/messages/test_worker.py
 semq.broker.channel.arrival            broker/test_session.py
 semq.broker.channel.feeder             broker/channel/test_consumption.py
 semq.broker.channel.settlements        broker/queues/test_bodies.py
@@ -29,18 +29,18 @@ semq.broker.environment                broker/test_server.py
 semq.broker.limits                     broker/test_server.py
 semq.broker.queues.entry               broker/queues/test_queue.py
 semq.broker.refusals                   broker/test_services.py
-semq.cli.checkup.database              cli/test_doctor.py
-semq.cli.checkup.finding               cli/test_doctor.py
-semq.cli.checkup.ground                cli/test_doctor.py
-semq.cli.checkup.identity              cli/test_doctor.py
-semq.cli.checkup.running               cli/test_doctor.py
-semq.cli.checkup.way                   cli/test_doctor.py
-semq.cli.desk                          cli/test_output_of_commands.py
-semq.cli.enrolling                     cli/test_cert.py
-semq.cli.failed                        cli/test_worker.py
-semq.cli.held                          platform_node/operations/test_held.py
-semq.cli.reconcile                     cli/test_groups.py
-semq.cli.status                        cli/test_main.py
+semq.cli.checkup.database              cli/checkup/test_doctor.py
+semq.cli.checkup.finding               cli/checkup/test_doctor.py
+semq.cli.checkup.machine               cli/checkup/test_doctor.py
+semq.cli.checkup.identity              cli/checkup/test_doctor.py
+semq.cli.checkup.running_node          cli/checkup/test_doctor.py
+semq.cli.checkup.hub_link              cli/checkup/test_doctor.py
+semq.cli.session                       cli/test_output_of_commands.py
+semq.cli.node.enrolment                cli/node/test_certificates.py
+semq.cli.messages.failed               cli/messages/test_worker.py
+semq.cli.hub.held_copies               platform_node/operations/test_held.py
+semq.cli.ledger.reconciliation         cli/test_groups.py
+semq.cli.node.status                   cli/test_main.py
 semq.clock                             simulation/test_campaign.py
 semq.config.file                       test_config.py
 semq.config.names                      test_config.py
@@ -114,7 +114,7 @@ semq.store.proof_tables                store/postgres/test_migration.py
 semq.store.submission_tables           store/postgres/test_migration.py
 semq.store.web_tables                  store/postgres/test_migration.py
 semq.store.tables                      store/postgres/test_migration.py
-semq.store.views.failed                cli/test_worker.py
+semq.store.views.failed                cli/messages/test_worker.py
 semq.store.views.held                  platform_node/operations/test_held.py
 semq.store.views.messages              local_node/test_node.py
 semq.store.views.submissions           store/views/test_names.py
@@ -157,4 +157,4 @@ semq.web.visitor                       web/test_token_pages.py
 """
 COVERED = dict(line.split() for line in TABLE.strip().splitlines())
 # Classes of errors: their codes, texts and remedies are looked at together.
-ERRORS = "cli/test_errors_list.py"
+ERRORS = "cli/reference/test_error_codes.py"

@@ -51,9 +51,9 @@ installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
 simulation                             slow                  -
 differential                           slow,processes        differential
-cli/test_running.py                    slow,processes        network
-cli/test_db.py                         slow,processes        network
-cli/test_doctor.py                     slow,processes        network
+cli/node/test_process.py               slow,processes        network
+cli/node/test_database.py              slow,processes        network
+cli/checkup/test_doctor.py             slow,processes        network
 cli/test_main.py                       slow,processes        network
 cli                                    -                     network
 app                                    -                     network

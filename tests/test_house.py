@@ -87,7 +87,7 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
 # package | modules of it that write to a stream: they pass what others wrote through semq.foreign_text
 SPEAKERS: dict[str, set[str]] = {
     "semq.web": {"semq.web.process"},
-    "semq.cli": {"semq.cli.output"},
+    "semq.cli": {"semq.cli.output.printer"},
     "semq.service": {"semq.service.process", "semq.service.log"},
     "local_node": set(),
     "platform_node": set(),

@@ -1,26 +1,22 @@
-"""The command line, ``semq``: send and receive, look and act on messages, run and check nodes. An application like
-any other.
+"""The command line, ``semq``: send and receive, look and act on messages, run and check nodes.
 
-| file          | commands                                                     |
-|---------------|--------------------------------------------------------------|
-| `groups`      | the table of groups; other packages add theirs there         |
-| `msg`         | send, list, show, trace, body                                |
-| `inbox`       | receive                                                      |
-| `broker`      | queues, consumers, connections, channels, exchanges, …       |
-| `worker`      | a worker; list                                               |
-| `acting`      | cancel, hold, release, resend                                |
-| `queue`       | list, partners                                               |
-| `stuck`       | list, explain                                                |
-| `node`        | status, incarnation, drain, list                             |
-| `running`     | platform run, local run                                      |
-| `config`      | check, show                                                  |
-| `db`          | upgrade, check, current, url                                 |
-| `errors_list` | list, lookup                                                 |
-| `about`       | version, completion                                          |
+It is an application like any other: it uses AMQP and the operations of the nodes.
 
-`desk` gives a command its node, its output and its time limit; `parameters` reads the values of options; `output`
-prints tables (`table`) or JSON, `values` puts times, sizes and statuses in words, `shown` messages, `status` the page
-of a node; `files` reads and writes documents; `main` turns errors into one line and an exit status.
+| room       | contents                                                                                      |
+|------------|-----------------------------------------------------------------------------------------------|
+| main       | the entry point; errors become one line and an exit status                                    |
+| groups     | the table of commands; other packages add their groups there                                  |
+| session    | what a command works with: connection to a node, output, time limit                           |
+| messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``                                         |
+| node       | ``node``, ``cert``, ``broker``, ``config``, ``db``, ``local run``, ``platform run``           |
+| hub        | ``hub``, ``held``, ``definitions``                                                            |
+| ledger     | ``ledger``, ``verify``, ``reconcile``                                                         |
+| checkup    | ``doctor``                                                                                    |
+| reference  | ``errors``, ``version``, ``completion``                                                       |
+| options    | reading of options and arguments: parameters, times                                           |
+| output     | printing: tables or JSON, and values in words                                                 |
+
+Modules of commands are imported when a command of theirs is used (``groups``).
 """
 
 

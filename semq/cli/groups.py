@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from semq.cli.parameters import made_plain
+from semq.cli.options.parameters import made_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +52,49 @@ class Top(CommandRow):
 GROUPS = (
     CommandGroup(
         "msg",
-        "semq.cli.msg:group",
+        "semq.cli.messages.message:group",
         "Send, receive, look at and act on messages.",
-        ("semq.cli.inbox", "semq.cli.acting"),
+        ("semq.cli.messages.inbox", "semq.cli.messages.acts"),
     ),
-    CommandGroup("queue", "semq.cli.queue:group", "How many messages stand where."),
-    CommandGroup("stuck", "semq.cli.stuck:group", "Messages that do not move, why, and what to do."),
-    CommandGroup("failed", "semq.cli.failed:group", "What keeps failing: look, requeue, remove."),
+    CommandGroup("queue", "semq.cli.messages.queues:group", "How many messages stand where."),
+    CommandGroup("stuck", "semq.cli.messages.stuck:group", "Messages that do not move, why, and what to do."),
+    CommandGroup("failed", "semq.cli.messages.failed:group", "What keeps failing: look, requeue, remove."),
     CommandGroup(
-        "held", "semq.cli.held:group", "At the hub: what is stored for institutions; refuse it, send it again."
+        "held",
+        "semq.cli.hub.held_copies:group",
+        "At the hub: what is stored for institutions; refuse it, send it again.",
     ),
-    CommandGroup("broker", "semq.cli.broker:group", "The AMQP broker of a node: queues, consumers, connections."),
-    CommandGroup("worker", "semq.cli.worker:group", "Run functions over what arrives; list who takes documents."),
-    CommandGroup("node", "semq.cli.node:group", "What a node is and how it does.", ("semq.cli.enrolling",)),
-    CommandGroup("hub", "semq.cli.hub:group", "A hub's authority and the institutions that enrol."),
-    CommandGroup("cert", "semq.cli.cert:group", "Certificates: look, renew, rotate, revoke."),
-    CommandGroup("definitions", "semq.cli.definitions:group", "A hub's institutions and what they have agreed."),
-    CommandGroup("ledger", "semq.cli.proving:group", "What a node has written down, and whether it is still so."),
-    CommandGroup("local", "semq.cli.running:local", "Run an institution's node."),
-    CommandGroup("platform", "semq.cli.running:platform", "Run the hub."),
-    CommandGroup("config", "semq.cli.config:group", "Check and show configurations."),
-    CommandGroup("db", "semq.cli.db:group", "A node's database: tables, address, roles for applications."),
+    CommandGroup("broker", "semq.cli.node.broker:group", "The AMQP broker of a node: queues, consumers, connections."),
     CommandGroup(
-        "database", "semq.cli.db:group", "A node's database: tables, address, roles for applications.", hidden=True
+        "worker", "semq.cli.messages.worker:group", "Run functions over what arrives; list who takes documents."
     ),
-    CommandGroup("errors", "semq.cli.errors_list:group", "What an error means and what to do."),
+    CommandGroup(
+        "node", "semq.cli.node.administration:group", "What a node is and how it does.", ("semq.cli.node.enrolment",)
+    ),
+    CommandGroup("hub", "semq.cli.hub.institutions:group", "A hub's authority and the institutions that enrol."),
+    CommandGroup("cert", "semq.cli.node.certificates:group", "Certificates: look, renew, rotate, revoke."),
+    CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and what they have agreed."),
+    CommandGroup("ledger", "semq.cli.ledger.proofs:group", "What a node has written down, and whether it is still so."),
+    CommandGroup("local", "semq.cli.node.process:local", "Run an institution's node."),
+    CommandGroup("platform", "semq.cli.node.process:platform", "Run the hub."),
+    CommandGroup("config", "semq.cli.node.configuration:group", "Check and show configurations."),
+    CommandGroup("db", "semq.cli.node.database:group", "A node's database: tables, address, roles for applications."),
+    CommandGroup(
+        "database",
+        "semq.cli.node.database:group",
+        "A node's database: tables, address, roles for applications.",
+        hidden=True,
+    ),
+    CommandGroup("errors", "semq.cli.reference.error_codes:group", "What an error means and what to do."),
 )
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 TOP = (
-    Top("verify", "semq.cli.proving:verify"),
-    Top("reconcile", "semq.cli.reconcile:reconcile", {"context_settings": PASSED_ON}),
-    Top("doctor", "semq.cli.doctor:doctor"),
+    Top("verify", "semq.cli.ledger.proofs:verify"),
+    Top("reconcile", "semq.cli.ledger.reconciliation:reconcile", {"context_settings": PASSED_ON}),
+    Top("doctor", "semq.cli.checkup.doctor:doctor"),
     Top("web", "semq.cli.web:web"),
-    Top("version", "semq.cli.about:version"),
-    Top("completion", "semq.cli.about:completion"),
+    Top("version", "semq.cli.reference.version:version"),
+    Top("completion", "semq.cli.reference.version:completion"),
 )
 
 

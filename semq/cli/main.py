@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # its own options would crowd ours
 
-from semq.cli import parameters
 from semq.cli.groups import chosen
-from semq.cli.output import bear_every_character, complain
+from semq.cli.options import parameters
+from semq.cli.output.printer import bear_every_character, complain
 from semq.errors import Misconfigured, SemqError, Unavailable, unusable
 
 EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130

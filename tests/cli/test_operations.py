@@ -14,7 +14,7 @@ import typer
 from local_node.operations.table import OPERATIONS as LOCAL
 from platform_node.operations.table import OPERATIONS as HUB
 from semq.app import Fate, Sent
-from semq.cli import desk
+from semq.cli import session
 from semq.cli.groups import GROUPS
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import read_arguments
@@ -71,7 +71,7 @@ class Recording(Played):
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr(desk, "Client", Recording)
+    monkeypatch.setattr(session, "Client", Recording)
     Recording.asked.clear()
     Recording.faults.clear()
     file = tmp_path / "file"

@@ -15,7 +15,7 @@ import typer
 
 from semq.app import AppKey, Document, Fate, Sent
 from semq.app.errors import RefusedByNode
-from semq.cli import desk
+from semq.cli import session
 from semq.cli.groups import GROUPS
 from tests.cli.command import semq
 
@@ -166,7 +166,7 @@ class Played:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr(desk, "Client", Played)
+    monkeypatch.setattr(session, "Client", Played)
     file = tmp_path / "definitions.toml"
     file.write_text("x = 1")
     return file

@@ -8,7 +8,7 @@ from msgspec.structs import fields, replace
 
 from semq.app import sql
 from semq.app.client import Client
-from semq.cli import msg
+from semq.cli.messages import message as msg
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.attributes import (
     ARGUMENTS,

@@ -1,11 +1,15 @@
-"""What ``semq doctor`` looks at: one module for each thing that a node stands on, from the ground up.
+"""``semq doctor``: one module for each thing that a node depends on.
 
-    ground     configuration file, data folder, free space
-    database   reach, durability, tables, clock, connections
-    identity   keys, certificate, the authority behind it
-    way        from here to the hub: name, port, TLS, who answers there
-    running    the node itself: who answers on its port, its health, what is stuck
+| module       | contents                                                                |
+|--------------|-------------------------------------------------------------------------|
+| doctor       | the command                                                             |
+| finding      | one result: subject, verdict, advice                                    |
+| machine      | configuration file, data folder, free space                             |
+| database     | reach, durability, tables, clock, connections                           |
+| identity     | keys, certificate, authority                                            |
+| hub_link     | the hub: name, port, TLS, login                                         |
+| running_node | the running node: port, health, stuck messages                          |
 
-Looking changes nothing: no server is started, no table brought up to date, no key made. Each function gives findings
-and raises nothing; what it cannot look at is a finding too.
+Checks change nothing: no server is started, no table migrated, no key made. Each function returns findings and raises
+nothing; what cannot be checked is a finding too.
 """

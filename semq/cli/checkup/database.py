@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
-from semq.cli.checkup.ground import is_there
+from semq.cli.checkup.machine import is_there
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.foreign_text import shortened

@@ -9,7 +9,7 @@ import pytest
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
-from semq.cli import held
+from semq.cli.hub import held_copies
 from semq.engine.sender.receipts import NO_TARGET_KNOWN
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
@@ -71,7 +71,7 @@ async def scene(inprocess: InProcess) -> HeldScene:
 
 
 async def test_an_institution_has_left_for_good(scene: HeldScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "BATCH", 2)
+    monkeypatch.setattr(held_copies, "BATCH", 2)
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)
     scene.strike_off("56001")

@@ -1,0 +1,86 @@
+"""``semq doctor``: looks at everything that a node stands on, whether it runs or not, and says what to do.
+
+For the first hour on a new machine, and for the first minute of a bad night. It changes nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from semq.cli.output.printer import Output
+from semq.cli.session import FileOption, JsonOption, read_config
+from semq.moments import in_local
+
+if TYPE_CHECKING:
+    from semq.cli.checkup.finding import Finding
+    from semq.config import Settings
+
+LONGEST_S = 10.0  # for a part, beside the patience with a node
+MARK = {"ok": "ok", "warning": "look", "failing": "FAILS"}
+
+
+def doctor(
+    config: FileOption,
+    json: JsonOption = False,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait for a node.")] = 5.0,
+) -> None:
+    """Look at all that a node stands on (file, disk, database, certificate, way to the hub, health), and say what to
+    do; exit status 1 if something fails."""
+    settings, out = read_config(config), Output(as_json=json)
+    found = asyncio.run(_told(settings, timeout, out))
+    worst = max((one.verdict for one in found), key=list(MARK).index)
+    if json:
+        out.data({"node": settings.node.id, "verdict": worst, "findings": list(map(asdict, found))})
+    if worst == "failing":
+        raise typer.Exit(1)
+
+
+async def _told(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
+    """All findings, each printed when it is there."""
+    found = []
+    async for one in _findings(settings, patience_s, out):
+        found.append(one)
+        if not out.as_json:
+            out.line(f"{MARK[one.verdict]:<6} {one.check:<15} {in_local(one.detail)}".rstrip())
+            if one.advice:
+                out.line(f"{'':<22} → {one.advice}")
+    return found
+
+
+async def _findings(settings: "Settings", patience_s: float, out: Output) -> AsyncIterator["Finding"]:
+    """What each part finds, in their order; all look at the same time, and none for longer than ``LONGEST_S``."""
+    if not out.as_json:
+        out.passing("looking")
+    from semq.cli.checkup import database, hub_link, identity, machine, running_node
+    from semq.cli.checkup.finding import FAILING, WARNING, Finding
+
+    async def of(part: Callable[[], Iterable["Finding"]]) -> list["Finding"]:
+        return await asyncio.to_thread(lambda: list(part()))
+
+    async def all_of(part: AsyncIterator["Finding"]) -> list["Finding"]:
+        return [one async for one in part]
+
+    parts = {
+        "machine": of(lambda: machine.look(settings)),
+        "database": of(lambda: database.look(settings)),
+        "identity": of(lambda: identity.look(settings)),
+        "way to the hub": all_of(hub_link.look(settings)),
+        "node": all_of(running_node.look(settings, patience_s)),
+    }
+    longest_s = LONGEST_S + patience_s
+    tasks = {name: asyncio.create_task(asyncio.wait_for(part, longest_s)) for name, part in parts.items()}
+    for name, task in tasks.items():
+        if not task.done() and not out.as_json:
+            out.passing(f"looking at: {name}")
+        try:
+            found = await task
+        except TimeoutError:
+            said = f"did not answer within {longest_s:.0f} s"
+            found = [Finding(name, WARNING, said, "Look again with --timeout 60.")]
+        except OSError as error:
+            found = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
+        for one in found:
+            yield one

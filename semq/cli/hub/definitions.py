@@ -1,0 +1,82 @@
+"""``semq definitions``: the institutions of a hub and their agreements as a file that can be kept under version
+control.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.errors import PairsStop, UnreadableFile
+from semq.cli.output.values import counted
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+SHOWN_MAX = 20
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML.")]
+
+
+@group.command()
+@on_node
+async def export(session: Session) -> None:
+    """Print the definitions that are in force, as they were imported."""
+    told = await session.ask("definitions.export")
+    session.out.data(told) if session.out.as_json else session.out.raw(told["document"].encode())
+
+
+@group.command()
+@on_node
+async def diff(session: Session, file: FileArgument) -> None:
+    """What importing a file would change; exit status 1 if anything."""
+    told = await session.ask("definitions.diff", document=_read(file))
+    found = told["changes"] or ["nothing would change"]
+    session.out.say(told, *found, *_stops(told), f"compared with version {told['version']}, which is in force")
+    if told["changes"]:
+        raise typer.Exit(1)
+
+
+@group.command("import")
+@on_node
+async def import_(
+    session: Session,
+    file: FileArgument,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with the definitions.")] = "",
+    expect: Annotated[
+        int | None, typer.Option("--expect", metavar="N", help="Only if version N is still in force.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Also if pairs of institutions may not send any more.")] = False,
+) -> None:
+    """Put a file in force, at the hub and at all nodes that are online; the others hear of it when they come."""
+    compared = await session.ask("definitions.diff", document=_read(file))
+    for line in _stops(compared):
+        session.out.talk(line)
+    if compared["stops"] and not yes:
+        _agree(session, compared)
+    expect = compared["version"] if expect is None else expect
+    told = await session.ask("definitions.import", repeat=False, document=_read(file), why=why, expect=expect)
+    session.out.say(told, *told["changes"], f"version {told['version']} is in force")
+
+
+def _agree(session: Session, compared: dict[str, Any]) -> None:
+    """Ask whether pairs may be stopped that work now. Raises PairsStop where nobody can be asked."""
+    if session.out.as_json or not sys.stdin.isatty():
+        raise PairsStop(pairs=len(compared["stops"]), first=compared["stops"][0])
+    typer.confirm("Import all the same?", abort=True, err=True)
+
+
+def _stops(compared: dict[str, Any]) -> list[str]:
+    pairs = compared["stops"]
+    if not pairs:
+        return []
+    more = "" if compared["stops_whole"] else "at least "
+    lines = [f"! {more}{counted(len(pairs), 'pair')} that may send now would not be allowed to any more:"]
+    lines += [f"!   {pair}" for pair in pairs[:SHOWN_MAX]]
+    return lines + ([f"!   and {len(pairs) - SHOWN_MAX} more"] if len(pairs) > SHOWN_MAX else [])
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableFile(file=str(file), fault=str(error)) from error

@@ -1,0 +1,174 @@
+"""``semq held list|count|refuse|resend``, at a hub: what it has stored for institutions.
+
+Acts are on copies that are named or fit a filter, a batch at a time, each batch committed before the next is asked for:
+what was interrupted is given once more. ``--dry-run`` counts and changes nothing.
+"""
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.errors import NothingNamed
+from semq.cli.messages.presentation import document, name_of
+from semq.cli.options.times import milliseconds_ago
+from semq.cli.output.values import brief, counted, size
+from semq.cli.session import Session, on_node
+from semq.errors import BadInput
+
+group = typer.Typer()
+BATCH = 500
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Short names, locators (LK0, LK1) or AppKeys.")
+]
+Target = Annotated[str | None, typer.Option(metavar="NODE", help="Stored for this institution.")]
+Source = Annotated[str | None, typer.Option(metavar="NODE", help="Sent by this institution.")]
+OlderThan = Annotated[str | None, typer.Option(metavar="AGE", help="Stored before: 30m, 2h, 7d, or a date.")]
+Type = Annotated[str | None, typer.Option("--type", help="Data type of the AppKey.")]
+Key = Annotated[str | None, typer.Option(help="Beginning of the key of the AppKey.")]
+Parked = Annotated[bool, typer.Option("--parked", help="Sent often and never recorded by the target.")]
+All = Annotated[bool, typer.Option("--all", help="Everything that is stored.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what would be acted on.")]
+COUNTED = (
+    ("from", "<"), ("to", "<"), ("copies", ">"), ("size", ">"), ("oldest", "<"), ("only copies", ">"),
+    ("markers", ">"), ("refused", ">"),
+)  # fmt: skip
+# What becomes of a copy that an act meets | in words
+FATES = {
+    "refused": "refused; their senders are told",
+    "repeated": "refused before, their senders are told again",
+    "only_copy": "left alone: the only copy there is (@Ack2=0); save it (`semq msg body`), then --only-copies",
+    "marker": "left alone: void markers end when their target is back, or is taken out of the definitions",
+    "resent": "sent again, or as soon as their target is online",
+    "gone": "gone meanwhile: their target has them",
+}
+
+
+@group.command("list")
+@on_node
+async def list_(
+    session: Session, target: Target = None, source: Source = None, older_than: OlderThan = None, type: Type = None,
+    key: Key = None, parked: Parked = False, limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
+) -> None:  # fmt: skip
+    """Copies, the oldest first."""
+    wanted = _filter(target, source, older_than, type, key, parked)
+    rows = await session.ask("held.list", limit=limit, **wanted)
+    if session.out.as_json:
+        session.out.data(rows)
+        return
+    columns = (("name", "<"), ("stored", "<"), ("from", "<"), ("to", "<"), ("document", "<"), ("size", ">"))
+    session.out.table((*columns, ("", "<")), map(_row, rows))
+
+
+@group.command()
+@on_node
+async def count(
+    session: Session, target: Target = None, source: Source = None, older_than: OlderThan = None, type: Type = None,
+    key: Key = None, parked: Parked = False,
+) -> None:  # fmt: skip
+    """How many there are, by sender and target."""
+    await _count(session, _filter(target, source, older_than, type, key, parked))
+
+
+@group.command()
+@on_node
+async def refuse(
+    session: Session, ids: Names = None, target: Target = None, source: Source = None, older_than: OlderThan = None,
+    type: Type = None, key: Key = None, parked: Parked = False, everything: All = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; senders are told.")] = "",
+    only_copies: Annotated[
+        bool, typer.Option("--only-copies", help="Also those whose sender keeps no payload (@Ack2=0).")
+    ] = False,
+    dry_run: DryRun = False,
+) -> None:  # fmt: skip
+    """Give copies up: each sender is told with your reason, and its document keeps its body. It ends as its receiver's
+    ledger says (REJECTED if it had not arrived), UNKNOWN where the receiver is not served any more.
+    """
+    wanted = _filter(target, source, older_than, type, key, parked)
+    more = {"why": why, "only_copies": only_copies}
+    await _act(session, "held.refuse", ids, wanted, more, everything=everything, dry_run=dry_run)
+
+
+@group.command()
+@on_node
+async def resend(
+    session: Session, ids: Names = None, target: Target = None, source: Source = None, older_than: OlderThan = None,
+    type: Type = None, key: Key = None, parked: Parked = False, everything: All = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the ledger.")] = "",
+    dry_run: DryRun = False,
+) -> None:  # fmt: skip
+    """Send copies once more, also those that were sent often and never recorded; a receiver drops what it has."""
+    wanted = _filter(target, source, older_than, type, key, parked)
+    await _act(session, "held.resend", ids, wanted, {"why": why}, everything=everything, dry_run=dry_run)
+
+
+async def _act(
+    session: Session, operation: str, ids: list[str] | None, wanted: dict[str, Any], more: dict[str, Any], *,
+    everything: bool, dry_run: bool,
+) -> None:  # fmt: skip
+    if not (ids or wanted or everything):
+        raise NothingNamed(
+            "It was not said which copies are meant.", filters="--target, --source, --older-than, --type, --key, --all"
+        )
+    if ids and wanted:
+        raise BadInput("Name copies or give a filter, not both.")
+    if dry_run:
+        if ids:
+            session.out.say({"would": len(ids)}, f"would act on {len(ids)}")
+        else:
+            await _count(session, wanted)
+        return
+    counts: Counter[str] = Counter()
+    if ids:
+        for start in range(0, len(ids), BATCH):
+            told = await session.ask(operation, repeat=False, ids=ids[start : start + BATCH], **more)
+            counts.update(told["counts"])
+    else:
+        told, seen = {"after": 0, "done": False}, 0
+        while not told["done"]:
+            told = await session.ask(
+                operation, after=told["after"], limit=BATCH, everything=everything or None, **wanted, **more
+            )
+            counts.update(told["counts"])
+            seen += sum(told["counts"].values())
+            session.out.talk(f"{seen} …")
+    session.out.say(dict(counts), *(f"{number} {FATES[fate]}" for fate, number in counts.items()))
+
+
+async def _count(session: Session, wanted: dict[str, Any]) -> None:
+    rows = await session.ask("held.count", **wanted)
+    if session.out.as_json:
+        session.out.data(rows)
+        return
+    session.out.table(COUNTED, map(_counted, rows))
+    session.out.line(
+        f"{counted(sum(row['rows'] for row in rows), 'copy', 'copies')}, {size(sum(row['bytes'] for row in rows))}"
+    )
+
+
+def _counted(row: dict[str, Any]) -> tuple[object, ...]:
+    target = str(row["target"]).removeprefix("1.") + ("" if row["is_served"] else " (not served)")
+    source = str(row["source"]).removeprefix("1.")
+    rest = (row["only_copies"], row["markers"], row["refused"])
+    return source, target, row["rows"], size(row["bytes"]), brief(row["oldest_at"]), *rest
+
+
+def _row(row: dict[str, Any]) -> tuple[object, ...]:
+    marks = [mark for mark in ("parked", "void") if row.get(mark)]
+    marks += ["refused"] if row.get("held") and row.get("reason") else []
+    ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))
+    return name_of(row), brief(row["at"]), *ends, document(row), size(row["size"]), " ".join(marks)
+
+
+def _filter(
+    target: str | None, source: str | None, older_than: str | None, type: str | None, key: str | None, parked: bool
+) -> dict[str, Any]:
+    given = {
+        "target": target,
+        "source": source,
+        "before_ms": milliseconds_ago(older_than) if older_than else None,
+        "type": type,
+        "key": key,
+        "parked": parked or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Commands on ledgers: ``proofs`` has ``ledger verify`` and ``verify``, ``reconciliation`` has ``reconcile``."""

@@ -1,0 +1,94 @@
+"""What proves something: ``semq verify`` (offline, for anybody), ``semq ledger verify``; see ``semq msg prove``."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.errors import UnreadableFile
+from semq.cli.output.printer import Output
+from semq.cli.output.values import counted
+from semq.cli.session import JsonOption, Session, on_node
+from semq.errors import BadInput
+from semq.moments import local_text, utc_text
+
+group = typer.Typer()
+
+
+class NoTrust(BadInput):
+    """The file alone does not say whose authority stands behind it."""
+
+    code = "SEMQ-2220"
+    remedy = "Give --trust FILE with the authority's certificate (`semq cert trust`), or --any-authority."
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `semq msg prove` wrote.")],
+    document: Annotated[
+        Path | None, typer.Option("--document", metavar="FILE", help="Is it about this very document?")
+    ] = None,
+    trust: Annotated[Path | None, typer.Option("--trust", metavar="FILE", help="Authorities to believe, PEM.")] = None,
+    any_authority: Annotated[bool, typer.Option("--any-authority", help="Do not ask who signed the key.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Verify a proof of delivery, offline: semq verify proof.json --document order.xml --trust authority.pem"""
+    if trust is None and not any_authority:
+        raise NoTrust(file=str(file))
+    # Not with the others: `semq ledger verify` only asks a node.
+    from semq.pki import TrustStore, read_certificate
+    from semq.seal.errors import ProofWrong
+    from semq.seal.proof import check_document, check_proof, read_proof
+    from semq.service.keyring import split
+    from semq.umx_t.address import parse_address
+
+    proof = read_proof(_read(file))
+    first, chain = split(proof.certificates[0])
+    certificate = read_certificate(first.encode())
+    if certificate.node != parse_address(proof.receiver):
+        raise ProofWrong("The certificate is not the receiver's.", receiver=proof.receiver, found=str(certificate.node))
+    check_proof(proof, certificate.public_key)
+    stated = datetime.fromtimestamp(proof.at / 1000, UTC)
+    if trust is not None:
+        # As it was when it was signed: a proof outlives the certificate.
+        TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
+    if document is not None:
+        check_document(proof, _read(document))
+    told = {
+        "proved": True, "receiver": proof.receiver, "sender": proof.sender, "lk0": proof.lk0, "status": proof.status,
+        "stated_at": utc_text(stated, exact=True), "document": document is not None, "sealed": proof.salt is not None,
+        "certificate": certificate.fingerprint, "authority_checked": trust is not None,
+    }  # fmt: skip
+    out = Output(as_json=json)
+    if json:
+        out.data(told)
+    else:
+        out.line(f"{proof.receiver} has stated at {local_text(stated)} that it has recorded {proof.lk0}.")
+        out.line("The document is the one." if document is not None else "Give --document to compare the document.")
+
+
+@group.command("verify")
+@on_node
+async def verify_ledger(
+    session: Session,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="DATE", help="First day (UTC); the oldest kept.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day (UTC).")] = None,
+    head: Annotated[
+        str | None, typer.Option(metavar="NUMBER:HASH", help="What an earlier check printed: it must still hold.")
+    ] = None,
+) -> None:
+    """Read the node's ledger and its chain of hashes: any line that was changed, removed, added or moved is found."""
+    days: dict[str, Any] = {"from": since, "to": until}
+    told = await session.ask("ledger.verify", head=head, **days)
+    dates = f" of the days {told['from']} to {told['to']} (UTC)" if told.get("to") else ""
+    lines = counted(told["lines"], "line")
+    session.out.say(told, f"{lines}{dates}: as they were written; the chain ends with", told["head"])
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(file=str(path), fault=error.strerror) from error

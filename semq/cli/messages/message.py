@@ -1,0 +1,218 @@
+"""``semq msg``: hand a document over, take documents, look at messages. Looking never changes anything.
+
+A message is named by the short name that lists show, its locator (LK0), its row's number, the number of its submission
+by SQL (sql-NUMBER), or the key of its AppKey.
+"""
+
+from base64 import b64decode
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from semq.app import AppKey
+from semq.app.content_type import content_type_of
+from semq.app.errors import NeverTold
+from semq.cli.errors import UnreadableFile
+from semq.cli.messages.files import STDIN, read_bodies
+from semq.cli.messages.presentation import LIST_COLUMNS, facts_of, list_row, name_of, print_trace, stuck_lines
+from semq.cli.options.times import milliseconds_ago, milliseconds_ahead
+from semq.cli.session import Session, on_node
+from semq.umx_t.short_name import short_name
+
+group = typer.Typer()
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0), sql-NUMBER, or key.")]
+
+
+class QueueSide(StrEnum):
+    """Which queues are looked at."""
+
+    outbound = "outbound"
+    inbound = "inbound"
+    all = "all"
+
+
+class WaitFor(StrEnum):
+    """What has to be true before a command returns."""
+
+    accepted = "accepted"
+    delivered = "delivered"
+
+
+@group.command()
+@on_node
+async def send(
+    session: Session,
+    to: Annotated[str, typer.Option(metavar="ADDRESS", help="56001, or a user of it: 56001/buyer.")],
+    file: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="May be repeated; - is standard input.")
+    ] = None,
+    domain: Annotated[str, typer.Option(help="AppKey: domain.")] = "",
+    type: Annotated[str, typer.Option(help="AppKey: data type, for instance order.")] = "",
+    subtype: Annotated[str, typer.Option(help="AppKey: subtype.")] = "",
+    key: Annotated[str | None, typer.Option(help="AppKey: key; the name of the file by default.")] = None,
+    save_fwd: Annotated[int, typer.Option(help="1 drop if offline, 2 store if offline, 3 must get there.")] = 3,
+    ack2: Annotated[bool | None, typer.Option("--ack2/--no-ack2", help="Want to know of the receipt.")] = None,
+    order_key: Annotated[str, typer.Option(help="Documents with the same one stay in order.")] = "",
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Keep the sequence of all such documents to this address.")
+    ] = False,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Seal it for the receiver: the hub cannot read it.")
+    ] = False,
+    content_type: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="MIME type; by name or content of the file unless given."),
+    ] = None,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Send a document even if it is empty.")] = False,
+    priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
+    expires: Annotated[
+        str, typer.Option("--expires", "--expires-at", metavar="TIME", help="In 30m, 2h, 7d, or at a date; else never.")
+    ] = "",
+    token: Annotated[str | None, typer.Option(help="Makes a repeat of this very command safe.")] = None,
+    wait: Annotated[
+        WaitFor, typer.Option(help="Return when the node has it, or the receiver (needs --ack2 or --save-fwd 3).")
+    ] = WaitFor.accepted,
+) -> None:
+    """Hand documents over: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
+    asks_for_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd != 1)
+    if wait is WaitFor.delivered and not asks_for_receipt:
+        raise NeverTold("Nothing was sent: without a receipt nobody tells whether it is delivered.", save_fwd=save_fwd)
+    for name, body in read_bodies(file, allow_empty=allow_empty):
+        own_key = key if key is not None else ("" if name == STDIN else Path(name).name)
+        sent = await session.client.send(
+            to,
+            body,
+            app_key=AppKey(domain, type, subtype, own_key),
+            save_fwd=save_fwd,
+            ack2=ack2,
+            order_key=order_key,
+            fixed=fixed,
+            content_type=content_type if content_type is not None else content_type_of(name, body),
+            priority=priority,
+            expires_at=milliseconds_ahead(expires) if expires else 0,
+            encrypt=encrypt,
+            token=token,
+            timeout_s=session.timeout_s,
+        )
+        told = {
+            "name": sent.name,
+            "lk0": sent.lk0,
+            "repeated": sent.repeated,
+            "digest": sent.digest,
+            "token": sent.token,
+        }
+        if wait is WaitFor.delivered:
+            fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
+            told["outcome"] = fate.outcome
+        session.out.say(told, f"{told['name']}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
+
+
+@group.command()
+@on_node
+async def wait(session: Session, id: Id) -> None:
+    """Wait up to --timeout seconds until the receiver has a message; exit status 1 if it ended otherwise, or if nobody
+    will tell."""
+    fate = await session.client.wait_for_delivery(id, session.timeout_s)
+    told = {"name": short_name(fate.lk0) or fate.lk0, "lk0": fate.lk0, "outcome": fate.outcome}
+    session.out.say(told, f"{told['name']}  delivered")
+
+
+@group.command("list")
+@on_node
+async def list_(
+    session: Session,
+    side: Annotated[QueueSide, typer.Option(help="What we sent, what we received, or both.")] = QueueSide.all,
+    state: Annotated[str | None, typer.Option(help="SS_SENT, DELIVERED, NEW, …: any status or outcome.")] = None,
+    partner: Annotated[str | None, typer.Option(help="The institution at the other end.")] = None,
+    type: Annotated[str | None, typer.Option(help="Data type of the AppKey.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key of the AppKey.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="AGE", help="30m, 2h, 7d, or a date.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
+) -> None:
+    """Messages in the queues of a node, the newest first."""
+    rows = await session.ask(
+        "msg.list",
+        side=side.value,
+        state=state,
+        partner=partner,
+        type=type,
+        key=key,
+        since_ms=milliseconds_ago(since) if since else None,
+        limit=limit,
+    )
+    if session.out.as_json:
+        session.out.data(rows)
+    else:
+        session.out.table(LIST_COLUMNS, map(list_row, rows))
+
+
+@group.command()
+@on_node
+async def show(session: Session, id: Id) -> None:
+    """Everything that a node knows of one message."""
+    shown = await session.client.look(id, timeout_s=session.timeout_s)
+    if session.out.as_json:
+        session.out.data(shown)
+    else:
+        session.out.facts(facts_of(shown))
+        if shown.get("stuck") or shown.get("cleaned"):
+            session.out.line("")
+            for line in stuck_lines(shown.get("stuck"), shown):
+                session.out.line(line)
+
+
+@group.command()
+@on_node
+async def trace(
+    session: Session,
+    id: Id,
+    here: Annotated[bool, typer.Option("--here", help="Only this node's own ledger; nobody is asked.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Details of several lines too, for instance tracebacks.")
+    ] = False,
+    with_hub: Annotated[bool, typer.Option("--with-hub", hidden=True, help="As always now.")] = False,
+) -> None:
+    """What has happened to one message, line by line: by the ledgers of its sender, the hub and its receiver, as far as
+    they can be asked. Each line names who says so; clocks may differ.
+    """
+    traced = await session.ask("msg.trace", id=id, parties=not here or None)
+    if session.out.as_json:
+        session.out.data(traced)
+        return
+    print_trace(session.out, traced, full=full)
+
+
+@group.command()
+@on_node
+async def body(session: Session, id: Id) -> None:
+    """The body of a message, as it was handed over, to standard output."""
+    told = await session.ask("msg.body", id=id)
+    if session.out.as_json:
+        session.out.data(told)
+    else:
+        session.out.raw(b64decode(told["body_base64"]))
+
+
+@group.command()
+@on_node
+async def prove(
+    session: Session,
+    id: Id,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.")] = None,
+) -> None:
+    """The file that proves to anybody that the receiver has a message: its signed receipt. See `semq verify`."""
+    told = await session.ask("msg.prove", id=id)
+    if out is None:
+        session.out.raw(told["proof"].encode())
+        return
+    try:
+        out.write_text(told["proof"], "utf-8")
+    except OSError as error:
+        raise UnreadableFile(file=str(out), fault=error.strerror) from error
+    session.out.say(
+        {"name": name_of(told), "lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)},
+        f"{name_of(told)}  {told['receiver']}  {out}",
+    )

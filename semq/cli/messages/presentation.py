@@ -1,0 +1,131 @@
+"""Messages as tables and lines for people: which columns, in which order. What nodes tell is JSON; nothing is needed of
+it that might be absent.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from semq.cli.output.printer import Output
+from semq.cli.output.table import Column
+from semq.cli.output.values import brief, counted, moment, node_name, plain, size
+from semq.moments import in_local
+from semq.umx_t.short_name import short_name
+
+LIST_COLUMNS: tuple[Column, ...] = (
+    ("name", "<"),
+    ("since", "<"),
+    ("from / to", "<"),
+    ("document", "<"),
+    ("size", ">"),
+    ("status", "<"),
+)
+# Facts that say the same as others, or only something to programs.
+LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction", "proved")
+FIRST = (
+    "name",
+    "lk0",
+    "side",
+    "source",
+    "target",
+    "app_key",
+    "outcome",
+    "ended_at",
+    "state",
+    "waits_since",
+    "ss_status",
+    "app_status",
+    "reason",
+)
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """The short name of a message; of a node that tells none, by its locator."""
+    return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
+
+
+def status_of(row: Mapping[str, Any]) -> str:
+    """One word for where a message stands."""
+    for name in ("outcome", "ss_status", "app_status", "state", "status"):
+        if row.get(name):
+            return str(row[name])
+    return ""
+
+
+def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """A message in a list."""
+    inbound = row.get("side") == "inbound"
+    marks = [mark for mark in ("held", "parked", "void", "overdue") if row.get(mark)]
+    return (
+        name_of(row),
+        brief(row.get("at")),
+        f"{'from' if inbound else 'to'} {node_name(row.get('source' if inbound else 'target', ''))}",
+        document(row),
+        size(row.get("size")),
+        " ".join([status_of(row), *marks]),
+    )
+
+
+def document(row: Mapping[str, Any]) -> str:
+    """What a message is called in a list: type and key of its AppKey, all of it if it has no key, its locator without
+    one.
+    """
+    app_key = str(row.get("app_key") or "")
+    parts = app_key.split("/", 3)
+    if len(parts) == 4 and parts[3]:
+        return " ".join(part for part in (parts[1], parts[3]) if part)
+    return app_key or str(row.get("lk0") or "")
+
+
+def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything about one message in the order in which a person asks; what is empty, or no, is left out."""
+    known = {"name": name_of(shown)} | dict(shown)
+    if "submission" in known:  # nothing has accepted it
+        known["submitted_at"] = known.pop("accepted_at", None)
+    facts = {name: known[name] for name in (*FIRST, *known) if name in known and name not in LEFT_OUT}
+    return {name: value for name, value in facts.items() if value is not False and value not in (None, "", [], {})}
+
+
+def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
+    """Whether a message is stuck, why, and what to do."""
+    if stuck:
+        yield f"{stuck['cause']}: {stuck['meaning']}"
+        yield f"what to do: {stuck['next_step']}"
+    elif message.get("ended_at"):
+        how = message.get("outcome") or message.get("last_event")
+        yield f"It is not stuck: it ended {plain(how)} at {moment(message['ended_at'])}."
+    elif message.get("cleaned"):
+        yield "It is not stuck: this node keeps nothing of it but its ledger, and is told nothing more of it."
+        yield "`semq msg trace` asks the platform and the other end what they know."
+    else:
+        yield "It is not stuck."
+
+
+def trace_line(line: Mapping[str, Any]) -> str:
+    """One event of the ledger; of a detail of several lines, such as a traceback, the first."""
+    first, _, rest = in_local(str(line.get("detail") or "")).partition("\n")
+    folded = f" … {counted(rest.count(chr(10)) + 1, 'more line')}: --full" if rest else ""
+    detail = f"{line.get('words', '')} ({first}){folded}" if first else line.get("words", "")
+    attempt = f" attempt {line['att']}" if line.get("att") else ""
+    teller = f"{line['node']}{'' if line.get('proved', True) else '*'}" if line.get("node") else ""
+    node = f"{teller:<10}  " if teller else ""
+    what = f"{line.get('side', ''):<8}  {line.get('event', ''):<14}{attempt}  {detail}"
+    return f"{moment(line.get('at'))}  {node}{what}".rstrip()
+
+
+def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
+    """The events of a message on one time line, who says so, and who could not be asked."""
+    for line in traced["events"]:
+        first, _, rest = str(line.get("detail") or "").partition("\n")
+        out.line(trace_line(line | {"detail": first} if full else line))
+        if full and rest:
+            out.text(rest, "    ")
+    for line in traced["events"]:
+        if not line.get("proved", True):
+            out.talk(f"* as {line.get('via')} passes it on: {line['node']} has no certificate that would prove it")
+            break
+    for one in traced.get("unheard") or ():
+        out.talk(f"without the lines of {one['node']}: {one['why']}")
+    if traced.get("before"):
+        out.talk(f"before that it was refused as {', '.join(map(short_name, traced['before']))}")
+    if traced.get("others"):
+        out.talk(f"the newest with this key; older ones: {', '.join(traced['others'])}")

@@ -1,0 +1,49 @@
+"""``semq queue``: how many messages stand where, in the queues of a node."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import typer
+
+from semq.cli.output.values import WORDS, brief, node_name, size
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+
+
+@group.command("list")
+@on_node
+async def list_(session: Session) -> None:
+    """Messages by queue and status: tb_0031 goes out (or is held for others), tb_0030 has come in."""
+    counts = await session.ask("queue.counts")
+    if session.out.as_json:
+        session.out.data(counts)
+    else:
+        session.out.table((("queue", "<"), ("status", "<"), ("in words", "<"), ("messages", ">")), rows_of(counts))
+
+
+@group.command()
+@on_node
+async def partners(session: Session) -> None:
+    """What waits for each partner: messages, bytes, and since when."""
+    rows = await session.ask("queue.partners")
+    if session.out.as_json:
+        session.out.data(rows)
+    else:
+        columns = (("partner", "<"), ("messages", ">"), ("size", ">"), ("oldest", "<"))
+        session.out.table(
+            columns,
+            ((node_name(row["partner"]), row["rows"], size(row["bytes"]), brief(row["oldest_at"])) for row in rows),
+        )
+
+
+def rows_of(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """The table of a tree of counts."""
+    for queue, states in counts.items():
+        if not isinstance(states, Mapping):
+            yield queue, "", "", states
+            continue
+        if not states:
+            yield queue, "", "empty", 0
+        for state, count in states.items():
+            yield queue, state, WORDS.get(state, ""), count

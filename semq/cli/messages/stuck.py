@@ -1,0 +1,48 @@
+"""``semq stuck``: messages that do not move, each with its cause and what a person can do. Looking changes nothing."""
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.messages.message import Id
+from semq.cli.messages.presentation import document, facts_of, name_of, stuck_lines, trace_line
+from semq.cli.output.values import brief
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+
+
+@group.command("list")
+@on_node
+async def list_(
+    session: Session,
+    cause: Annotated[str | None, typer.Option(help="Only this cause, for instance TARGET_OFFLINE.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 200,
+) -> None:
+    """What does not move, and why; exit status 0 also when there is something."""
+    rows: list[dict[str, Any]] = await session.ask("stuck.list", cause=cause, limit=limit)
+    if session.out.as_json:
+        session.out.data(rows)
+        return
+    columns = (("name", "<"), ("since", "<"), ("document", "<"), ("cause", "<"))
+    session.out.table(columns, ((name_of(row), brief(row["at"]), document(row), row["stuck"]["cause"]) for row in rows))
+    for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
+        told = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
+        session.out.line(f"{count} × {name}: {told['meaning']}; {told['next_step']}")
+
+
+@group.command()
+@on_node
+async def explain(session: Session, id: Id) -> None:
+    """One message: whether it is stuck, why, what to do, and what happened to it last."""
+    told = await session.ask("stuck.explain", id=id)
+    if session.out.as_json:
+        session.out.data(told)
+        return
+    session.out.facts(facts_of(told["message"]))
+    session.out.line("")
+    for line in stuck_lines(told["stuck"], told["message"]):
+        session.out.line(line)
+    for line in told["last_events"]:
+        session.out.line(trace_line(line))

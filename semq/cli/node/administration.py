@@ -1,0 +1,110 @@
+"""``semq node``: what a node is and how it does."""
+
+from typing import Annotated
+
+import typer
+
+from semq.cli.node.status import print_counters, print_status
+from semq.cli.output.values import node_name
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+
+
+@group.command()
+@on_node
+async def status(
+    session: Session,
+    counters: Annotated[bool, typer.Option("--counters", help="All figures instead, since the node began.")] = False,
+) -> None:
+    """Who the node is, since when, how it works, its link, its partners."""
+    told = await session.ask("node.status")
+    if session.out.as_json:
+        session.out.data(told)
+    elif counters:
+        print_counters(session.out, told)
+    else:
+        print_status(session.out, told)
+
+
+@group.command()
+@on_node
+async def health(session: Session) -> None:
+    """Whether the node works, and whether anything needs a person soon; exit status 1 if something fails now."""
+    told = await session.ask("node.health")
+    if session.out.as_json:
+        session.out.data(told)
+    else:
+        columns = (("check", "<"), ("verdict", "<"), ("detail", "<"))
+        session.out.table(columns, ((one["check"], one["verdict"], one["detail"]) for one in told["checks"]))
+    if told["verdict"] == "failing":
+        raise typer.Exit(1)
+
+
+@group.command()
+@on_node
+async def metrics(
+    session: Session,
+    detailed: Annotated[bool, typer.Option("--detailed", help="Also the figures of each partner.")] = False,
+    format: Annotated[str, typer.Option(help="`text` (Prometheus 0.0.4) or `openmetrics` (1.0.0).")] = "text",
+) -> None:
+    """Print the node's figures as Prometheus reads them, for a textfile collector."""
+    told = await session.ask("node.metrics", detailed=detailed, format=format)
+    session.out.data(told) if session.out.as_json else session.out.raw(told["text"].encode())
+
+
+@group.command()
+@on_node
+async def incarnation(session: Session) -> None:
+    """Which life of which store this is: a store that was restored from a backup shows another boot or uuid."""
+    told = await session.ask("node.status")
+    facts = {name: told.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
+    if session.out.as_json:
+        session.out.data(facts)
+    else:
+        session.out.facts(facts)
+
+
+@group.command()
+@on_node
+async def drain(session: Session) -> None:
+    """Accept no more documents and wait until nothing is under way; then the node can be stopped."""
+    told = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
+    session.out.say(
+        told, "drained: nothing is under way" if told.get("drained") else "not drained yet: something is under way"
+    )
+    if not told.get("drained"):
+        raise typer.Exit(1)
+
+
+@group.command()
+@on_node
+async def reload(
+    session: Session,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+) -> None:
+    """Read the configuration file again: users, virtual hosts, institutions, limits; the rest waits for a start."""
+    told = await session.ask("node.reload", dry_run=dry_run, repeat=False)
+    if session.out.as_json:
+        session.out.data(told)
+        return
+    columns = (("key", "<"), ("what becomes of it", "<"))
+    becomes = "would change" if dry_run else "changed"
+    rows = [(key, becomes) for key in told["changed"]] + [(key, "at the next start") for key in told["restart"]]
+    rows += [(f"user {name}", "disconnected") for name in told["ended"]]
+    session.out.table(columns, rows) if rows else session.out.say(told, "nothing is different")
+
+
+@group.command("list")
+@on_node
+async def list_(session: Session) -> None:
+    """The institutions of a hub: who is online, and what waits for them there."""
+    rows = await session.ask("nodes.list")
+    if session.out.as_json:
+        session.out.data(rows)
+    else:
+        columns = (("institution", "<"), ("online", "<"), ("stored for it", ">"))
+        session.out.table(
+            columns,
+            ((node_name(row["node"]), row["online"], row["held"]) for row in rows),
+        )

@@ -1,0 +1,110 @@
+"""``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a running node, for
+whoever knows ``rabbitmqctl list_…``; and the table of ``semq worker list``.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.output.values import brief
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+PAGE = 500
+Vhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only this virtual host, for instance /.")]
+Limit = Annotated[int, typer.Option(min=1, help="At most so many rows.")]
+# Operation | columns: key of the row, heading, side
+COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "broker.queues": (
+        ("vhost", "vhost", "<"), ("name", "queue", "<"), ("kind", "kind", "<"), ("durable", "durable", "<"),
+        ("ready", "ready", ">"), ("unacked", "unacked", ">"), ("consumers", "consumers", ">"),
+    ),
+    "broker.consumers": (
+        ("queue", "queue", "<"), ("tag", "tag", "<"), ("user", "user", "<"), ("peer", "peer", "<"),
+        ("prefetch", "prefetch", ">"), ("unacked", "unacked", ">"),
+    ),
+    "broker.connections": (
+        ("user", "user", "<"), ("peer", "peer", "<"), ("vhost", "vhost", "<"), ("client", "client", "<"),
+        ("connected_at", "since", "<"), ("channels", "channels", ">"), ("unacked", "unacked", ">"),
+    ),
+    "broker.channels": (
+        ("user", "user", "<"), ("peer", "peer", "<"), ("number", "channel", ">"), ("mode", "mode", "<"),
+        ("prefetch", "prefetch", ">"), ("unacked", "unacked", ">"), ("consumers", "consumers", ">"),
+    ),
+    "broker.exchanges": (
+        ("vhost", "vhost", "<"), ("name", "exchange", "<"), ("type", "type", "<"), ("durable", "durable", "<"),
+        ("bindings", "bindings", ">"),
+    ),
+    "broker.bindings": (
+        ("vhost", "vhost", "<"), ("source", "source", "<"), ("destination", "destination", "<"), ("kind", "kind", "<"),
+        ("routing_key", "routing key", "<"),
+    ),
+    "worker.list": (
+        ("tag", "worker", "<"), ("queue", "inbox", "<"), ("user", "user", "<"), ("peer", "peer", "<"),
+        ("connected_at", "since", "<"), ("unacked", "at work", ">"),
+    ),
+}  # fmt: skip
+
+
+@group.command()
+@on_node
+async def queues(session: Session, vhost: Vhost = None, name: str = "", limit: Limit = 200) -> None:
+    """Queues, whose names may begin with --name: messages that wait, that are with consumers, and who consumes."""
+    await print_rows(session, "broker.queues", vhost, name, limit)
+
+
+@group.command()
+@on_node
+async def consumers(session: Session, vhost: Vhost = None, queue: str = "", limit: Limit = 200) -> None:
+    """Consumers, by queue."""
+    await print_rows(session, "broker.consumers", vhost, queue, limit)
+
+
+@group.command()
+@on_node
+async def connections(session: Session, vhost: Vhost = None, user: str = "", limit: Limit = 200) -> None:
+    """Who is connected, from where, since when."""
+    await print_rows(session, "broker.connections", vhost, user, limit)
+
+
+@group.command()
+@on_node
+async def channels(session: Session, vhost: Vhost = None, user: str = "", limit: Limit = 200) -> None:
+    """Channels of connections."""
+    await print_rows(session, "broker.channels", vhost, user, limit)
+
+
+@group.command()
+@on_node
+async def exchanges(session: Session, vhost: Vhost = None, name: str = "", limit: Limit = 200) -> None:
+    """Exchanges; those of a type x-… are served by the node itself."""
+    await print_rows(session, "broker.exchanges", vhost, name, limit)
+
+
+@group.command()
+@on_node
+async def bindings(session: Session, vhost: Vhost = None, source: str = "", limit: Limit = 200) -> None:
+    """What is bound to which exchange."""
+    await print_rows(session, "broker.bindings", vhost, source, limit)
+
+
+async def print_rows(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
+    """Ask page by page for at most ``limit`` rows, print them, and say if there are more."""
+    rows: list[dict[str, Any]] = []
+    after: Sequence[str] | None = []
+    while after is not None and len(rows) < limit:
+        size = min(PAGE, limit - len(rows))
+        told = await session.ask(operation, vhost=vhost, name=name or None, limit=size, after=list(after))
+        rows, after = rows + told["rows"], told["next"]
+    if session.out.as_json:
+        session.out.data(rows)
+    else:
+        columns = COLUMNS[operation]
+        session.out.table([(heading, side) for _, heading, side in columns], (_cells(row, columns) for row in rows))
+    if after is not None:
+        session.out.talk(f"there are more than {limit}: --limit N")
+
+
+def _cells(row: dict[str, Any], columns: Sequence[tuple[str, str, str]]) -> list[object]:
+    return [brief(row.get(key)) if key.endswith("_at") else row.get(key) for key, _, _ in columns]

@@ -1,0 +1,164 @@
+"""``semq cert``: certificates: at a hub those that it has issued, at an institution's node its own slots.
+
+What a running node must do is asked of it; ``request`` and ``install`` work on the files of a node whose certificates
+are signed by somebody else's authority.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.errors import UnreadableFile
+from semq.cli.output.printer import Output
+from semq.cli.output.values import local, node_name
+from semq.cli.session import JsonOption, Session, on_node, read_config
+
+group = typer.Typer()
+FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with the certificate.")]
+
+
+@group.command("list")
+@on_node
+async def list_(session: Session) -> None:
+    """At a hub: every certificate that it has issued. At an institution's node: its slots."""
+    rows = await session.ask("cert.list")
+    if session.out.as_json:
+        session.out.data(rows)
+    elif rows and "slot" in rows[0]:
+        slots = (("slot", "<"), ("key", "<"), ("serial", "<"), ("days left", ">"))
+        session.out.table(slots, ((row["slot"], row["key_id"][:12], row["serial"], row["days_left"]) for row in rows))
+    else:
+        columns = (("institution", "<"), ("state", "<"), ("days left", ">"), ("serial", "<"), ("why", "<"))
+        session.out.table(
+            columns,
+            ((node_name(row["node"]), row["state"], row["days_left"], row["serial"], row["why"]) for row in rows),
+        )
+
+
+@group.command()
+@on_node
+async def show(session: Session) -> None:
+    """The certificate that the node shows now, and when it is renewed."""
+    told = await session.ask("cert.show")
+    session.out.data(told) if session.out.as_json else session.out.facts(told)
+
+
+@group.command()
+@on_node
+async def trust(
+    session: Session,
+    pem: Annotated[bool, typer.Option("--pem", help="Print the certificates themselves.")] = False,
+    add: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Believe the authorities in a PEM file, too.")
+    ] = None,
+    remove: Annotated[
+        str | None, typer.Option(metavar="SHA256", help="Believe the authority of this fingerprint no more.")
+    ] = None,
+) -> None:
+    """The authorities that the node believes: their fingerprints, which are what enrolment pins. Links begin anew when
+    they change."""
+    if add is not None:
+        try:
+            await session.ask("trust.add", repeat=False, pem=add.read_text("ascii"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadableFile(file=str(add), fault=str(error)) from error
+    if remove is not None:
+        await session.ask("trust.remove", repeat=False, fingerprint=remove)
+    told = await session.ask("trust.list")
+    if session.out.as_json:
+        session.out.data(told)
+    elif pem:
+        session.out.text(told["pem"].rstrip())
+    else:
+        for fingerprint in told["fingerprints"]:
+            session.out.line(f"sha256:{fingerprint}")
+
+
+@group.command()
+@on_node
+async def renew(session: Session) -> None:
+    """Renew the certificate of the node now, whether or not it is time."""
+    told = await session.ask("cert.renew", repeat=False)
+    session.out.say(told, f"{told['node']}  renewed, valid until {local(told['not_after'])}")
+
+
+@group.command()
+@on_node
+async def rotate(session: Session) -> None:
+    """Show the certificate in slot next from now on; the active one becomes previous."""
+    told = await session.ask("cert.rotate", repeat=False)
+    session.out.say(
+        told, f"{told['node']}  active now: serial {told['serial']}, valid until {local(told['not_after'])}"
+    )
+
+
+@group.command()
+@on_node
+async def revoke(
+    session: Session,
+    which: Annotated[str, typer.Argument(metavar="NODE|SERIAL", help="All of an institution, or one certificate.")],
+    why: Why = "",
+) -> None:
+    """At a hub: take certificates back; live links that show them end at once."""
+    told = await session.ask("cert.revoke", repeat=False, which=which, why=why)
+    session.out.say(told, f"revoked: {' '.join(told['revoked']) or 'nothing that was not revoked before'}")
+
+
+@group.command("needs-renewal")
+@on_node
+async def needs_renewal(session: Session) -> None:
+    """Whether the node's certificate is past the time of its renewal; exit status 1 if so."""
+    told = await session.ask("cert.show")
+    session.out.say(
+        {"state": told["state"], "days_left": told["days_left"], "renew_at": told["renew_at"]},
+        f"{told['node']}  {told['state']}, {told['days_left']} days left, renewal at {local(told['renew_at'])}",
+    )
+    if told["state"] != "ok":
+        raise typer.Exit(1)
+
+
+# ------------------------------------------------------------------------------ an authority that is not the hub's
+
+
+@group.command()
+def request(
+    config: FileOption,
+    name: Annotated[list[str] | None, typer.Option("--name", metavar="HOST", help="A host name to ask for.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a key in slot next and print a request (PKCS#10) for your own authority; repeated, the same key."""
+    from semq.pki.authority import new_request
+    from semq.service.identity import ring_of
+
+    ring = ring_of(read_config(config))
+    pem = new_request(ring.begin(), ring.node, tuple(name or ())).decode("ascii")
+    out = Output(as_json=json)
+    out.data({"node": str(ring.node), "request": pem}) if json else out.text(pem.rstrip())
+
+
+@group.command()
+def install(
+    config: FileOption,
+    certificate: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate and its chain, PEM.")],
+    json: JsonOption = False,
+) -> None:
+    """Put a certificate that your own authority has signed into slot next; the first one becomes active."""
+    from semq.clock import SystemClock
+    from semq.service.identity import ring_of, trust_of
+
+    settings, now = read_config(config), SystemClock().wall()
+    ring = ring_of(settings)
+    try:
+        pem = certificate.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(file=str(certificate), fault=error.strerror) from error
+    made = ring.receive(pem, trust_of(settings, ring), now)
+    slot = "next"
+    if not ring.is_enrolled:
+        ring.rotate(now)
+        slot = "active"
+    told: dict[str, Any] = {"node": str(made.node), "slot": slot, "serial": made.serial_text}
+    out = Output(as_json=json)
+    out.data(told) if json else out.line(f"{made.node}  in slot {slot}; `semq cert rotate` makes next active")

@@ -1,0 +1,147 @@
+"""``semq db``: a node's database: the version of its tables, bringing them up to date, roles for applications.
+
+What it takes (SQLAlchemy, Alembic) is imported by the commands that need it, so that the others start quickly.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from semq.cli.errors import NothingGranted
+from semq.cli.output.printer import Output
+from semq.cli.session import FileOption, JsonOption, read_config
+
+group = typer.Typer()
+
+
+@group.command()
+def upgrade(config: FileOption, json: JsonOption = False) -> None:
+    """Bring the tables to this version of SEMQ; safe to repeat, one at a time whoever starts it."""
+    from semq.store.postgres import migration
+
+    with _database(config) as url:
+        before = migration.current(url)
+        revision = migration.upgrade(url)
+    _tell(json, {"before": before, "revision": revision}, f"tables: {before or 'none'} before, {revision} now")
+
+
+@group.command()
+def check(config: FileOption, json: JsonOption = False) -> None:
+    """Whether the tables are those of this version; exit status 78 if not."""
+    from semq.store.postgres import migration
+
+    with _database(config) as url:
+        migration.check(url)
+    _tell(json, {"ok": True, "revision": migration.head()}, f"tables: {migration.head()}, as this version needs them")
+
+
+@group.command()
+def current(config: FileOption, json: JsonOption = False) -> None:
+    """The version of the tables, and the one that this version of SEMQ needs."""
+    from semq.store.postgres import migration
+
+    with _database(config) as url:
+        found = migration.current(url)
+    _tell(
+        json, {"revision": found, "needed": migration.head()}, f"tables: {found or 'none'}, needed: {migration.head()}"
+    )
+
+
+@group.command()
+def grant(
+    config: FileOption,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Name of a role of Postgres, for instance erp.")],
+    send: Annotated[bool, typer.Option("--send", help="semq_send, semq_status.")] = False,
+    receive: Annotated[bool, typer.Option("--receive", help="semq_receive, semq_done, semq_park.")] = False,
+    read: Annotated[bool, typer.Option("--read", help="Queues and ledger without payloads, for monitoring.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take these rights, or all, instead.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Make a role for an application that may call these functions and see nothing else, or change its rights."""
+    from semq.store.postgres import roles
+
+    rights = [name for name, is_meant in (("send", send), ("receive", receive), ("read", read)) if is_meant]
+    out, data_dir = Output(as_json=json), read_config(config).data_dir
+    is_new = False
+    with _database(config) as found:
+        if revoke:
+            roles.revoke(found, role, rights or list(roles.RIGHTS))
+        elif not rights:
+            raise NothingGranted
+        else:
+            password = roles.new_password()
+            is_new = roles.grant(found, role, rights, password)
+            if is_new:
+                roles.keep_password(data_dir, role, password)
+        now = roles.rights_of(found, role)
+    made = f"{role} was made. Its address: `semq db url --role {role} --config {config}`"
+    out.say({"role": role, "made": is_new, "rights": now}, f"{role} may: {', '.join(now) or 'nothing'}")
+    if is_new and not json:
+        out.talk(made)
+
+
+@group.command()
+def url(
+    config: FileOption,
+    role: Annotated[str | None, typer.Option(metavar="ROLE", help="As whom: a role of `semq db grant`.")] = None,
+    libpq: Annotated[bool, typer.Option("--libpq", help="For psql and drivers, not for SQLAlchemy.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """The URL of the node's database with its password: of a role for applications, or of its owner."""
+    from semq.store.postgres import roles
+
+    settings = read_config(config)
+    with _database(config) as found:
+        if role is not None:
+            _check_role(found, role)
+            found = roles.url_for(found, role, settings.data_dir, embedded=settings.database.dsn is None)
+    address = found if libpq else found.replace("postgresql://", "postgresql+psycopg://", 1)
+    if role is None and not json:
+        Output(as_json=json).talk(
+            "This is the owner of the database, who may read and change everything. For an application make a role:"
+            " `semq db grant erp --send --receive`, then `semq db url --role erp`."
+        )
+    _tell(json, {"url": address}, address)
+
+
+def _check_role(url: str, role: str) -> None:
+    """Go on only if there is such a role. Raises RoleRefused, StoreUnavailable."""
+    from semq.config import nearest
+    from semq.store.postgres import roles
+    from semq.store.postgres.errors import RoleRefused
+
+    roles.check_name(role)
+    if role not in (known := roles.logins(url)):
+        near = nearest(role, known)
+        raise RoleRefused(f"There is no such role{f'; did you mean {near}?' if near else '.'}", role=role).with_remedy(
+            f"Correct the name, or make the role: `semq db grant {role} --send --receive`."
+        )
+
+
+def _tell(json: bool, data: dict[str, object], words: str) -> None:
+    out = Output(as_json=json)
+    if json:
+        out.data(data)
+    else:
+        out.line(words)
+
+
+@contextmanager
+def _database(config: Path) -> Iterator[str]:
+    """The URL of the node's database; an embedded server that does not run is started for as long as it is needed."""
+    settings = read_config(config)
+    if settings.database.dsn is not None:
+        yield settings.database.dsn
+        return
+    from semq.store.embedded.server import EmbeddedPostgres
+
+    embedded = EmbeddedPostgres(settings.data_dir)
+    running = embedded.running_url() if settings.data_dir.exists() else None
+    if running is not None:
+        yield running
+    else:
+        with embedded as server:
+            yield server.url

@@ -1,0 +1,130 @@
+"""The page of ``semq node status``: what a person asks of a node first, in sections; its counters are behind an option.
+
+Made of what ``node.status`` tells; nothing is needed of it that an older node might leave out.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from semq.cli.output.printer import Output
+from semq.cli.output.table import Column
+from semq.cli.output.values import ago, counted, local, moment, node_name, plain, size
+
+Status = Mapping[str, Any]
+KINDS = {"local": "an institution's node", "platform": "the hub"}
+PARTNERS: tuple[Column, ...] = (
+    ("partner", "<"), ("online", "<"), ("waiting", ">"), ("quota", "<"), ("may be sent to", "<"), ("sealing", "<"),
+)  # fmt: skip
+# What the engine has counted | in words, in the order of the page; the rest is a matter of --counters.
+TRAFFIC = (
+    ("accepted", "accepted from applications"),
+    ("forwarded", "forwarded"),
+    ("stored", "stored"),
+    ("delivered", "delivered"),
+    ("received", "received and recorded"),
+    ("rejected", "rejected"),
+    ("cancelled", "cancelled"),
+    ("inquired", "inquiries sent"),
+    ("duplicate", "duplicates dropped"),
+    ("violation", "violations by peers refused"),
+)
+COUNTERS = ("counters", "amqp", "store")
+
+
+def print_status(out: Output, told: Status) -> None:
+    """The whole page."""
+    for heading, section in SECTIONS:
+        pairs = [(name, value) for name, value in section(told) if value not in ("", None)]
+        if pairs:
+            out.line(heading)
+            for name, value in pairs:
+                out.line(f"  {name:<14} {value}".rstrip())
+    partners = told.get("partners") or {}
+    if partners:
+        out.line("Partners")
+        out.table(PARTNERS, (_partner(name, one) for name, one in sorted(partners.items())))
+
+
+def print_counters(out: Output, told: Status) -> None:
+    """All figures since the node began, one a line."""
+    out.facts({name: told[name] for name in COUNTERS if told.get(name)})
+
+
+def _node(told: Status) -> Iterator[tuple[str, str]]:
+    kind = str(told.get("kind") or "")
+    yield "node", f"{node_name(told.get('node'))}, {KINDS.get(kind, kind)}"
+    yield "running since", f"{local(told['started_at'])} ({ago(told['started_at'])})" if told.get("started_at") else ""
+    yield "life", f"{told.get('boot')} of store {told.get('store_uuid')}, incarnation {told.get('incarnation')}"
+
+
+def _work(told: Status) -> Iterator[tuple[str, str]]:
+    yield "store", "open" if told.get("store_open") else "being opened: nothing is accepted meanwhile"
+    if int(told.get("engine_lives") or 1) > 1:
+        yield "opened", f"{counted(told['engine_lives'], 'time')} since the start"
+    hub = told.get("hub")
+    if hub is not None:
+        is_up = hub.get("link") == "up"
+        why = hub.get("last_error") or "not dialled yet"
+        yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {why}"
+    yield "publishers", f"WAIT: {told['shortage']}" if told.get("shortage") else "may send"
+    amqp = told.get("amqp") or {}
+    yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"
+    ready, unacked = amqp.get("messages_ready", 0), amqp.get("messages_unacked", 0)
+    yield "broker queues", f"{amqp.get('queues', 0)}: {counted(ready, 'message')} ready, {unacked} with consumers"
+    yield "broker memory", size(amqp.get("memory_bytes", 0))
+
+
+def _traffic(told: Status) -> Iterator[tuple[str, str]]:
+    counters = told.get("counters") or {}
+    for name, words in TRAFFIC:
+        if counters.get(name):
+            yield str(counters[name]), words
+
+
+def _waiting(told: Status) -> Iterator[tuple[str, str]]:
+    for target, why in (told.get("sql_waiting") or {}).items():
+        yield "sent by SQL", f"waits for {node_name(target)}: {plain(why)}"
+
+
+def _certificate(told: Status) -> Iterator[tuple[str, str]]:
+    own = told.get("certificate")
+    if own:
+        yield "own", f"{own.get('state')}, until {local(own.get('not_after'))} ({own.get('days_left')} days left)"
+        yield "renewal", local(own.get("renew_at"))
+    for node, days in sorted((told.get("certificates") or {}).items()):
+        yield node_name(node), f"{days} days left"
+
+
+def _violations(told: Status) -> Iterator[tuple[str, str]]:
+    for seen in told.get("violations") or ():
+        how_often = f"{seen['what']} {counted(seen['count'], 'time')}, last {moment(seen['last'])}"
+        yield node_name(seen["who"]), f"{how_often}: {plain(seen['text'])}"
+
+
+def _extract(told: Status) -> Iterator[tuple[str, str]]:
+    last = told.get("extract")
+    if last:
+        how = "done" if last.get("exit_status") == 0 else f"FAILED with status {last.get('exit_status')}"
+        yield "last extract", f"{local(last.get('at'))} {how}: {last.get('said')}"
+
+
+SECTIONS = (
+    ("Node", _node),
+    ("Work", _work),
+    ("Documents since the start", _traffic),
+    ("Waiting", _waiting),
+    ("Certificates", _certificate),
+    ("Violations in the last day", _violations),
+    ("Reconciliation", _extract),
+)
+
+
+def _partner(name: str, told: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        node_name(name),
+        bool(told.get("online")),
+        told.get("waiting"),
+        "REACHED" if told.get("quota_reached") else "",
+        bool(told.get("allowed")),
+        "possible" if told.get("sealable") else "no certificate",
+    )

@@ -1,0 +1,93 @@
+"""``semq errors``: every error that SEMQ can raise, with its code, its sentence and its remedy.
+
+Read from the sources of the classes: importing them would load every part of every node, for a second of
+processor time.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import semq
+from semq.cli.errors import NoSuchCode
+from semq.cli.output.printer import Output
+from semq.cli.session import JsonOption
+
+group = typer.Typer()
+CODE = re.compile(r'^    code\b.* = "SEMQ-\d{4}"$', re.MULTILINE)  # an error is defined
+FIELDS = ("code", "remedy")
+PACKAGES = ("semq", "local_node", "platform_node", "spark_reconcile")
+
+
+@group.command("list")
+def list_(json: JsonOption = False) -> None:
+    """All errors, by code."""
+    out = Output(as_json=json)
+    rows = sorted(all_errors(), key=lambda row: row["code"])
+    if json:
+        out.data(rows)
+    else:
+        out.table((("code", "<"), ("meaning", "<")), ((row["code"], row["meaning"]) for row in rows))
+
+
+@group.command()
+def lookup(code: Annotated[str, typer.Argument(help="SEMQ-1201 or 1201")], json: JsonOption = False) -> None:
+    """What one error means and what to do about it."""
+    out = Output(as_json=json)
+    wanted = code.upper() if code.upper().startswith("SEMQ-") else f"SEMQ-{code}"
+    found = [row for row in all_errors() if row["code"] == wanted]
+    if not found:
+        raise NoSuchCode(code=wanted)
+    for row in found:
+        if json:
+            out.data(row)
+        else:
+            out.facts(row)
+
+
+def all_errors() -> list[dict[str, str]]:
+    """Every error with a code of its own; what a class does not say itself is its base's."""
+    classes = list(_classes())
+    by_name = {found.name: found for found in classes}
+    rows: dict[str, dict[str, str]] = {}
+    for found in classes:
+        facts = _facts(found)
+        if "code" not in facts:
+            continue
+        base = by_name.get(_base_of(found))
+        while base is not None and "remedy" not in facts:
+            facts = _facts(base) | facts
+            base = by_name.get(_base_of(base))
+        meaning = " ".join((ast.get_docstring(found) or "").split("\n\n")[0].split())
+        row = {"code": facts["code"], "name": found.name, "meaning": meaning, "remedy": facts.get("remedy", "")}
+        rows.setdefault(facts["code"], row)
+    return list(rows.values())
+
+
+def _classes() -> Iterator[ast.ClassDef]:
+    """The classes of every module that defines an error, whatever the module is called."""
+    root = Path(semq.__file__).parents[1]
+    for package in PACKAGES:
+        for file in sorted((root / package).rglob("*.py")):
+            text = file.read_text("utf-8")
+            if CODE.search(text):
+                yield from (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+
+
+def _facts(found: ast.ClassDef) -> dict[str, str]:
+    """The fields that a class itself sets."""
+    facts = {}
+    for node in found.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and target.id in FIELDS:
+                facts[target.id] = str(ast.literal_eval(node.value))
+    return facts
+
+
+def _base_of(found: ast.ClassDef) -> str:
+    return found.bases[0].id if found.bases and isinstance(found.bases[0], ast.Name) else ""

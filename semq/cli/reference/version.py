@@ -1,0 +1,37 @@
+"""``semq version`` and ``semq completion``."""
+
+import platform
+from enum import StrEnum
+from importlib.metadata import version as version_of
+from typing import Annotated
+
+import typer
+from typer.completion import get_completion_script  # type: ignore[attr-defined]  # documented, not exported
+
+from semq.cli.output.printer import Output
+from semq.cli.session import JsonOption
+
+
+class Shell(StrEnum):
+    """Shells that can complete our commands."""
+
+    bash = "bash"
+    zsh = "zsh"
+    fish = "fish"
+
+
+def version(json: JsonOption = False) -> None:
+    """The version of SEMQ and of what it stands on."""
+    out = Output(as_json=json)
+    facts = {"semq": version_of("semq"), "python": platform.python_version(), "system": platform.system()}
+    if json:
+        out.data(facts)
+    else:
+        out.line(f"semq {facts['semq']} (Python {facts['python']}, {facts['system']})")
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish")]) -> None:
+    """Print what a shell needs to complete our commands, for its own folder of completions."""
+    Output(as_json=False).text(
+        get_completion_script(prog_name="semq", complete_var="_SEMQ_COMPLETE", shell=shell.value)
+    )

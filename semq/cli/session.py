@@ -1,0 +1,134 @@
+"""What a command that talks to a node has before it: a client of the node, an output, a time limit.
+
+``on_node`` makes a Typer command of an asynchronous function ``command(session, …)``: it adds the options that all of
+them share (--node, --config, --json, --timeout), connects, and closes.
+"""
+
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from semq.app import Client
+from semq.cli.errors import NoNode, NoUser
+from semq.cli.output.printer import Output
+from semq.errors import SemqError
+
+if TYPE_CHECKING:
+    from semq.config import Settings
+
+TIMEOUT_S = 10.0
+# The variable that names a node is no setting of one, though its name looks like a section's.
+NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
+
+NodeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--node", envvar=NODE_VARIABLE, metavar="URL", help="amqp[s]://user:password@host:port", show_envvar=False
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's own file.", show_envvar=False),
+]
+FileOption = Annotated[
+    Path,
+    typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's TOML file.", show_envvar=False),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait, in seconds.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a command works with."""
+
+    client: Client
+    out: Output
+    timeout_s: float
+
+    async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
+        """An operation of the node; arguments that are None are left out."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return await self.client.request(operation, given, timeout_s=self.timeout_s, repeat=repeat)
+
+
+Command = Callable[..., Awaitable[None]]
+SHARED: tuple[tuple[str, Any, Any], ...] = (
+    ("node", NodeOption, None),
+    ("config", ConfigOption, None),
+    ("json", JsonOption, False),
+    ("timeout", TimeoutOption, TIMEOUT_S),
+)
+
+
+def on_node(command: Command) -> Callable[..., None]:
+    """A Typer command of ``command(session, …)``."""
+
+    @wraps(command)
+    def with_node(*, node: str | None, config: Path | None, json: bool, timeout: float, **own: Any) -> None:
+        url = url_of(node, config)
+        asked = None if node is not None else config
+        asyncio.run(_with_client(url, asked, Output(as_json=json), timeout, command, own))
+
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, annotation, default in SHARED
+    ]
+    parameters = [*own, *shared]
+    with_node.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
+    with_node.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_node
+
+
+async def _with_client(
+    url: str, config: Path | None, out: Output, timeout_s: float, command: Command, own: dict[str, Any]
+) -> None:
+    client = Client(url, patience_s=timeout_s)
+    try:
+        try:
+            await client.connect()
+        except SemqError:
+            if config is not None:
+                read_config(config)  # a fault of the file says more than that nobody answers
+            raise
+        await command(Session(client, out, timeout_s), **own)
+    finally:
+        await client.close()
+
+
+def url_of(node: str | None, config: Path | None) -> str:
+    """The URL of a node from what was given; a configuration file names host, port and the first of its users.
+
+    Raises NoNode, NoUser, ConfigUnreadable, ConfigInvalid.
+    """
+    if node is not None:
+        return node
+    if config is None:
+        raise NoNode
+    from semq.config import reach
+
+    door = reach.door_in(config, environment())
+    if not door.port:
+        raise NoUser("The configuration lets the node take any free port.", config=str(config))
+    return door.url()
+
+
+def read_config(config: Path) -> "Settings":
+    """A node's settings as it would read them itself. Raises ConfigUnreadable, ConfigInvalid."""
+    from semq.config import load  # not with the others: commands that need no file start in half the time
+
+    return load(config, environment())
+
+
+def environment() -> dict[str, str]:
+    """The environment of a node: ours, without the variables of the command line."""
+    return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

@@ -1,0 +1,103 @@
+"""Files: what may be sent, and names of what was received."""
+
+import os
+import sys
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semq.app import AppKey, Document
+from semq.cli.errors import EmptyDocument, NoFile, UnreadableFile
+from semq.cli.messages.files import NAME_BYTES_MAX, file_name, read_bodies, write_body
+from semq.foreign_text import shown
+
+LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
+KEYS = st.text(st.characters(codec=None, exclude_categories=()), max_size=600)
+
+
+def document(key: str, payload: bytes = b"x") -> Document:
+    return Document(LK0, "1.10008", "1.56001", AppKey("", "", "", key), payload, "")
+
+
+@given(KEYS)
+def test_every_key_makes_a_name_that_a_folder_takes(key: str) -> None:
+    name = file_name(LK0, key)
+    assert len(os.fsencode(name)) <= NAME_BYTES_MAX
+    assert name.startswith(LK0)
+    assert "/" not in name
+    assert shown(name) == name
+    assert file_name(LK0, key) == name
+
+
+@given(KEYS, KEYS)
+def test_different_documents_have_different_names(key: str, other: str) -> None:
+    assert file_name(LK0, key) != file_name(LK0[:-1] + "8", other)
+
+
+@pytest.mark.parametrize(
+    ("key", "ending"),
+    [
+        ("order.xml", "-order.xml"),
+        ("a/b/order.xml", "-order.xml"),
+        ("..\\..\\order.xml", "-order.xml"),
+        ("../..", ""),
+        ("", ""),
+        ("CON", "-CON"),
+        ("订单.xml", "-订单.xml"),
+    ],
+)
+def test_plain_names_are_kept(key: str, ending: str) -> None:
+    name = file_name(LK0, key)
+    assert name.startswith(LK0)
+    assert name.endswith(ending)
+    assert ".." not in name
+
+
+def test_a_long_name_keeps_its_beginning_and_its_suffix(tmp_path: Path) -> None:
+    long = "订单" * 80 + ".xml"  # 484 bytes
+    path = write_body(tmp_path, document(long, b"one"))
+    assert path.read_bytes() == b"one"
+    assert path.name.startswith(f"{LK0}-订单")
+    assert path.suffix == ".xml"
+    assert file_name(LK0, long) != file_name(LK0, "订单" * 81 + ".xml")
+    assert write_body(tmp_path, document(long, b"one")) == path  # a repeat replaces itself
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]  # and nothing is left over
+
+
+def test_a_name_that_something_else_has_gives_way(tmp_path: Path) -> None:
+    (tmp_path / file_name(LK0, "order.xml")).mkdir()
+    path = write_body(tmp_path, document("order.xml"))
+    assert path.read_bytes() == b"x"
+
+
+def test_a_folder_that_takes_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UnreadableFile):
+        write_body(tmp_path / "file", document("a"))
+
+
+def test_an_empty_document_has_to_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full, empty = tmp_path / "full", tmp_path / "empty"
+    full.write_bytes(b"x")
+    empty.write_bytes(b"")
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO()))
+    with pytest.raises(NoFile):
+        list(read_bodies(None, allow_empty=False))
+    with pytest.raises(EmptyDocument):
+        list(read_bodies(["-"], allow_empty=False))
+    with pytest.raises(EmptyDocument):
+        next(read_bodies([str(full), str(empty)], allow_empty=False))  # before anything is sent
+    named = [str(full), str(empty), "-"]
+    assert list(read_bodies(named, allow_empty=True)) == list(zip(named, (b"x", b"", b""), strict=True))
+
+
+def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = TextIOWrapper(BytesIO(b"typed"))
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", stream)
+    with pytest.raises(NoFile):
+        list(read_bodies(None, allow_empty=True))
+    assert list(read_bodies(["-"], allow_empty=False)) == [("-", b"typed")]

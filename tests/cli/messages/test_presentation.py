@@ -1,0 +1,45 @@
+"""Messages for people: nothing is needed that a node might leave out."""
+
+from semq.cli.messages.presentation import document, facts_of, list_row, name_of, status_of, stuck_lines, trace_line
+
+LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
+
+
+def test_a_row_may_lack_everything() -> None:
+    assert list_row({}) == ("", "", "to ", "", "", "")
+    assert trace_line({}) == ""
+    assert facts_of({}) == {}
+    assert list(stuck_lines(None, {})) == ["It is not stuck."]
+
+
+def test_the_outcome_is_worth_more_than_the_status() -> None:
+    assert status_of({"ss_status": "SS_SENT", "outcome": "REJECTED"}) == "REJECTED"
+    assert list_row({"side": "inbound", "source": "1.10008", "app_status": "NEW", "held": True})[2] == "from 10008"
+
+
+def test_a_document_is_called_by_type_and_key() -> None:
+    assert document({"app_key": "trade/order/std/S1/2", "lk0": "L"}) == "order S1/2"
+    assert document({"app_key": "trade///"}) == "trade///"
+    assert document({"app_key": "", "lk0": "L"}) == "L"
+
+
+def test_a_message_is_called_by_its_short_name() -> None:
+    assert name_of({"name": "1-1-4KN6M"}) == name_of({"lk0": LK0}) == "1-1-4KN6M"
+    assert name_of({"lk0": "L"}) == "L"
+
+
+def test_names_come_first_and_empty_facts_are_left_out() -> None:
+    shown = {"held": False, "reason": ["SEMQ-1", "why"], "custodian": None, "sid": 0, "lk0": LK0, "id": 7, "stuck": {}}
+    assert list(facts_of(shown)) == ["name", "lk0", "reason", "sid"]
+
+
+def test_an_end_is_told_with_its_time() -> None:
+    [line] = stuck_lines(None, {"outcome": "DELIVERED", "ended_at": 1_000_000})
+    assert line.startswith("It is not stuck: it ended DELIVERED (delivered) at 1970-01-01T")
+    cause, step = stuck_lines({"cause": "HELD", "meaning": "m", "next_step": "s"}, {})
+    assert (cause, step) == ("HELD: m", "what to do: s")
+
+
+def test_a_traceback_in_a_trace_is_folded() -> None:
+    line = {"at": 1_000_000, "event": "PARKED", "words": "set aside", "detail": "ValueError: x\nTraceback\n  File"}
+    assert trace_line(line).endswith("set aside (ValueError: x) … 2 more lines: --full")

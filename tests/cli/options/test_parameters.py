@@ -1,0 +1,78 @@
+"""Values of options are read as Typer reads them, without pydantic; what is no value is refused with the reason."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+
+from semq.cli.groups import GROUPS, TOP
+from semq.cli.main import make
+from semq.cli.options import parameters
+
+
+class Colour(StrEnum):
+    red = "red"
+    blue = "blue"
+
+
+def told(*words: str) -> dict[str, Any]:
+    """What a command was given for these words."""
+    found: dict[str, Any] = {}
+    whole = typer.Typer(cls=parameters.ParsedGroup, pretty_exceptions_enable=False)
+
+    @whole.command(cls=parameters.ParsedCommand)
+    def command(
+        count: Annotated[int, typer.Option(min=1, max=9)] = 4,
+        share: Annotated[float, typer.Option(min=0.5)] = 1.0,
+        file: Path | None = None,
+        colour: Colour = Colour.red,
+        name: list[str] | None = None,
+        deep: bool = False,
+    ) -> None:
+        found.update(count=count, share=share, file=file, colour=colour, name=name, deep=deep)
+
+    whole(args=list(words), standalone_mode=False)
+    return found
+
+
+def test_defaults_and_values() -> None:
+    assert told() == {"count": 4, "share": 1.0, "file": None, "colour": Colour.red, "name": None, "deep": False}
+    words = ("--count=9", "--share=0.5", "--file=a/b", "--colour=blue", "--name=x", "--name=y", "--deep")
+    assert told(*words) == {
+        "count": 9, "share": 0.5, "file": Path("a/b"), "colour": Colour.blue, "name": ["x", "y"], "deep": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("--count=x", "'x' is no whole number."),
+        ("--count=0", "0 is not in the range 1 to 9."),
+        ("--count=10", "10 is not in the range 1 to 9."),
+        ("--share=nan", "nan is not in the range from 0.5 on."),
+        ("--share=half", "'half' is no number."),
+        ("--colour=green", "'green' is not one of red, blue."),
+    ],
+)
+def test_what_is_no_value_is_refused(word: str, says: str) -> None:
+    with pytest.raises(typer.BadParameter, match=says):
+        told(word)
+
+
+def test_every_parameter_of_every_command_is_read_here() -> None:
+    """A new kind of value needs a row in READ, or pydantic is imported for it."""
+    whole = typer.main.get_command(make())
+    seen = 0
+    for path, command in walk(whole, ()):
+        for parameter in command.params:
+            assert parameters.reading_of(parameter) is not None, (*path, parameter.name)
+            seen += 1
+    assert seen > len(GROUPS) + len(TOP)
+
+
+def walk(command: Any, path: tuple[str, ...]) -> Any:
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from walk(child, (*path, name))

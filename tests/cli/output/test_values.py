@@ -1,0 +1,57 @@
+"""Times with their zone, sizes, statuses: values as a person reads them."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from semq.cli.output.values import ago, brief, lines, local, moment, plain, size
+
+
+@pytest.fixture
+def in_shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**30, "3.0 GiB"), (None, "")],
+)
+def test_sizes(data: object, words: str) -> None:
+    assert size(data) == words
+
+
+@pytest.mark.usefixtures("in_shanghai")
+def test_times_have_a_zone() -> None:
+    noon = datetime(2026, 3, 31, 12, 0, 5, tzinfo=UTC)
+    assert moment(noon.timestamp() * 1000) == "2026-03-31T20:00:05+08:00"
+    assert brief(noon.timestamp() * 1000) == "2026-03-31T20:00+08:00"
+    assert local("2026-03-31T12:00:05+00:00") == "2026-03-31T20:00:05+08:00"
+    now = datetime.now(UTC)
+    assert brief(now.timestamp() * 1000) in (
+        now.astimezone().strftime("%H:%M:%S+08:00"), now.astimezone().strftime("%Y-%m-%dT%H:%M+08:00")
+    )  # fmt: skip
+    assert ago((now - timedelta(hours=26, minutes=5)).isoformat()) == "1 d 2 h"
+
+
+@pytest.mark.parametrize("nonsense", [None, 0, "x", True, 1e300, -1e300, float("nan"), [1]])
+def test_what_is_no_time_is_nothing(nonsense: object) -> None:
+    assert moment(nonsense) == brief(nonsense) == ""
+
+
+def test_other_texts_stay() -> None:
+    assert local("soon") == "soon"
+    assert ago("soon") == ""
+
+
+def test_a_tree_is_told_by_dotted_names() -> None:
+    told = dict(lines({"a": {"b": True, "c": None, "accepted_at": 0}, "size": 2048, "none": [], "s": 0.5, "n": 0}))
+    assert told == {"a.b": "yes", "a.accepted_at": "", "size": "2.0 KiB (2048 bytes)", "s": "0.5", "n": "0"}
+    assert plain("SS_ACK") == "SS_ACK (stored at the hub)"
+    assert plain(["SEMQ-1", "why"], "reason") == "SEMQ-1 why"
+    assert plain([{"x": 1}, 2]) == "x 1, 2"
