@@ -39,7 +39,7 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.identity import NodeIdentity, ring_of
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import BrokerOperations
-from semq.service.operations.inquiry import Inquiry
+from semq.service.operations.inquiry import InquiryOperation
 from semq.service.operations.jobs import Jobs
 from semq.service.operations.messages import MessageReading
 from semq.service.operations.node import NodeOperations
@@ -215,7 +215,7 @@ class LocalNode(Node[LocalEngine]):
             FailedOperations(self),
             CertificateOperations(self),
             TrustOperations(self),
-            Inquiry(self),
+            InquiryOperation(self),
             Proofs(self),
             LedgerCheck(self),
             MessageReading(self),

@@ -26,7 +26,7 @@ from semq.pki.errors import TokenRefused
 from semq.service import story
 from semq.service.admin import AskedExchange, typed
 from semq.service.operations.messages import MessageReading, TraceMessage
-from semq.service.operations.operation import Role, look
+from semq.service.operations.operation import AccessRole, look
 from semq.store.rows import Event
 from semq.store.views import messages
 from semq.umx_t.address import Address, parse_address
@@ -115,7 +115,7 @@ class AskService:
         return told | {"events": sorted(heard, key=lambda event: event["at"]), "unheard": unheard}
 
 
-TRACE = (look("msg.trace", Role.VIEWER, TraceMessage, AskService.trace_all),)
+TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all),)
 
 
 def _asker(session: SessionInfo) -> Address:

@@ -36,7 +36,7 @@ from semq.service.identity import NodeIdentity
 from semq.service.keyring import split
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import BrokerOperations
-from semq.service.operations.inquiry import Inquiry
+from semq.service.operations.inquiry import InquiryOperation
 from semq.service.operations.jobs import Jobs
 from semq.service.operations.messages import MessageReading
 from semq.service.operations.node import NodeOperations
@@ -238,7 +238,7 @@ class HubNode(Node[HubEngine]):
             RegistryOperations(self),
             TrustOperations(self),
             self.defining,
-            Inquiry(self),
+            InquiryOperation(self),
             LedgerCheck(self),
             MessageReading(self),
             Views(self),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from semq.pki.errors import NoAuthority
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 
 if TYPE_CHECKING:
     from local_node.node import LocalNode
@@ -40,8 +40,8 @@ class CertificateOperations:
 
 
 CERTIFICATES = (
-    look("cert.show", Role.VIEWER, Arguments, CertificateOperations.show),
-    look("cert.list", Role.VIEWER, Arguments, CertificateOperations.slots),
-    act("cert.renew", Role.ADMIN, Arguments, CertificateOperations.renew),
-    act("cert.rotate", Role.ADMIN, Arguments, CertificateOperations.rotate),
+    look("cert.show", AccessRole.VIEWER, Arguments, CertificateOperations.show),
+    look("cert.list", AccessRole.VIEWER, Arguments, CertificateOperations.slots),
+    act("cert.renew", AccessRole.ADMIN, Arguments, CertificateOperations.renew),
+    act("cert.rotate", AccessRole.ADMIN, Arguments, CertificateOperations.rotate),
 )

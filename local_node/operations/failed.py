@@ -14,7 +14,7 @@ from semq.engine.errors import NotThere
 from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import ByName, Limit, Name
 from semq.service.operations.messages import MessageSelection, message_filter
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.views.failed import list_failed
 from semq.store.views.messages import Filter
 from semq.store.views.names import find_messages
@@ -70,9 +70,9 @@ class FailedOperations:
 
 
 FAILED = (
-    look("failed.list", Role.VIEWER, ListFailed, FailedOperations.list),
-    look("failed.show", Role.VIEWER, ByName, FailedOperations.show),
-    act("failed.park", Role.OPERATOR, ParkDocument, FailedOperations.park),
+    look("failed.list", AccessRole.VIEWER, ListFailed, FailedOperations.list),
+    look("failed.show", AccessRole.VIEWER, ByName, FailedOperations.show),
+    act("failed.park", AccessRole.OPERATOR, ParkDocument, FailedOperations.park),
 )
 
 

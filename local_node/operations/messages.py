@@ -13,7 +13,7 @@ from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
 from semq.service.message_names import find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
-from semq.service.operations.operation import Caller, Role, act
+from semq.service.operations.operation import AccessRole, Caller, act
 from semq.store.views.names import find_messages
 from semq.store.views.submissions import PREFIX, SUBMITTED
 from semq.umx_t.locator import LK0, parse_lk0
@@ -155,13 +155,13 @@ class LocalOperations:
 
 
 MESSAGES = (
-    act("msg.cancel", Role.OPERATOR, ByNameWhy, LocalOperations.cancel),
-    act("msg.hold", Role.OPERATOR, ByNameWhy, LocalOperations.hold),
-    act("msg.release", Role.OPERATOR, ByNameWhy, LocalOperations.release),
-    act("msg.resend", Role.OPERATOR, ByNameWhy, LocalOperations.resend),
-    act("failed.requeue", Role.OPERATOR, ActOnFailed, LocalOperations.requeue),
-    act("failed.remove", Role.OPERATOR, ActOnFailed, LocalOperations.remove),
-    act("node.drain", Role.ADMIN, DrainNode, LocalOperations.drain),
+    act("msg.cancel", AccessRole.OPERATOR, ByNameWhy, LocalOperations.cancel),
+    act("msg.hold", AccessRole.OPERATOR, ByNameWhy, LocalOperations.hold),
+    act("msg.release", AccessRole.OPERATOR, ByNameWhy, LocalOperations.release),
+    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, LocalOperations.resend),
+    act("failed.requeue", AccessRole.OPERATOR, ActOnFailed, LocalOperations.requeue),
+    act("failed.remove", AccessRole.OPERATOR, ActOnFailed, LocalOperations.remove),
+    act("node.drain", AccessRole.ADMIN, DrainNode, LocalOperations.drain),
 )
 
 

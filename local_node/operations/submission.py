@@ -10,7 +10,7 @@ from semq.engine.frames import check_carried
 from semq.engine.ports import Accepted, Submission
 from semq.service.admin import committed
 from semq.service.operations.arguments import INT64_MAX, Arguments, Text
-from semq.service.operations.operation import Caller, Role, act
+from semq.service.operations.operation import AccessRole, Caller, act
 from semq.umx_t.address import parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, Attribute, submission_headers
@@ -89,5 +89,7 @@ class SubmitOperation:
 
 
 SUBMISSION = (
-    act("msg.submit", Role.OPERATOR, SubmitDocument, SubmitOperation.submit, "programs; `semq msg send` publishes"),
+    act(
+        "msg.submit", AccessRole.OPERATOR, SubmitDocument, SubmitOperation.submit, "programs; `semq msg send` publishes"
+    ),
 )

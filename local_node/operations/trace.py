@@ -16,7 +16,7 @@ from local_node.link.hub_request import VIRTUAL_HOST, request
 from semq.errors import SemqError
 from semq.service import story
 from semq.service.operations.messages import MessageReading, TraceMessage
-from semq.service.operations.operation import Role, look
+from semq.service.operations.operation import AccessRole, look
 from semq.store.rows import Event
 from semq.store.views import submissions
 
@@ -91,7 +91,7 @@ class Traces:
         return [*lines, *({"node": teller, "via": hub, "proved": proved, **line} for line in theirs)], []
 
 
-TRACE = (look("msg.trace", Role.VIEWER, TraceMessage, Traces.trace),)
+TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, Traces.trace),)
 
 
 def _unheard(hub: str, why: str, target: str) -> list[dict[str, str]]:

@@ -19,7 +19,7 @@ from platform_node.definitions import (
 from platform_node.errors import DefinitionsChanged
 from platform_node.pairs import stopped
 from semq.service.operations.arguments import INT64_MAX, WHY_MAX, Arguments
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store import identities
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Defining:
 
 
 DEFINITIONS = (
-    look("definitions.export", Role.VIEWER, Arguments, Defining.export),
-    look("definitions.diff", Role.OPERATOR, CompareDefinitions, Defining.diff),
-    act("definitions.import", Role.ADMIN, ImportDefinitions, Defining.import_),
+    look("definitions.export", AccessRole.VIEWER, Arguments, Defining.export),
+    look("definitions.diff", AccessRole.OPERATOR, CompareDefinitions, Defining.diff),
+    act("definitions.import", AccessRole.ADMIN, ImportDefinitions, Defining.import_),
 )

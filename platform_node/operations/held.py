@@ -27,7 +27,7 @@ from semq.service.operations.arguments import (
     Name,
     Why,
 )
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.views.held import HeldFilter, count_held, held_numbers, list_held
 from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction
@@ -140,11 +140,11 @@ class HeldOperations:
 
 
 HELD = (
-    look("held.list", Role.VIEWER, SelectCopies, HeldOperations.copies),
-    look("held.count", Role.VIEWER, SelectCopies, HeldOperations.count),
-    act("held.refuse", Role.OPERATOR, RefuseCopies, HeldOperations.refuse),
-    act("held.resend", Role.OPERATOR, ResendCopies, HeldOperations.resend),
-    act("msg.resend", Role.OPERATOR, ByNameWhy, HeldOperations.resend_one),
+    look("held.list", AccessRole.VIEWER, SelectCopies, HeldOperations.copies),
+    look("held.count", AccessRole.VIEWER, SelectCopies, HeldOperations.count),
+    act("held.refuse", AccessRole.OPERATOR, RefuseCopies, HeldOperations.refuse),
+    act("held.resend", AccessRole.OPERATOR, ResendCopies, HeldOperations.resend),
+    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, HeldOperations.resend_one),
 )
 
 

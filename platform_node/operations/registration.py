@@ -9,7 +9,7 @@ from semq.engine.errors import UnknownTarget
 from semq.moments import utc_text
 from semq.service.identity import days_left
 from semq.service.operations.arguments import WHY_MAX, Arguments, Institution
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.identities import Issued
 
 if TYPE_CHECKING:
@@ -143,13 +143,13 @@ class RegistryOperations:
 
 
 REGISTRATION = (
-    look("nodes.list", Role.VIEWER, Arguments, RegistryOperations.institutions),
-    act("nodes.token", Role.ADMIN, MakeToken, RegistryOperations.token),
-    look("nodes.tokens", Role.VIEWER, Arguments, RegistryOperations.tokens, "the console and the HTTP API"),
-    act("nodes.rebind", Role.ADMIN, ByInstitution, RegistryOperations.rebind),
-    look("cert.list", Role.VIEWER, ListCertificates, RegistryOperations.issued),
-    look("cert.show", Role.VIEWER, Arguments, RegistryOperations.show),
-    act("cert.revoke", Role.ADMIN, RevokeCertificates, RegistryOperations.revoke),
-    act("cert.renew", Role.ADMIN, Arguments, RegistryOperations.renew),
-    act("cert.rotate", Role.ADMIN, Arguments, RegistryOperations.rotate),
+    look("nodes.list", AccessRole.VIEWER, Arguments, RegistryOperations.institutions),
+    act("nodes.token", AccessRole.ADMIN, MakeToken, RegistryOperations.token),
+    look("nodes.tokens", AccessRole.VIEWER, Arguments, RegistryOperations.tokens, "the console and the HTTP API"),
+    act("nodes.rebind", AccessRole.ADMIN, ByInstitution, RegistryOperations.rebind),
+    look("cert.list", AccessRole.VIEWER, ListCertificates, RegistryOperations.issued),
+    look("cert.show", AccessRole.VIEWER, Arguments, RegistryOperations.show),
+    act("cert.revoke", AccessRole.ADMIN, RevokeCertificates, RegistryOperations.revoke),
+    act("cert.renew", AccessRole.ADMIN, Arguments, RegistryOperations.renew),
+    act("cert.rotate", AccessRole.ADMIN, Arguments, RegistryOperations.rotate),
 )

@@ -8,7 +8,7 @@ from msgspec import Meta
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.identities import retired_stores
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class StoreOperations:
 
 
 STORES = (
-    look("stores.list", Role.VIEWER, Arguments, StoreOperations.list),
-    act("stores.retire", Role.ADMIN, RetireStore, StoreOperations.retire),
+    look("stores.list", AccessRole.VIEWER, Arguments, StoreOperations.list),
+    act("stores.retire", AccessRole.ADMIN, RetireStore, StoreOperations.retire),
 )
 
 

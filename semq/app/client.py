@@ -17,7 +17,6 @@ from semq.app.watch import Watch
 from semq.clock import Clock, SystemClock
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.app_key import AppKey
-from semq.umx_t.attributes import submission_headers
 
 SUBMIT = "semq"
 INBOX = "semq.inbox"
@@ -93,6 +92,10 @@ class Client:
         Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
         document may be sent again with the same ``token``, which makes the repeat safe.
         """
+        from semq.umx_t.attributes import (
+            submission_headers,
+        )  # here: its table takes longer to read than a command to ask
+
         token = token or str(self._clock.uuid())
         arguments = {
             "app_key": app_key,

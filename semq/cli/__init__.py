@@ -11,6 +11,7 @@ It is an application like any other: it uses AMQP and the operations of the node
 | node       | ``node``, ``cert``, ``broker``, ``config``, ``db``, ``local run``, ``platform run``           |
 | hub        | ``hub``, ``held``, ``definitions``                                                            |
 | ledger     | ``ledger``, ``verify``, ``reconcile``                                                         |
+| web        | ``web``                                                                                       |
 | checkup    | ``doctor``                                                                                    |
 | reference  | ``errors``, ``version``, ``completion``                                                       |
 | options    | reading of options and arguments: parameters, times                                           |

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from semq.cli.desk import FileOption, read_config
-from semq.cli.output import Output
+from semq.cli.output.printer import Output
+from semq.cli.session import FileOption, read_config
 
 
 def web(

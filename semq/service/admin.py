@@ -19,7 +19,7 @@ from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, Busy, UnknownOperation
 from semq.service.operations.arguments import read_arguments
-from semq.service.operations.operation import Bound, Caller
+from semq.service.operations.operation import BoundOperation, Caller
 
 ADMIN = "semq.admin"
 Request = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
@@ -94,11 +94,11 @@ class AdminExchange(AskedExchange):
 
     __slots__ = ()
 
-    def __init__(self, vhost: VirtualHost, operations: Mapping[str, Bound]) -> None:
+    def __init__(self, vhost: VirtualHost, operations: Mapping[str, BoundOperation]) -> None:
         super().__init__(ADMIN, vhost, {name: _request(bound) for name, bound in operations.items()})
 
 
-def _request(bound: Bound) -> Request:
+def _request(bound: BoundOperation) -> Request:
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
         return await bound(arguments, Caller(session.user))
 

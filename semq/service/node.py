@@ -39,7 +39,7 @@ from semq.service.database import NodeDatabase
 from semq.service.health import FAILING, Check, checks
 from semq.service.housekeeping import Tidying
 from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
-from semq.service.operations.operation import Bound, Operation, bind
+from semq.service.operations.operation import BoundOperation, Operation, bind
 from semq.service.operations.reload import Reloading
 from semq.service.secrecy import vault_of
 from semq.service.standby import Claim
@@ -102,7 +102,7 @@ class Node(Generic[E]):
         self._failpoint = failpoints.armed(os.environ)
         self.kept_passwords = access.KeptPasswords(lambda: clock.uuid().bytes)
         self.users: UserTable  #: by name and password
-        self.operations: dict[str, Bound]
+        self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
         self.nightly = Nightly(settings, clock, self._for_extracts)
         self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)

@@ -15,7 +15,7 @@ from semq.broker.queues.queue import Queue
 from semq.broker.server import AmqpServer
 from semq.foreign_text import shortened
 from semq.service.operations.arguments import Arguments, Limit, Text
-from semq.service.operations.operation import Role, look
+from semq.service.operations.operation import AccessRole, look
 
 PRODUCT_MAX = 80
 INBOX = "semq.inbox"
@@ -191,7 +191,7 @@ def bindings(server: AmqpServer) -> Iterator[tuple[Key, Callable[[], Row]]]:
 
 BINDING = ("vhost", "source", "destination", "kind", "routing_key")
 BROKER = tuple(
-    look(name, Role.VIEWER, BrokerPage, handler)
+    look(name, AccessRole.VIEWER, BrokerPage, handler)
     for name, handler in (
         ("broker.queues", BrokerOperations.queues),
         ("broker.consumers", BrokerOperations.consumers),

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import ended, find_accepted, past
 from semq.service.operations.arguments import ByName
-from semq.service.operations.operation import Caller, Role, act
+from semq.service.operations.operation import AccessRole, Caller, act
 from semq.store.postgres.store import PostgresStore
 
 
@@ -21,7 +21,7 @@ class Inquiring(Protocol):
         """Return the engine's time in seconds."""
 
 
-class Inquiry:
+class InquiryOperation:
     """The handler."""
 
     def __init__(self, node: Inquiring) -> None:
@@ -41,4 +41,4 @@ class Inquiry:
         return {"name": asked[0]["name"], "lk0": asked[0]["lk0"], "inquiring": len(asked)}
 
 
-INQUIRY = (act("msg.inquire", Role.OPERATOR, ByName, Inquiry.inquire),)
+INQUIRY = (act("msg.inquire", AccessRole.OPERATOR, ByName, InquiryOperation.inquire),)

@@ -14,7 +14,7 @@ from semq.moments import utc_text
 from semq.service.clockwork import Clockwork, ScheduledJob
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 
 # Job | what it does, for people
 DESCRIPTIONS: dict[str, str] = {
@@ -118,8 +118,8 @@ class Jobs:
 
 
 JOBS = (
-    look("job.list", Role.VIEWER, Arguments, Jobs.list, "the console and the HTTP API"),
-    act("job.run", Role.ADMIN, ByJob, Jobs.run, "the console and the HTTP API"),
-    act("job.pause", Role.ADMIN, PauseJob, Jobs.pause, "the console and the HTTP API"),
-    act("job.resume", Role.ADMIN, ByJob, Jobs.resume, "the console and the HTTP API"),
+    look("job.list", AccessRole.VIEWER, Arguments, Jobs.list, "the console and the HTTP API"),
+    act("job.run", AccessRole.ADMIN, ByJob, Jobs.run, "the console and the HTTP API"),
+    act("job.pause", AccessRole.ADMIN, PauseJob, Jobs.pause, "the console and the HTTP API"),
+    act("job.resume", AccessRole.ADMIN, ByJob, Jobs.resume, "the console and the HTTP API"),
 )

@@ -22,7 +22,7 @@ from semq.service.operations.arguments import (
     Partner,
     Text,
 )
-from semq.service.operations.operation import Role, look
+from semq.service.operations.operation import AccessRole, look
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names, submissions
 from semq.umx_t.address import Address
@@ -205,13 +205,13 @@ class MessageReading:
 
 
 READING = (
-    look("msg.list", Role.VIEWER, ListMessages, MessageReading.messages),
-    look("msg.show", Role.VIEWER, ByName, MessageReading.show),
-    look("msg.body", Role.PAYLOAD, ByName, MessageReading.body),
-    look("queue.counts", Role.VIEWER, Arguments, MessageReading.counts),
-    look("queue.partners", Role.VIEWER, Arguments, MessageReading.partners),
-    look("stuck.list", Role.VIEWER, ListStuck, MessageReading.stuck),
-    look("stuck.explain", Role.VIEWER, ByName, MessageReading.explain),
+    look("msg.list", AccessRole.VIEWER, ListMessages, MessageReading.messages),
+    look("msg.show", AccessRole.VIEWER, ByName, MessageReading.show),
+    look("msg.body", AccessRole.PAYLOAD, ByName, MessageReading.body),
+    look("queue.counts", AccessRole.VIEWER, Arguments, MessageReading.counts),
+    look("queue.partners", AccessRole.VIEWER, Arguments, MessageReading.partners),
+    look("stuck.list", AccessRole.VIEWER, ListStuck, MessageReading.stuck),
+    look("stuck.explain", AccessRole.VIEWER, ByName, MessageReading.explain),
 )
 
 

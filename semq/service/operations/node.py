@@ -14,7 +14,7 @@ from semq.errors import Unavailable
 from semq.service.health import Check, health
 from semq.service.metrics import Figures, render
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import Bound, Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, BoundOperation, Caller, act, look
 from semq.service.operations.reload import Reloading
 from semq.umx_t.address import Address
 
@@ -41,7 +41,7 @@ class Running(Protocol):
 
     settings: Settings
     address: Address
-    operations: dict[str, Bound]
+    operations: dict[str, BoundOperation]
     reloading: Reloading
     clock: Clock
 
@@ -93,14 +93,14 @@ class NodeOperations:
 
     async def operations(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the operations of this node: name, kind, role, summary, JSON schema of the arguments."""
-        rows: Iterable[Bound] = self._node.operations.values()
+        rows: Iterable[BoundOperation] = self._node.operations.values()
         return [row.operation.described() for row in sorted(rows, key=lambda row: row.operation.name)]
 
 
 NODE = (
-    look("node.status", Role.VIEWER, Arguments, NodeOperations.status),
-    look("node.health", Role.VIEWER, Arguments, NodeOperations.health),
-    look("node.metrics", Role.VIEWER, ReadMetrics, NodeOperations.metrics),
-    look("node.operations", Role.VIEWER, Arguments, NodeOperations.operations, "any program"),
-    act("node.reload", Role.ADMIN, ReloadConfiguration, NodeOperations.reload),
+    look("node.status", AccessRole.VIEWER, Arguments, NodeOperations.status),
+    look("node.health", AccessRole.VIEWER, Arguments, NodeOperations.health),
+    look("node.metrics", AccessRole.VIEWER, ReadMetrics, NodeOperations.metrics),
+    look("node.operations", AccessRole.VIEWER, Arguments, NodeOperations.operations, "any program"),
+    act("node.reload", AccessRole.ADMIN, ReloadConfiguration, NodeOperations.reload),
 )

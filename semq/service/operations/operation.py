@@ -29,7 +29,7 @@ class Kind(StrEnum):
     ACT = "act"  #: it is recorded with its user
 
 
-class Role(StrEnum):
+class AccessRole(StrEnum):
     """The role that may use an operation. An operator may also do what a viewer may, an administrator both."""
 
     VIEWER = "viewer"
@@ -52,7 +52,7 @@ class Operation:
 
     name: str
     kind: Kind
-    role: Role
+    role: AccessRole
     arguments: type[Arguments]
     handler: Callable[..., Awaitable[Any]]  #: a method of a class whose instance ``bind`` receives
     used_by: str = ""  #: the door that uses it, of an operation without a command of its own
@@ -75,21 +75,25 @@ class Operation:
 
 
 def look(
-    name: str, role: Role, arguments: type[A], handler: Callable[[Part, A], Awaitable[Any]], used_by: str = ""
+    name: str, role: AccessRole, arguments: type[A], handler: Callable[[Part, A], Awaitable[Any]], used_by: str = ""
 ) -> Operation:
     """Return the row of an operation that changes nothing."""
     return Operation(name, Kind.LOOK, role, arguments, handler, used_by)
 
 
 def act(
-    name: str, role: Role, arguments: type[A], handler: Callable[[Part, A, Caller], Awaitable[Any]], used_by: str = ""
+    name: str,
+    role: AccessRole,
+    arguments: type[A],
+    handler: Callable[[Part, A, Caller], Awaitable[Any]],
+    used_by: str = "",
 ) -> Operation:
     """Return the row of an operation that changes something; its handler also receives the caller."""
     return Operation(name, Kind.ACT, role, arguments, handler, used_by)
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundOperation:
     """An operation of a running node."""
 
     operation: Operation
@@ -111,7 +115,7 @@ class Bound:
         return result
 
 
-def bind(table: Iterable[Operation], parts: Iterable[object]) -> dict[str, Bound]:
+def bind(table: Iterable[Operation], parts: Iterable[object]) -> dict[str, BoundOperation]:
     """Return the operations by name, each with the method of the part that has its handler."""
     methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
         function: function.__get__(part)
@@ -119,4 +123,4 @@ def bind(table: Iterable[Operation], parts: Iterable[object]) -> dict[str, Bound
         for function in vars(type(part)).values()
         if inspect.isfunction(function)
     }
-    return {row.name: Bound(row, methods[row.handler]) for row in table}
+    return {row.name: BoundOperation(row, methods[row.handler]) for row in table}

@@ -8,7 +8,7 @@ from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
 from semq.service.operations.arguments import ByName
 from semq.service.operations.census import OverviewNode
-from semq.service.operations.operation import Role, look
+from semq.service.operations.operation import AccessRole, look
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
 
 # What a row waits for | in words
@@ -66,7 +66,7 @@ class Outlook:
         return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "sides": told}
 
 
-OUTLOOK = (look("msg.outlook", Role.VIEWER, ByName, Outlook.show, "the console and the HTTP API"),)
+OUTLOOK = (look("msg.outlook", AccessRole.VIEWER, ByName, Outlook.show, "the console and the HTTP API"),)
 BY_PERSON = frozenset(
     {
         StuckCause.HELD, StuckCause.REFUSED, StuckCause.SUBMISSION_REFUSED, StuckCause.CANNOT_OPEN,

@@ -25,7 +25,7 @@ from semq.service.operations.arguments import (
     Text,
 )
 from semq.service.operations.census import Counting, OverviewNode
-from semq.service.operations.operation import Role, look
+from semq.service.operations.operation import AccessRole, look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
@@ -228,11 +228,11 @@ class Views:
 
 
 OVERVIEW = (
-    look("queue.census", Role.VIEWER, Arguments, Views.figures, CONSOLE),
-    look("stuck.causes", Role.VIEWER, Arguments, Views.causes, CONSOLE),
-    look("stuck.page", Role.VIEWER, SelectStuck, Views.stuck, CONSOLE),
-    look("failed.page", Role.VIEWER, SelectFailed, Views.failed, CONSOLE),
-    look("msg.search", Role.VIEWER, SearchMessages, Views.search, CONSOLE),
+    look("queue.census", AccessRole.VIEWER, Arguments, Views.figures, CONSOLE),
+    look("stuck.causes", AccessRole.VIEWER, Arguments, Views.causes, CONSOLE),
+    look("stuck.page", AccessRole.VIEWER, SelectStuck, Views.stuck, CONSOLE),
+    look("failed.page", AccessRole.VIEWER, SelectFailed, Views.failed, CONSOLE),
+    look("msg.search", AccessRole.VIEWER, SearchMessages, Views.search, CONSOLE),
 )
 
 

@@ -22,7 +22,7 @@ from semq.service.errors import BadArguments
 from semq.service.keyring import NodeKeys
 from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import Arguments, ByName
-from semq.service.operations.operation import Role, look
+from semq.service.operations.operation import AccessRole, look
 from semq.store.postgres import chain
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names
@@ -154,8 +154,8 @@ class Proofs:
         return None if kept is None else sealing.salt(kept, ident)
 
 
-LEDGER = (look("ledger.verify", Role.OPERATOR, VerifyLedger, LedgerCheck.verify),)
-PROOFS = (look("msg.prove", Role.VIEWER, ByName, Proofs.prove),)
+LEDGER = (look("ledger.verify", AccessRole.OPERATOR, VerifyLedger, LedgerCheck.verify),)
+PROOFS = (look("msg.prove", AccessRole.VIEWER, ByName, Proofs.prove),)
 
 
 def _line(lines: list[dict[str, Any]], event: str) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from semq.pki.errors import TrustNeeded, TrustUnreadable
 from semq.pki.trust import TrustStore, plain_fingerprint
 from semq.service.identity import NodeIdentity
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import Caller, Role, act, look
+from semq.service.operations.operation import AccessRole, Caller, act, look
 
 AUTHORITIES_MAX = 16
 PEM_MAX = 1 << 20  # characters
@@ -81,9 +81,9 @@ class TrustOperations:
 
 
 TRUST = (
-    look("trust.list", Role.VIEWER, Arguments, TrustOperations.list),
-    act("trust.add", Role.ADMIN, AddTrust, TrustOperations.add),
-    act("trust.remove", Role.ADMIN, RemoveTrust, TrustOperations.remove),
+    look("trust.list", AccessRole.VIEWER, Arguments, TrustOperations.list),
+    act("trust.add", AccessRole.ADMIN, AddTrust, TrustOperations.add),
+    act("trust.remove", AccessRole.ADMIN, RemoveTrust, TrustOperations.remove),
 )
 
 

@@ -16,7 +16,7 @@ from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, descriptions, read_arguments
-from semq.service.operations.operation import Kind, Operation, Role
+from semq.service.operations.operation import AccessRole, Kind, Operation
 from tests.service.inprocess import InProcess
 
 KINDS = (LocalNode, HubNode)
@@ -86,8 +86,8 @@ def _unbounded(info: msgspec.inspect.Type) -> Any:
 
 
 def test_documents_bodies_have_a_role_of_their_own() -> None:
-    assert {row.name for row in ROWS.values() if row.role is Role.PAYLOAD} == {"msg.body"}
-    assert all(row.role is not Role.VIEWER for row in ROWS.values() if row.kind is Kind.ACT)
+    assert {row.name for row in ROWS.values() if row.role is AccessRole.PAYLOAD} == {"msg.body"}
+    assert all(row.role is not AccessRole.VIEWER for row in ROWS.values() if row.kind is Kind.ACT)
 
 
 @given(st.sampled_from(list(ROWS.values())), st.data())

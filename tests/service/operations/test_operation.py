@@ -4,10 +4,10 @@ import pytest
 
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, ByName
-from semq.service.operations.operation import Caller, Kind, Role, act, bind, look
+from semq.service.operations.operation import AccessRole, Caller, Kind, act, bind, look
 
 
-class Shelf:
+class BookShelf:
     """A part of a node."""
 
     def __init__(self) -> None:
@@ -24,13 +24,13 @@ class Shelf:
 
 
 TABLE = (
-    look("shelf.count", Role.VIEWER, Arguments, Shelf.count),
-    act("shelf.put", Role.OPERATOR, ByName, Shelf.put),
+    look("shelf.count", AccessRole.VIEWER, Arguments, BookShelf.count),
+    act("shelf.put", AccessRole.OPERATOR, ByName, BookShelf.put),
 )
 
 
 async def test_operations_are_called_with_mappings() -> None:
-    shelf = Shelf()
+    shelf = BookShelf()
     bound = bind(TABLE, [object(), shelf])
     anna = Caller("anna", "http")
     await bound["shelf.put"]({"id": "moby"}, anna)
