@@ -105,7 +105,7 @@ class LocalNode(Node[LocalEngine]):
         return self.users
 
     def settled_anew(self, before: Settings) -> None:
-        self.engine.core.settings = self.engine_settings()
+        self.engine.core.reconfigure(self.engine_settings())
 
     def _vhost(self) -> VirtualHost:
         return self.server.vhosts[APPLICATIONS]

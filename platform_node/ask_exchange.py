@@ -12,11 +12,12 @@ came, with its signature. Askers take turns (``question_turns``).
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from platform_node.logins import ENROLLING
+from platform_node.operated import OperatedHub
 from platform_node.question_turns import QuestionTurns
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
@@ -31,9 +32,6 @@ from semq.store.rows import Event
 from semq.store.views import messages
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.locator import LK0, parse_lk0
-
-if TYPE_CHECKING:
-    from platform_node.node import HubNode
 
 ASK_EXCHANGE = "semq.ask"
 AT_ONCE = 4  # requests of one node
@@ -56,7 +54,7 @@ class TraceQuestion(msgspec.Struct, frozen=True):
 class AskService:
     """The handlers of ``semq.ask``."""
 
-    def __init__(self, node: "HubNode") -> None:
+    def __init__(self, node: OperatedHub) -> None:
         self._node = node
         self._looks = QuestionTurns(node.clock, LOOKS_AT_ONCE)  # into the hub's own ledger
 

@@ -107,7 +107,7 @@ class HubNode(Node[HubEngine]):
         return super().users_of(settings) + links
 
     def settled_anew(self, before: Settings) -> None:
-        self.engine.core.settings = self.engine_settings()
+        self.engine.core.reconfigure(self.engine_settings())
         if self.settings.nodes != before.nodes:
             served = set(self.directory.nodes())
             self.directory.configure(self.settings.nodes)
@@ -226,7 +226,7 @@ class HubNode(Node[HubEngine]):
         self.who.rotate()
 
     async def began(self) -> None:
-        self.engine.holding.by_pair.update(await self.store.read(held_by_pair))
+        self.engine.holding.count_pairs(await self.store.read(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all(ConnectionForced("the platform has opened its store anew"))
 

@@ -7,6 +7,7 @@ needs its row no longer.
 # module | test, below tests/
 TABLE = """
 local_node.link.hub_request            local_node/operations/test_trace.py
+local_node.operated                    local_node/operations/test_trace.py
 local_node.operations.certificates     cli/node/test_certificates.py
 local_node.operations.failed           cli/messages/test_worker.py
 local_node.operations.messages         local_node/test_node.py
@@ -15,6 +16,7 @@ local_node.renewal                     local_node/test_enrolment.py
 platform_node.ask_exchange             local_node/operations/test_trace.py
 platform_node.directory                platform_node/test_definitions.py
 platform_node.node                     local_node/test_node.py
+platform_node.operated                 platform_node/operations/test_held.py
 platform_node.operations.registration  platform_node/test_enrolment.py
 platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py
@@ -107,6 +109,7 @@ semq.store.embedded.cluster            store/embedded/test_server.py
 semq.store.embedded.identity           store/embedded/test_server.py
 semq.store.embedded.process            store/embedded/test_server.py
 semq.store.embedded.programs           store/embedded/test_server.py
+semq.store.memory_tables               store/test_memory.py
 semq.store.memory_submissions          local_node/doors/test_sql_submissions.py
 semq.store.postgres.load               store/postgres/test_writer.py
 semq.store.postgres.rows               store/postgres/test_binary.py

@@ -6,11 +6,12 @@ false`` none is answered. ``semq.service.story`` decides what is answered to who
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import structlog
 
+from local_node.operated import OperatedLocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
@@ -22,9 +23,6 @@ from semq.store.views import messages
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.locator import parse_lk0
-
-if TYPE_CHECKING:
-    from local_node.node import LocalNode
 
 EXCHANGE = "semq.answer"
 AT_ONCE = 4
@@ -50,7 +48,7 @@ class PassedQuestion(msgspec.Struct):
 class Answers:
     """Answer questions on each session of the uplink."""
 
-    def __init__(self, node: "LocalNode") -> None:
+    def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
         self._tasks: set[asyncio.Task[None]] = set()
         self._second = 0  #: of the clock, in which ``_asked_in_it`` questions have come

@@ -1,19 +1,17 @@
 """Operations on a local node's own certificate: show, slots, rotate, renew."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from local_node.operated import OperatedLocalNode
 from semq.pki.errors import NoAuthority
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import AccessRole, Caller, act, look
-
-if TYPE_CHECKING:
-    from local_node.node import LocalNode
 
 
 class CertificateOperations:
     """The handlers."""
 
-    def __init__(self, node: "LocalNode") -> None:
+    def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
     async def show(self, arguments: Arguments) -> dict[str, Any]:

@@ -5,10 +5,11 @@ that cannot be processed; the reason goes to the ledger. ``failed.requeue`` retu
 application; ``failed.remove`` ends parked and refused ones.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
+from local_node.operated import OperatedLocalNode
 from local_node.operations.messages import counted
 from semq.engine.errors import NotThere
 from semq.service.message_names import find_accepted
@@ -18,9 +19,6 @@ from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.views.failed import list_failed
 from semq.store.views.messages import Filter
 from semq.store.views.names import find_messages
-
-if TYPE_CHECKING:
-    from local_node.node import LocalNode
 
 ERROR_MAX = 64 << 10  # characters; a worker's report has the end of a traceback
 
@@ -41,7 +39,7 @@ class ParkDocument(ByName, frozen=True, kw_only=True):
 class FailedOperations:
     """The handlers."""
 
-    def __init__(self, node: "LocalNode") -> None:
+    def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
     async def list(self, arguments: ListFailed) -> list[dict[str, Any]]:

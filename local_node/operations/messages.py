@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
 from local_node.doors.refused_submissions import mend
 from local_node.doors.sql_submissions import SubmissionFate
+from local_node.operated import OperatedLocalNode
 from semq.engine.errors import NotThere
 from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
@@ -18,9 +19,6 @@ from semq.store.views.names import find_messages
 from semq.store.views.submissions import PREFIX, SUBMITTED
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.short_name import short_name
-
-if TYPE_CHECKING:
-    from local_node.node import LocalNode
 
 DRAIN_S_MAX = 24 * 3600
 FATE_S = 5.0  # time that a command waits for the result of a submission that is tried again
@@ -48,7 +46,7 @@ class DrainNode(Arguments, frozen=True, kw_only=True):
 class LocalOperations:
     """The handlers."""
 
-    def __init__(self, node: "LocalNode") -> None:
+    def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:

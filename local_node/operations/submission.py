@@ -1,11 +1,12 @@
 """Operation ``msg.submit``: a document in one request. Its arguments follow from the table of attributes."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
+from local_node.operated import OperatedLocalNode
 from semq.engine.frames import check_carried
 from semq.engine.ports import Accepted, Submission
 from semq.service.admin import committed
@@ -17,9 +18,6 @@ from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, Attribute, submission_h
 from semq.umx_t.headers import OF_TRANSPORT, read_submission
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import SaveFwd
-
-if TYPE_CHECKING:
-    from local_node.node import LocalNode
 
 CHARACTERS_MAX = 4096  # the limits of attributes are lower, and have errors of their own
 AttributeText: TypeAlias = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
@@ -66,7 +64,7 @@ SubmitDocument: type[DocumentArguments] = msgspec.defstruct(  # type: ignore[ass
 class SubmitOperation:
     """The handler."""
 
-    def __init__(self, node: "LocalNode") -> None:
+    def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
     async def submit(self, arguments: DocumentArguments, caller: Caller) -> dict[str, Any]:

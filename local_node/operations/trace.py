@@ -8,20 +8,18 @@ listed in ``unheard``.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from local_node.link.hub_request import VIRTUAL_HOST, request
+from local_node.operated import OperatedLocalNode
 from semq.errors import SemqError
 from semq.service import story
 from semq.service.operations.messages import MessageReading, TraceMessage
 from semq.service.operations.operation import AccessRole, look
 from semq.store.rows import Event
 from semq.store.views import submissions
-
-if TYPE_CHECKING:
-    from local_node.node import LocalNode
 
 EXCHANGE = "semq.ask"
 PATIENCE_S = 6.0  # less than the time limit of a command
@@ -32,7 +30,7 @@ Events = list[dict[str, Any]]
 class Traces:
     """The handler."""
 
-    def __init__(self, node: "LocalNode") -> None:
+    def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
         self._reading = MessageReading(node)
 

@@ -5,7 +5,7 @@ within ten seconds if somebody wrote it in SQL.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import structlog
 from msgspec import Meta
@@ -17,13 +17,11 @@ from platform_node.definitions import (
     written_from,
 )
 from platform_node.errors import DefinitionsChanged
+from platform_node.operated import OperatedHub
 from platform_node.pairs import stopped
 from semq.service.operations.arguments import INT64_MAX, WHY_MAX, Arguments
 from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store import identities
-
-if TYPE_CHECKING:
-    from platform_node.node import HubNode
 
 FOLLOW_S = 10.0
 log = structlog.get_logger("semq.definitions")
@@ -50,7 +48,7 @@ class ImportDefinitions(CompareDefinitions, frozen=True, kw_only=True):
 class Defining:
     """The handlers, and the updates of the directory from the database."""
 
-    def __init__(self, node: "HubNode") -> None:
+    def __init__(self, node: OperatedHub) -> None:
         self._node = node
         self._document = ""
 

@@ -7,10 +7,11 @@ its progress, and be interrupted and repeated at any time.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
+from platform_node.operated import OperatedHub
 from semq.engine.hub.refusals import ActOnCopies
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
@@ -31,9 +32,6 @@ from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.views.held import HeldFilter, count_held, held_numbers, list_held
 from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction
-
-if TYPE_CHECKING:
-    from platform_node.node import HubNode
 
 BATCH_MAX = 1000
 FILTERS = ("target", "source", "before_ms", "type", "key", "parked")
@@ -83,7 +81,7 @@ class RefuseCopies(ResendCopies, frozen=True, kw_only=True):
 class HeldOperations:
     """The handlers."""
 
-    def __init__(self, node: "HubNode") -> None:
+    def __init__(self, node: OperatedHub) -> None:
         self._node = node
 
     async def copies(self, arguments: SelectCopies) -> list[dict[str, Any]]:

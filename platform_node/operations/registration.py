@@ -1,9 +1,10 @@
 """Operations of ``semq.admin`` at the hub on nodes and their certificates: tokens, lists, revocation, trust."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
+from platform_node.operated import OperatedHub
 from platform_node.registry import node_in
 from semq.engine.errors import UnknownTarget
 from semq.moments import utc_text
@@ -11,9 +12,6 @@ from semq.service.identity import days_left
 from semq.service.operations.arguments import WHY_MAX, Arguments, Institution
 from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.identities import Issued
-
-if TYPE_CHECKING:
-    from platform_node.node import HubNode
 
 HOURS_MAX = 24 * 30
 
@@ -56,7 +54,7 @@ class RevokeCertificates(Arguments, frozen=True, kw_only=True):
 class RegistryOperations:
     """The handlers."""
 
-    def __init__(self, node: "HubNode") -> None:
+    def __init__(self, node: OperatedHub) -> None:
         self._node = node
 
     async def institutions(self, arguments: Arguments) -> list[dict[str, Any]]:

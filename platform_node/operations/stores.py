@@ -1,18 +1,16 @@
 """Operations on the hub's stores: list them, and declare one lost for good (``semq.engine.hub.stores``)."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import structlog
 from msgspec import Meta
 
+from platform_node.operated import OperatedHub
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import AccessRole, Caller, act, look
 from semq.store.identities import retired_stores
-
-if TYPE_CHECKING:
-    from platform_node.node import HubNode
 
 NUMBER_MAX = 0x7FFF_FFFF
 WHY_MAX = 500
@@ -38,7 +36,7 @@ class RetireStore(Arguments, frozen=True, kw_only=True):
 class StoreOperations:
     """The handlers."""
 
-    def __init__(self, node: "HubNode") -> None:
+    def __init__(self, node: OperatedHub) -> None:
         self._node = node
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:

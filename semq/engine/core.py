@@ -49,6 +49,10 @@ class Core:
         self._next_id = recovered.first_id
         self._nonce = recovered.inc >> 12  #: 51 bits: answers of an earlier life fit no inquiry of this one
 
+    def reconfigure(self, settings: EngineSettings) -> None:
+        """Use other settings from now on; intervals of inquiries keep those of the start."""
+        self.settings = settings
+
     def post(self, work: Work, *, later: bool = False, failed: Failed | None = None) -> None:
         """Post work to the store; ``later``: no caller waits for its commit, so it may share that of other work.
 

@@ -142,8 +142,25 @@ class Node(Generic[E]):
         """End sessions and accept nothing more, because the node stops."""
 
     def settled_anew(self, before: Settings) -> None:
-        """Apply changed settings. Called by ``operations.reload``; must not raise."""
+        """Apply changed settings. Called by ``reconfigure``; must not raise."""
         raise NotImplementedError
+
+    def reconfigure(self, settings: Settings, users: list[User]) -> list[str]:
+        """Apply changed settings in one turn of the event loop; return the users whose sessions ended. Never raises."""
+        before, self.settings = self.settings, settings
+        amqp, server = settings.amqp, self.server
+        for name in access.virtual_hosts(amqp):
+            if name not in server.vhosts:
+                server.add_vhost(name)
+        server.bound(self.broker_limits(), amqp.max_connections, amqp.max_connections_per_address)
+        self.users.replace(users)
+        connected = server.connected_users()
+        self.settled_anew(before)
+        return sorted({*server.look_at_permissions(), *(connected - server.connected_users())})
+
+    async def has_contents(self, vhost: str) -> bool:
+        """Return whether anything is stored for a virtual host."""
+        return await self.message_store.knows(vhost)
 
     def reload_soon(self) -> None:
         if self._is_serving:

@@ -7,46 +7,36 @@ compare-and-set, primary keys, checks, and a writer whose store was taken over. 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
 from enum import Enum
-from operator import attrgetter
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 
 from semq.errors import SemqError
 from semq.store import memory_submissions as submissions
 from semq.store import unit as u
-from semq.store.broker.operations import StoreOp
 from semq.store.ended import Row as AnyRow
 from semq.store.ended import end, rows_of
 from semq.store.memory_guards import check
+from semq.store.memory_tables import (
+    Tables,
+    copy_in_stream,
+    copy_out_stream,
+    copy_outbound,
+    copy_pending,
+)
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
-    ClientToken,
-    InStream,
-    InStreamKey,
     KeptKey,
-    LedgerLine,
-    OrderKey,
     Outbound,
-    OutStream,
     OutStreamKey,
     Pending,
-    Rare,
-    Recorded,
     RetiredStore,
-    Slot,
     Stored,
-    SubmissionRefusal,
-    Submitted,
-    TargetWait,
 )
 from semq.store.unit import Needs, Recovered, StreamState, Unit, first_id
 from semq.store.work import Work, begin_attempts
-from semq.umx_t.locator import LK0, Pos
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
 SEEN_MAX = 100_000  # idents of class 1 and 2 that are kept (PROTOCOL.md section 3)
-Row = TypeVar("Row", Outbound, OutStream, InStream, Pending)
 
 
 class CommitFault(Enum):
@@ -56,64 +46,6 @@ class CommitFault(Enum):
     ROLLED_BACK = "the connection broke, and nothing was written"
     ANSWER_LOST = "all was written, but the answer was lost"
     REDONE = "a first attempt was rolled back and decided again"
-
-
-def _copier(row_type: type[Row]) -> Callable[[Row], Row]:
-    read = attrgetter(*(f.name for f in fields(row_type)))
-    return lambda row: row_type(*read(row))
-
-
-copy_outbound = _copier(Outbound)
-copy_pending = _copier(Pending)
-copy_out_stream = _copier(OutStream)
-copy_in_stream = _copier(InStream)
-
-
-@dataclass(slots=True)
-class Tables:
-    """The content of the disk. Rows in it are never changed in place, so a snapshot is a copy of the dictionaries."""
-
-    store_uuid: str
-    boot: int = 0
-    inc: int = 0
-    owner: int = 0  #: number of openings and takeovers of the store; a writer with a smaller number is fenced
-    outbound: dict[int, Outbound] = field(default_factory=dict)
-    relayed: dict[str, int] = field(default_factory=dict)
-    bodies: dict[int, Stored] = field(default_factory=dict)
-    tokens: dict[str, ClientToken] = field(default_factory=dict)
-    out_streams: dict[OutStreamKey, OutStream] = field(default_factory=dict)
-    last_pos: dict[OrderKey, Pos] = field(default_factory=dict)
-    in_streams: dict[InStreamKey, InStream] = field(default_factory=dict)
-    recorded: dict[Slot, Recorded] = field(default_factory=dict)
-    seen: dict[str, Recorded] = field(default_factory=dict)
-    pending: dict[int, Pending] = field(default_factory=dict)
-    pending_bodies: dict[int, Stored] = field(default_factory=dict)
-    submitted: dict[int, Submitted] = field(default_factory=dict)
-    refused: dict[int, SubmissionRefusal] = field(default_factory=dict)
-    taken: dict[int, LK0] = field(default_factory=dict)  #: the messages that submissions became
-    waits: dict[str, TargetWait] = field(default_factory=dict)  #: reasons why submissions wait, by target
-    renamed: dict[str, int] = field(
-        default_factory=dict
-    )  #: names of refusals, and the submissions that were tried again
-    #: Documents that applications finished in their own transaction (None) or set aside (the reason), by bref.
-    done: dict[int, str | None] = field(default_factory=dict)
-    ledger: list[LedgerLine] = field(default_factory=list)
-    broker: list[StoreOp] = field(default_factory=list)
-    rare: list[Rare] = field(default_factory=list)
-
-    def snapshot(self) -> "Tables":
-        """Return a backup of all tables."""
-        copy = Tables(self.store_uuid)
-        copy.restore(self)
-        return copy
-
-    def restore(self, backup: "Tables") -> None:
-        """Replace the content with a backup; writers that were open on these tables are fenced."""
-        owner = self.owner + 1
-        for f in fields(self):
-            value = getattr(backup, f.name)
-            setattr(self, f.name, value.copy() if isinstance(value, dict | list) else value)
-        self.owner = owner
 
 
 class MemoryStore:

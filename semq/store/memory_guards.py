@@ -4,18 +4,16 @@ Called by ``memory`` before it writes a unit. In mutations of the simulator they
 the damage.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from semq.store.memory_tables import Tables
 from semq.store.postgres.errors import DecisionFailed
 from semq.store.rows import CORRECTED, Outbound
 from semq.store.unit import Unit
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
-if TYPE_CHECKING:
-    from semq.store.memory import Tables
 
-
-def check(tables: "Tables", unit: Unit) -> None:
+def check(tables: Tables, unit: Unit) -> None:
     """Check a unit as Postgres does. Raises DecisionFailed; nothing has been changed then."""
     changed = [(unit.outbound[object_id], before) for object_id, before in unit.changed_outbound.items()]
     for row, before in (*changed, *unit.deleted_outbound.values()):
@@ -47,7 +45,7 @@ def _may_end(stored: Outbound, row: Outbound) -> bool:
     return corrected or stored.outcome in (None, row.outcome)
 
 
-def _check_keys(tables: "Tables", unit: Unit) -> None:
+def _check_keys(tables: Tables, unit: Unit) -> None:
     for name, staged, stored in (
         ("token", unit.new_tokens, tables.tokens),
         ("ledger", unit.new_recorded.keys() - unit.given_way, tables.recorded),

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from semq.store.memory_tables import Tables
 from semq.store.rows import Submitted
 from semq.store.unit import OpenSubmission, RefusedSubmissions, SubmittedRows, Unit
 
-if TYPE_CHECKING:
-    from semq.store.memory import Tables
 
-
-def find(tables: "Tables", query: SubmittedRows | RefusedSubmissions | OpenSubmission) -> Iterator[Submitted]:
+def find(tables: Tables, query: SubmittedRows | RefusedSubmissions | OpenSubmission) -> Iterator[Submitted]:
     """The rows that a query asks for, oldest first."""
     rows = sorted(tables.submitted.items())
     match query:
@@ -25,7 +22,7 @@ def find(tables: "Tables", query: SubmittedRows | RefusedSubmissions | OpenSubmi
             yield from (_sized(row, bytes_max) for row in open_[:limit])
 
 
-def change(tables: "Tables", unit: Unit) -> None:
+def change(tables: Tables, unit: Unit) -> None:
     """Apply what a unit has staged."""
     for number in unit.taken_submissions:
         tables.submitted.pop(number, None)

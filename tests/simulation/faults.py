@@ -10,7 +10,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from semq.engine.hub.refusals import ActOnCopies
-from semq.store.memory import CommitFault, Tables
+from semq.store.memory import CommitFault
+from semq.store.memory_tables import Tables
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.locator import Pos, Store

@@ -13,7 +13,8 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Submission
 from semq.engine.sender.lanes import Lane
-from semq.store.memory import CommitFault, MemoryStore, Tables
+from semq.store.memory import CommitFault, MemoryStore
+from semq.store.memory_tables import Tables
 from semq.store.rows import Reason
 from semq.store.unit import Unit
 from semq.store.work import Work

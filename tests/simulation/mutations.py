@@ -26,10 +26,11 @@ from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.statements import Statements
 from semq.engine.sender.submission import Accepting
 from semq.store import memory, rows
+from semq.store.memory_tables import Tables
 from semq.store.rows import Pending, Recorded
 from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.grid import Grid, GridRule
-from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, SenderDeed, Standing
+from semq.umx_t.grids import SENDER, SENDER_12, Heard, HubDeed, HubHeard, SenderDeed, Standing
 from semq.umx_t.locator import Store
 from semq.umx_t.status import AppStatus, Arrival, SendStatus
 from tests.simulation.timeline import SimClock
@@ -141,7 +142,7 @@ def forgetful(known: Any) -> Any:
 def forget_with_the_row(apply: Any) -> Any:
     """The ledger entry goes with the row of tb_0030."""
 
-    def applied(tables: memory.Tables, unit: Any) -> None:
+    def applied(tables: Tables, unit: Any) -> None:
         gone = [tables.pending[bref].slot for bref in unit.deleted_pending if bref in tables.pending]
         apply(tables, unit)
         for slot in gone:
@@ -281,6 +282,17 @@ def note_elsewhere(hear: Any) -> Any:
     return hears
 
 
+def custody_by_number(hear: Any) -> Any:
+    """A sender hears of custody when any copy stands under the number that it names."""
+
+    def hears(holding: Holding, unit: Any, row: Any, news: HubHeard, after: Any, cause: Any = None, **more: Any) -> Any:
+        if news is HubHeard.asked:
+            row = unit.outbound.get(cause.lk1.object_id)
+        return hear(holding, unit, row, news, after, cause, **more)
+
+    return hears
+
+
 def records_by_number(unit: Any, source: Any, named: Any) -> tuple[Any, ...]:
     """A record is taken for the copy under the number that it names, whatever message that is."""
     rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in named]
@@ -374,7 +386,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "cancel_asked": (swap(outbound, "is_refused", lambda is_refused: lambda reason: False),),
     "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
     "own_number": (swap(Statements, "row", lambda row: lambda said, lk0: said.unit.outbound.get(lk0.object_id)),),
-    "copy_number": (swap(Copies, "_custody", rewritten(records_by_number)),),
+    "copy_number": (swap(Holding, "hear", custody_by_number),),
     "answer_number": (swap(Copies, "_answers", rewritten(records_by_number)),),
     "noted_number": (swap(Copies, "_noted", rewritten(noted_by_number)),),
     "reack_number": (swap(reacks._Said, "note", reack_by_number),),

@@ -14,7 +14,7 @@ from semq.engine.hub.refusals import NOBODY
 from semq.engine.ports import AppEvent, Delivery
 from semq.engine.sender.refused_copies import says_returned
 from semq.errors import BadInput
-from semq.store.memory import Tables
+from semq.store.memory_tables import Tables
 from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive

@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from semq.store.memory import Tables
+from semq.store.memory_tables import Tables
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.grid import Grid
 from semq.umx_t.locator import Store

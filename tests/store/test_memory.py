@@ -12,7 +12,8 @@ import pytest
 from semq.errors import BadInput
 from semq.store import memory
 from semq.store.broker.operations import EndLife
-from semq.store.memory import CommitFault, MemoryStore, Tables
+from semq.store.memory import CommitFault, MemoryStore
+from semq.store.memory_tables import Tables
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
     InStream,

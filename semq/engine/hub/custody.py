@@ -53,7 +53,7 @@ class Holding:
         self.stores = Stores(core, recovered)
         self.sessions = sessions
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
-        self.by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
+        self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
         self._storing: dict[str, int] = {}  #: on their way into the store
         self._sends: dict[int, int] = {}  #: how often a row was sent that its target has not recorded
         self.pump = Pump(core, self)
@@ -122,16 +122,20 @@ class Holding:
         for row in rows:
             pair = str(row.lk0.node), row.dest
             self.held[row.dest] = self.held.get(row.dest, 0) + 1
-            self.by_pair[pair] = self.by_pair.get(pair, 0) + 1
+            self._by_pair[pair] = self._by_pair.get(pair, 0) + 1
+
+    def count_pairs(self, pairs: Mapping[tuple[str, str], int]) -> None:
+        """Take over the counts of copies that were stored before this engine was built."""
+        self._by_pair.update(pairs)
 
     def waiting(self, source: str, dest: str) -> int:
         """How many copies of one node's messages wait here for another."""
-        return self.by_pair.get((source, dest), 0)
+        return self._by_pair.get((source, dest), 0)
 
     def _released(self, row: Outbound) -> None:
         """A copy is gone from the store."""
         self._less(self.held, row.dest)
-        self._less(self.by_pair, (str(row.lk0.node), row.dest))
+        self._less(self._by_pair, (str(row.lk0.node), row.dest))
         self._landed(row)
 
     def _landed(self, row: Outbound) -> None:

@@ -6,24 +6,23 @@ Called by ``OutboundRows.hear`` in the open transaction, from the cell. What has
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from semq.engine.bodies import decode_envelope, encode_envelope
+from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
+from semq.engine.ports import Secrecy
 from semq.engine.time.expiry import says_expired
 from semq.store.rows import Outbound, Reason, Stored
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope
+from semq.umx_t.floor import Floor
 from semq.umx_t.grids import SenderDeed, Standing
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import Outcome, SaveFwd
-
-if TYPE_CHECKING:
-    from semq.engine.sender.outbound import OutboundRows
-
 
 MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse})
 
@@ -63,7 +62,22 @@ class AfterOutbound:
     evidence: list[ReceiverEvidence] = field(default_factory=list)  #: to be answered
 
 
-def _send(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, stored: Stored) -> None:
+class RowsOwner(Protocol):
+    """The part of ``outbound.OutboundRows`` that the deeds use."""
+
+    @property
+    def core(self) -> Core:
+        """The parts that all parts of the engine share."""
+
+    @property
+    def secrecy(self) -> Secrecy:
+        """Signs void markers."""
+
+    def floor(self, row: Outbound) -> Floor:
+        """Return the floor of the stream of a row."""
+
+
+def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stored: Stored) -> None:
     """S2: a row of class 2 without a receipt goes with its message."""
     if row.save_fwd is SaveFwd.STORE and not row.ack2:
         unit.delete_outbound(row)
@@ -73,11 +87,11 @@ def _send(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound,
     after.frames.append(frame)
 
 
-def _wake(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _wake(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     after.wake.append(row)
 
 
-def _custody(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, custodian: LK1) -> None:
+def _custody(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, custodian: LK1) -> None:
     """S4: without a receipt asked for, the payload was given away."""
     if row.custodian != custodian:
         row.custodian = custodian
@@ -88,21 +102,21 @@ def _custody(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbou
 
 
 def _reack2(
-    rows: "OutboundRows", unit: Unit, row: Outbound | None, after: AfterOutbound, said: ReceiverEvidence | None
+    rows: RowsOwner, unit: Unit, row: Outbound | None, after: AfterOutbound, said: ReceiverEvidence | None
 ) -> None:
     if said is not None:
         after.evidence.append(said)
 
 
-def _ask_target(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _ask_target(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     after.asks.append((row, None))
 
 
-def _ask_custodian(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _ask_custodian(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     after.asks.append((row, row.custodian))
 
 
-def _make_void(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     """Let a marker race for the place in the receiver's ledger instead of the payload (rule N11, section 12).
 
     What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
@@ -113,12 +127,12 @@ def _make_void(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutb
     _mark_void(rows.core.address, unit, row, after, kept)
 
 
-def _give_up(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _give_up(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
     row.lost = True
     _make_void(rows, unit, row, after, cause)
 
 
-def _refuse(rows: "OutboundRows", unit: Unit, row: Outbound, after: AfterOutbound, reason: Reason) -> None:
+def _refuse(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, reason: Reason) -> None:
     row.reason = reason
     stored = unit.bodies.get(row.object_id)
     row.has_payload = row.has_payload and stored is not None
@@ -147,7 +161,7 @@ def _envelope_of(own: Address, row: Outbound) -> Envelope:
     )  # fmt: skip
 
 
-EFFECTS: dict[SenderDeed, Callable[["OutboundRows", Unit, Any, AfterOutbound, Any], None]] = {
+EFFECTS: dict[SenderDeed, Callable[[RowsOwner, Unit, Any, AfterOutbound, Any], None]] = {
     SenderDeed.send: _send,
     SenderDeed.wake: _wake,
     SenderDeed.custody: _custody,

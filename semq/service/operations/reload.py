@@ -2,12 +2,12 @@
 
 First everything is read and checked; then all reloadable keys change in one turn of the event loop. ``RELOADED`` lists
 these keys; any other changed key is reported and keeps its value until the next start. Used by ``node``, which applies
-the changes in ``settled_anew``.
+the changes in ``reconfigure``.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -16,9 +16,6 @@ from semq.config import load
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.service.access import virtual_hosts
-
-if TYPE_CHECKING:
-    from semq.service.node import Node
 
 log = structlog.get_logger("semq.reload")
 
@@ -41,10 +38,25 @@ RELOADED: dict[str, tuple[str, ...]] = {
 }
 
 
+class ReloadedNode(Protocol):
+    """The part of a node that a reload uses."""
+
+    settings: Settings
+
+    def users_of(self, settings: Settings) -> list[User]:
+        """Return the users that a configuration has; takes time for the hashes of new passwords."""
+
+    async def has_contents(self, vhost: str) -> bool:
+        """Return whether anything is stored for a virtual host."""
+
+    def reconfigure(self, settings: Settings, users: list[User]) -> list[str]:
+        """Apply changed settings in one turn of the event loop; return the users whose sessions ended. Never raises."""
+
+
 class Reloading:
     """The reloads of a node, one at a time."""
 
-    def __init__(self, node: "Node[Any]") -> None:
+    def __init__(self, node: ReloadedNode) -> None:
         self._node = node
         self._one_by_one = asyncio.Lock()
         self._asked: set[asyncio.Task[None]] = set()
@@ -82,7 +94,7 @@ class Reloading:
             if dry_run:
                 return {"changed": changed, "restart": waiting, "ended": []}
             # No await from here on: the change must be atomic for everything else.
-            ended = self._apply(before, after, users)
+            ended = node.reconfigure(after, users)
             log.info("reloaded", changed=changed, restart=waiting, ended=ended)
             return {"changed": changed, "restart": waiting, "ended": ended}
 
@@ -104,19 +116,7 @@ class Reloading:
     async def _new_hosts(self, before: Settings, wanted: Iterable[str]) -> list[str]:
         """Return the new virtual hosts without stored contents, which are restored at a start only."""
         found = [name for name in wanted if name not in before.amqp.virtual_hosts]
-        return [name for name in found if not await self._node.message_store.knows(name)]
-
-    def _apply(self, before: Settings, after: Settings, users: list[User]) -> list[str]:
-        node, server, amqp = self._node, self._node.server, after.amqp
-        node.settings = after
-        for name in virtual_hosts(amqp):
-            if name not in server.vhosts:
-                server.add_vhost(name)
-        server.bound(node.broker_limits(), amqp.max_connections, amqp.max_connections_per_address)
-        node.users.replace(users)
-        connected = server.connected_users()
-        node.settled_anew(before)
-        return sorted({*server.look_at_permissions(), *(connected - server.connected_users())})
+        return [name for name in found if not await self._node.has_contents(name)]
 
 
 def read_with(settings: Settings, sections: Mapping[str, Any]) -> Settings:

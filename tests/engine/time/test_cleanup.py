@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from semq.store.memory import MemoryStore, Tables, copy_outbound, copy_pending
+from semq.store.memory import MemoryStore
+from semq.store.memory_tables import Tables, copy_outbound, copy_pending
 from semq.store.unit import Unit
 from semq.umx_t.status import AckStatus, AppStatus, Outcome, SendStatus
 from tests.flows.trio import SETTINGS, Trio

@@ -155,7 +155,7 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
     assert refused[0] == "SEMQ-1204"
     b = await inprocess.local("56001", hub.port)
     await linked(b)
-    await until(lambda: not hub.engine.holding.by_pair)
+    await until(lambda: not hub.engine.holding._by_pair)
 
 
 @pytest.mark.parametrize("name", ["definitions.diff", "definitions.import"])

@@ -1,0 +1,35 @@
+"""The part of a local node that its operations and its answers to other nodes use."""
+
+from typing import Protocol
+
+from local_node.doors.sql_submissions import SqlSubmissions
+from local_node.link.uplink import Uplink
+from local_node.renewal import Renewing
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.engine.local_engine import LocalEngine
+from semq.engine.secrecy.sealing import Sealing
+from semq.service.identity import NodeIdentity
+from semq.service.operations.messages import Looking
+from semq.store.postgres.store import PostgresStore
+from semq.umx_t.address import Address
+
+
+class OperatedLocalNode(Looking, Protocol):
+    """A local node, as seen by its operations. Implemented by ``node.LocalNode``."""
+
+    settings: Settings
+    clock: Clock
+    address: Address
+    store: PostgresStore
+    engine: LocalEngine
+    submissions: SqlSubmissions
+    uplink: Uplink
+    renewing: Renewing | None
+    sealing: Sealing | None
+
+    def identity_in_use(self) -> NodeIdentity:
+        """Return the certificates and authorities. Raises NoIdentity."""
+
+    async def drained(self, timeout_s: float) -> bool:
+        """Accept no more documents, and wait until all are settled; return whether they are in time."""

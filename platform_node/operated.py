@@ -1,0 +1,47 @@
+"""The part of the hub that its operations and its answers to nodes use."""
+
+from typing import Any, Protocol
+
+from platform_node.directory import HubDirectory
+from platform_node.questions import Questions
+from platform_node.registry import Registry
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.engine.hub_engine import HubEngine
+from semq.service.identity import NodeIdentity
+from semq.service.operations.messages import Looking
+from semq.store.postgres.store import PostgresStore
+from semq.umx_t.address import Address
+from semq.umx_t.locator import Store
+
+
+class OperatedHub(Looking, Protocol):
+    """The hub, as seen by its operations. Implemented by ``node.HubNode``."""
+
+    settings: Settings
+    clock: Clock
+    address: Address
+    home: Store
+    store: PostgresStore
+    engine: HubEngine
+    registry: Registry
+    directory: HubDirectory
+    questions: Questions
+
+    def identity_in_use(self) -> NodeIdentity:
+        """Return the hub's certificates and authorities. Raises NoAuthority."""
+
+    def institutions(self) -> list[dict[str, Any]]:
+        """Return the institutions, whether they are online, and the number of waiting messages."""
+
+    def is_node(self, name: str) -> bool:
+        """Return whether this is the address of an institution of this hub."""
+
+    def defined(self, before: set[Address]) -> None:
+        """Apply imported definitions; ``before`` are the institutions until now."""
+
+    def revoked(self) -> None:
+        """End the links of revoked certificates, and inform partners."""
+
+    def renew_own(self) -> None:
+        """Issue a new certificate for the hub itself. Raises NoAuthority."""
