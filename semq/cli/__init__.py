@@ -12,6 +12,7 @@ It is an application like any other: it uses AMQP and the operations of the node
 | hub        | ``hub``, ``held``, ``definitions``                                                            |
 | ledger     | ``ledger``, ``verify``, ``reconcile``                                                         |
 | web        | ``web``                                                                                       |
+| monitoring | ``check``, ``top``                                                                            |
 | checkup    | ``doctor``                                                                                    |
 | reference  | ``errors``, ``version``, ``completion``                                                       |
 | options    | reading of options and arguments: parameters, times                                           |

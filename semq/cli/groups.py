@@ -92,6 +92,8 @@ TOP = (
     Top("verify", "semq.cli.ledger.proofs:verify"),
     Top("reconcile", "semq.cli.ledger.reconciliation:reconcile", {"context_settings": PASSED_ON}),
     Top("doctor", "semq.cli.checkup.doctor:doctor"),
+    Top("check", "semq.cli.monitoring.check:check"),
+    Top("top", "semq.cli.monitoring.top:top"),
     Top("web", "semq.cli.web:web"),
     Top("version", "semq.cli.reference.version:version"),
     Top("completion", "semq.cli.reference.version:completion"),

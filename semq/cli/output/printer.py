@@ -62,6 +62,15 @@ class Output:
         """One line of data for people; a line break in it is shown, and breaks nothing."""
         print(shown(text), flush=True)
 
+    def screen(self, lines: Sequence[str]) -> None:
+        """Lines that take the place of those before on a terminal, cut to its size; elsewhere they follow them."""
+        if sys.stdout.isatty():
+            width, height = shutil.get_terminal_size((WIDTH, 24))
+            cut = [shown(line)[:width] for line in lines[: height - 1]]
+            print("\x1b[H\x1b[2J" + "\n".join(cut), flush=True)
+        else:
+            print(*map(shown, lines), "", sep="\n", flush=True)
+
     def text(self, text: str, indent: str = "") -> None:
         """A text of several lines, whole; with an indent none of them can pass for a line of ours."""
         for line in shown_lines(text.removesuffix("\n"), len(text)):

@@ -1,0 +1,109 @@
+"""``semq check``: the statuses and forms that monitoring systems expect, also of a node that cannot be reached."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from semq.app.errors import NodeUnreachable
+from semq.cli import session
+from semq.cli.monitoring.check import SUBJECTS
+from tests.app.network import ABSENT, Network
+from tests.cli.command import semq
+from tests.cli.test_output_of_commands import BAD, UNSAFE
+
+PAIR = {"source": "1.10008", "target": "1.56001", "rows": 7, "bytes": 70, "late": 1, "oldest_at": 0}
+ANSWERS: dict[str, Any] = {
+    "node.health": {"verdict": "warning", "checks": [{"check": "link", "verdict": "warning", "detail": "a|b"}]},
+    "stuck.causes": {"as_of": 1, "rows": [{"cause": "AWAY", "rows": 7, "partner": "1.56001"}]},
+    "queue.census": {"as_of": 7_200_000, "failed": 0, "pairs": [PAIR], "sent": {}, "received": {}, "submitted": {}},
+    "node.status": {"certificate": {"days_left": 5.5, "state": "ending"}, "partners": {"1.56001": {"online": False}}},
+    "job.list": [{"name": "disk", "error": "full", "paused_at": None, "last_at": "2031"},
+                 {"name": "alerts", "error": "", "paused_at": "2031", "paused_why": "tests"}],
+}  # fmt: skip
+
+
+class Node:
+    """A node that gives the answers above."""
+
+    answers: Any = ANSWERS
+
+    def __init__(self, url: str, **_: Any) -> None:
+        self._is_away = "away" in url
+
+    async def connect(self) -> None:
+        if self._is_away:
+            raise NodeUnreachable(fault=BAD)
+
+    async def request(self, operation: str, *_: Any, **__: Any) -> Any:
+        return self.answers[operation]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "network" not in request.fixturenames:
+        monkeypatch.setattr(session, "Client", Node)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        ("node", 1, "WARNING node: link: a|b"),
+        ("stuck", 1, "WARNING stuck: 7 AWAY"),
+        ("stuck --critical 7", 2, "CRITICAL stuck: 7 AWAY"),
+        ("stuck --warning 8", 0, "OK stuck: 7 AWAY"),
+        ("failed", 0, "OK failed: 0 documents failed"),
+        ("oldest", 1, "WARNING oldest: the oldest open document, for 1.56001, is 7200 s old"),
+        ("oldest --critical 2h", 2, "CRITICAL"),
+        ("oldest --warning 121m", 0, "OK"),
+        ("certificate", 1, "WARNING certificate: 5.5 days left"),
+        ("certificate --critical 6", 2, "CRITICAL"),
+        ("partner 56001", 2, "CRITICAL partner: offline"),
+        ("partner 1", 3, "UNKNOWN partner: "),
+        ("job disk", 2, "CRITICAL job: failed: full"),
+        ("job alerts", 1, "WARNING job: paused"),
+        ("job none", 3, "UNKNOWN job: "),
+        ("nonsense", 3, "UNKNOWN check: "),
+        ("stuck --warning many", 3, "UNKNOWN stuck: "),
+    ],
+)
+def test_the_status_is_the_result(words: str, status: int, text: str) -> None:
+    said = semq("check", *words.split(), "--node", "played")
+    assert (said.status, said.err) == (status, "")
+    assert said.out.startswith(text)
+    assert said.out.count("\n") == 1
+
+
+def test_a_node_that_cannot_be_reached_is_critical_in_every_form() -> None:
+    for form in ("text", "nagios", "json", "prometheus"):
+        said = semq("check", "node", "--node", "away", "--format", form)
+        assert said.status == 2
+        assert not UNSAFE.search(said.out)
+        assert "2" in said.out or "CRITICAL" in said.out
+
+
+def test_each_form_is_read_by_its_readers() -> None:
+    nagios = semq("check", "stuck", "--node", "played", "--format", "nagios").out
+    assert nagios == "SEMQ WARNING - stuck: 7 AWAY | stuck=7;1;100\n"
+    assert "a/b" in semq("check", "node", "--node", "played", "--format", "nagios").out.partition(" | ")[0]
+    told = json.loads(semq("check", "oldest", "--node", "played", "--json").out)
+    assert (told["level"], told["status"], told["value"], told["unit"]) == ("WARNING", 1, 7200, "s")
+    prometheus = semq("check", "stuck", "--node", "played", "--format", "prometheus").out
+    assert re.search(r'^semq_check_status\{subject="stuck"\} 1$', prometheus, re.MULTILINE)
+    assert re.search(r'^semq_check_value\{subject="stuck"\} 7$', prometheus, re.MULTILINE)
+
+
+def test_a_running_node_answers_every_subject(network: Network) -> None:
+    at = ("--node", network.sender.url)
+    assert semq("check", "node", *at).status == 0
+    for subject in ("stuck", "failed", "oldest"):
+        assert semq("check", subject, *at).status in (0, 1)
+    assert semq("check", "certificate", *at).status == 3
+    assert semq("check", "job", "engine", *at).status == 0
+    assert semq("check", "partner", ABSENT, *at).status == 2
+    assert semq("check", "partner", "56001", "--node", network.hub.url).status == 0
+    assert set(SUBJECTS) == {"node", "stuck", "failed", "oldest", "certificate", "job", "partner"}

@@ -1,0 +1,50 @@
+"""``semq top``: rates are those between two answers, and nothing hostile reaches the terminal."""
+
+from typing import Any
+
+import pytest
+
+from semq.cli import session
+from semq.cli.monitoring.top import Snapshot, _rates
+from tests.app.network import Network
+from tests.cli.command import semq
+from tests.cli.monitoring.test_check import Node
+from tests.cli.test_output_of_commands import BAD, STATUS, UNSAFE
+
+HOSTILE: dict[str, Any] = {
+    "node.status": STATUS | {"counters": {"accepted": 3}, "amqp": {"published": 4}},
+    "node.health": {"verdict": BAD, "checks": [{"check": BAD, "verdict": BAD, "detail": BAD}]},
+    "queue.census": {
+        "as_of": 1, "sent": {BAD: 1}, "received": {}, "submitted": {}, "failed": 1,
+        "pairs": [{"source": BAD, "target": BAD, "rows": 1, "bytes": 1, "late": 1, "oldest_at": 1}],
+    },
+    "stuck.causes": {"rows": [{"cause": BAD, "rows": 1, "partner": BAD}]},
+}  # fmt: skip
+
+
+def snapshot(at: float, accepted: int, started: str = "2031") -> Snapshot:
+    return Snapshot(at, {"counters": {"accepted": accepted}, "started_at": started}, {}, {}, {})
+
+
+def test_rates_are_per_second_between_two_answers() -> None:
+    assert _rates(snapshot(10, 5), None) == {}
+    assert _rates(snapshot(12, 25), snapshot(10, 5))["accepted"] == 10
+    assert _rates(snapshot(12, 4, "2032"), snapshot(10, 5))["accepted"] == 2  # it began anew
+    assert _rates(snapshot(12, 4), snapshot(10, 5))["accepted"] == 0  # an engine that began anew
+
+
+def test_nothing_hostile_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "Client", Node)
+    monkeypatch.setattr(Node, "answers", HOSTILE)
+    for extra in ((), ("--json",)):
+        said = semq("top", "--count", "2", "--interval", "0.5", "--node", "played", *extra)
+        assert (said.status, said.err) == (0, "")
+        assert not UNSAFE.search(said.out)
+
+
+def test_a_running_node_is_shown(network: Network) -> None:
+    said = semq("top", "--count", "1", "--node", network.sender.url)
+    assert said.out.startswith("10008  ok  up ")
+    assert "queues, counted at" in said.out or "not counted yet" in said.out
+    told = semq("top", "--count", "1", "--json", "--node", network.hub.url).data
+    assert (told["node"], told["verdict"]) == ("2.hub", "ok")
