@@ -115,7 +115,6 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/test_house_figures.py": "opposite tests/house_figures.py",
     "tests/test_names.py": "opposite the names of the whole house",
     "tests/test_protocol_references.py": "opposite PROTOCOL.md",
-    "tests/cli/test_operations.py": "opposite the tables of operations",
     "tests/service/test_wire.py": "opposite the bytes between nodes",
     "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",
     "tests/flows": "conversations between nodes",

@@ -8,7 +8,7 @@ It is an application like any other: it uses AMQP and the operations of the node
 | groups     | the table of commands; other packages add their groups there                                  |
 | session    | what a command works with: connection to a node, output, time limit                           |
 | messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``                                         |
-| node       | ``node``, ``cert``, ``broker``, ``config``, ``db``, ``local run``, ``platform run``           |
+| node       | ``node``, ``call``, ``cert``, ``broker``, ``config``, ``db``, ``local run``, ``platform run`` |
 | hub        | ``hub``, ``held``, ``definitions``                                                            |
 | ledger     | ``ledger``, ``verify``, ``reconcile``                                                         |
 | web        | ``web``                                                                                       |

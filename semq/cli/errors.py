@@ -102,3 +102,10 @@ class NoApplication(Misconfigured):
         "Correct what is named; --app module[:name] names a module that Python finds from this folder and that makes a "
         "semq.app.Handlers."
     )
+
+
+class BadArgument(BadInput):
+    """An argument of an operation is written as NAME=VALUE."""
+
+    code = "SEMQ-2218"
+    remedy = "`semq call --list OPERATION` lists the arguments; lists and objects are JSON, for instance ids='[\"7\"]'."

@@ -89,6 +89,7 @@ GROUPS = (
 )
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 TOP = (
+    Top("call", "semq.cli.node.call:call"),
     Top("verify", "semq.cli.ledger.proofs:verify"),
     Top("reconcile", "semq.cli.ledger.reconciliation:reconcile", {"context_settings": PASSED_ON}),
     Top("doctor", "semq.cli.checkup.doctor:doctor"),

@@ -119,9 +119,10 @@ def test_a_command_line_chooses_its_row_and_help_chooses_all() -> None:
 def test_no_module_that_adds_commands_is_forgotten() -> None:
     """What is not named in the row of its group is no command at all, and nobody hears of it."""
     named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more)}
+    folder = Path(command_line.__file__).parent
     adding = {
-        f"semq.cli.{file.stem}"
-        for file in Path(command_line.__file__).parent.glob("*.py")
+        ".".join(["semq.cli", *file.relative_to(folder).with_suffix("").parts])
+        for file in folder.rglob("*.py")
         if re.search(r"^@\w+\.command\(", file.read_text("utf-8"), re.MULTILINE)
     }
     assert adding - named == set()

@@ -64,10 +64,16 @@ HELD = {
     "markers": 0,
     "refused": 0,
 }
+OPERATION = {
+    "name": BAD, "kind": BAD, "role": BAD, "summary": BAD,
+    "arguments": {
+        "$ref": BAD, "$defs": {BAD: {"properties": {BAD: {"type": BAD, "description": BAD, "default": BAD}}}},
+    },
+}  # fmt: skip
 # Operation | what the node answers; others answer with a row
 ANSWERS: dict[str, Any] = {
     "msg.list": [ROW], "stuck.list": [ROW], "failed.list": [ROW], "held.list": [ROW | {"held": True}],
-    "msg.trace": TRACE,
+    "msg.trace": TRACE, "node.operations": [OPERATION],
     "stuck.explain": {"message": ROW, "stuck": STUCK, "last_events": [LINE]}, "msg.body": {"body_base64": "eBsh"},
     "msg.prove": {"proof": BAD, "lk0": BAD, "receiver": BAD}, "queue.counts": {BAD: {BAD: 1}},
     "queue.partners": [{"partner": BAD, "rows": 1, "bytes": 1, "oldest_at": 1}],

@@ -6,6 +6,7 @@
 | status         | the page of ``node status``                                           |
 | enrolment      | ``node enroll``                                                       |
 | certificates   | ``cert``                                                              |
+| call           | ``call``: any operation by its name                                   |
 | broker         | ``broker``                                                            |
 | configuration  | ``config check|show``                                                 |
 | database       | ``db``                                                                |

@@ -101,6 +101,6 @@ NODE = (
     look("node.status", AccessRole.VIEWER, Arguments, NodeOperations.status),
     look("node.health", AccessRole.VIEWER, Arguments, NodeOperations.health),
     look("node.metrics", AccessRole.VIEWER, ReadMetrics, NodeOperations.metrics),
-    look("node.operations", AccessRole.VIEWER, Arguments, NodeOperations.operations, "any program"),
+    look("node.operations", AccessRole.VIEWER, Arguments, NodeOperations.operations),
     act("node.reload", AccessRole.ADMIN, ReloadConfiguration, NodeOperations.reload),
 )

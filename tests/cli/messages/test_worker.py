@@ -19,7 +19,7 @@ from tests.app.network import Network
 from tests.cli.command import environment, semq
 from tests.waiting import until_sync
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def test_documents_are_done_tried_again_or_set_aside(network: Network, tmp_path:
         ).data == {"remove": [rows["torn"]["lk0"]]}
         semq("failed", "requeue", *node, rows["bad"]["lk0"])  # fails again: its tries are counted by key
         assert {row["lk0"] for row in failed(network, 4)} >= {rows["lost"]["lk0"]}
-        with patch("semq.cli.failed.PAGE", 1):
+        with patch("semq.cli.messages.failed.PAGE", 1):
             semq("failed", "remove", *node, "--all")
         failed(network, 0)
         worker.send_signal(signal.SIGTERM)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.cli.command import semq
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "config"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "config"
 
 
 def test_the_examples_are_right() -> None:
