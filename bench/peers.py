@@ -35,7 +35,7 @@ from bench import chain, cli, gauges, phases
 from bench.cli import say, show
 from bench.load import PREFETCH
 from bench.network import BenchNetwork
-from bench.rabbitmq import PROGRAM, Server, is_installed, server
+from bench.rabbitmq import PROGRAM, RabbitServer, is_installed, server
 
 WARM_UP = 500
 SUMMARY = """
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
         )
 
 
-def _started(stack: ExitStack) -> Server | None:
+def _started(stack: ExitStack) -> RabbitServer | None:
     if not is_installed():
         say(f"{PROGRAM} is not installed, so our nodes are measured alone (Debian: apt-get install rabbitmq-server)")
         return None
@@ -76,7 +76,7 @@ def _started(stack: ExitStack) -> Server | None:
     return stack.enter_context(server(chain.PLUGINS, chain.definitions))
 
 
-async def run(folder: Path, rabbitmq: Server | None, arguments: argparse.Namespace) -> dict[str, Any]:
+async def run(folder: Path, rabbitmq: RabbitServer | None, arguments: argparse.Namespace) -> dict[str, Any]:
     """All rounds; the figures."""
     load = cli.load_average()
     say("starting a hub and two institutions ...")
@@ -96,7 +96,7 @@ async def run(folder: Path, rabbitmq: Server | None, arguments: argparse.Namespa
 
 
 async def _rounds(
-    bench: phases.Bench, of_chain: chain.RunningChain | None, rabbitmq: Server | None, messages: int, rounds: int
+    bench: phases.Bench, of_chain: chain.RunningChain | None, rabbitmq: RabbitServer | None, messages: int, rounds: int
 ) -> dict[str, Any]:
     ours: list[dict[str, Any]] = []
     theirs: list[dict[str, Any]] = []

@@ -23,7 +23,7 @@ def is_installed() -> bool:
     return PROGRAM.exists()
 
 
-class Server(NamedTuple):
+class RabbitServer(NamedTuple):
     """A RabbitMQ that runs."""
 
     port: int
@@ -38,7 +38,7 @@ def rabbitmq() -> Iterator[int]:
 
 
 @contextmanager
-def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) -> Iterator[Server]:
+def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) -> Iterator[RabbitServer]:
     """A fresh RabbitMQ with these plugins and, in place of its defaults, these definitions."""
     with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as name:
         folder, port = Path(name), free_port()
@@ -67,7 +67,7 @@ def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) 
         try:
             if not answers(port, START_S, lambda: process.poll() is None):
                 raise RuntimeError("RabbitMQ did not start:\n" + (folder / "out").read_text(errors="replace")[-2000:])
-            yield Server(port, process.pid)
+            yield RabbitServer(port, process.pid)
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(60)

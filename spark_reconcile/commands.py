@@ -20,7 +20,7 @@ from semq.clock import Clock, SystemClock
 from semq.errors import Misconfigured, SemqError, Unavailable
 from semq.foreign_text import json_text, shown
 from spark_reconcile.days import parse_date, which_date
-from spark_reconcile.errors import BadRequest, StorageAway
+from spark_reconcile.errors import BadRunRequest, StorageAway
 from spark_reconcile.run import runs
 from spark_reconcile.settings import ReconcileSettings, load
 from spark_reconcile.storage import Place
@@ -122,7 +122,7 @@ def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clo
 def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     first, last = parse_date(arguments.first), parse_date(arguments.last)
     if last < first or (last - first).days > 3660:
-        raise BadRequest("The dates are not in order, or too many.", first=str(first), last=str(last))
+        raise BadRunRequest("The dates are not in order, or too many.", first=str(first), last=str(last))
     done: list[dict[str, Any]] = []
     for day in (first + timedelta(days=step) for step in range((last - first).days + 1)):
         if arguments.only_missing and runs.current(Place.at(settings.reports), day) is not None:
@@ -177,7 +177,7 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tu
     old, new = runs.find(reports, day, arguments.old), runs.find(reports, day, arguments.new)
     changed = Place.at(arguments.out) / "changed.parquet" if arguments.out else None
     if changed is not None and changed.exists():
-        raise BadRequest("The folder already has changed messages, perhaps of other runs.", folder=str(changed))
+        raise BadRunRequest("The folder already has changed messages, perhaps of other runs.", folder=str(changed))
     spark = session.start(master=arguments.master, memory=arguments.memory)
     with session.told():
         found = diff(spark, old, new)
@@ -213,7 +213,7 @@ def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
     from spark_reconcile.samples.invention import generate
 
     if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
-        raise BadRequest("The number of institutions is 2 to 500, and the number of messages is not negative.")
+        raise BadRunRequest("The number of institutions is 2 to 500, and the number of messages is not negative.")
     day = _date(arguments, settings, clock)
     extracts, truth = Place.at(settings.extracts), Place.at(arguments.truth)
     made = generate(extracts, truth, day, settings.calendar, clock, arguments.messages, nodes=arguments.nodes)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from semq.clock import Clock
-from spark_reconcile.errors import BadRequest, BadSettings
+from spark_reconcile.errors import BadRunRequest, BadSettings
 
 DAY_MS = 86_400_000
 _NOON = time(12)
@@ -81,9 +81,9 @@ def parse_date(text: str) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError as error:
-        raise BadRequest("A business date reads like 2026-11-20.", given=text[:40]) from error
+        raise BadRunRequest("A business date reads like 2026-11-20.", given=text[:40]) from error
     if not 2000 <= day.year <= 9000:  # neighbours of a date must be dates too
-        raise BadRequest("A business date lies between the years 2000 and 9000.", given=text)
+        raise BadRunRequest("A business date lies between the years 2000 and 9000.", given=text)
     return day
 
 

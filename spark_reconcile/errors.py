@@ -33,7 +33,7 @@ class BadExtract(BadInput):
     exit_code: ClassVar[int] = 65
 
 
-class BadRequest(BadInput):
+class BadRunRequest(BadInput):
     """The request cannot be understood."""
 
     code = "SEMQ-6002"

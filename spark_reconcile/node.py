@@ -8,7 +8,7 @@ from pathlib import Path
 
 from semq.config import Settings, load
 from semq.config.reach import url_of
-from spark_reconcile.errors import BadRequest
+from spark_reconcile.errors import BadRunRequest
 
 DATABASE, NODE = "SEMQ_DATABASE_URL", "SEMQ_NODE"  # variables that a running node sets for its child process
 
@@ -27,5 +27,5 @@ def node_url(stated: str | None, config: Path | None) -> str:
     if not url and config is not None:
         url = url_of(node_settings(config))
     if not url:
-        raise BadRequest("The node is unknown: give --node amqp://user:password@host:port, or --config.")
+        raise BadRunRequest("The node is unknown: give --node amqp://user:password@host:port, or --config.")
     return url

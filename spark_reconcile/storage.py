@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyarrow import ArrowInvalid, NativeFile, fs
 
-from spark_reconcile.errors import BadRequest, BeingRun
+from spark_reconcile.errors import BadRunRequest, BeingRun
 from spark_reconcile.sources.footer import put_in_order
 
 _BLOCK = 1 << 20
@@ -41,7 +41,7 @@ class Place:
         try:
             system, path = fs.FileSystem.from_uri(text)
         except (ArrowInvalid, OSError) as error:
-            raise BadRequest("The address of the folder cannot be used.", address=text[:200]) from error
+            raise BadRunRequest("The address of the folder cannot be used.", address=text[:200]) from error
         scheme = text.partition("://")[0]
         return cls(system, path, {"s3": "s3a"}.get(scheme, scheme))
 

@@ -21,6 +21,8 @@ platform_node.operations.registration  platform_node/test_enrolment.py
 platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py
 semq.amqp.events                       amqp/test_connection.py
+semq.app.document_tasks                webhooks/test_deliveries.py
+semq.service.companion_process         folders/test_process.py
 semq.app.requests                      app/test_client.py
 semq.app.watch                         app/test_client.py
 semq.app.worker                        cli/messages/test_worker.py
@@ -95,7 +97,6 @@ semq.engine.uplink                     flows/test_sessions.py
 semq.folders.incoming                  folders/test_process.py
 semq.folders.outcomes                  folders/test_process.py
 semq.folders.outgoing                  folders/test_process.py
-semq.service.companion_process         folders/test_process.py
 semq.service.database                  service/test_node.py
 semq.service.message_names             local_node/test_node.py
 semq.service.operations.census         service/operations/test_overview.py

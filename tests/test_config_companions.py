@@ -21,6 +21,8 @@ def test_folders_are_relative_to_the_file(file: Path) -> None:
     ("text", "key"),
     [
         (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "a"\nreceive = false\n', "folders.1.path"),
+        (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "a/out/b"\nreceive = false\n', "folders.1.path"),
+        (LOCAL + '[[folders]]\npath = "a/b"\n[[folders]]\npath = "x/../a"\nreceive = false\n', "folders.1.path"),
         (LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "b"\n', "folders.1.user"),
         (LOCAL + '[[folders]]\npaht = "a"\n', "folders.0.paht"),
         (HUB_CONFIG + '[[folders]]\npath = "a"\n', "folders"),
@@ -28,6 +30,16 @@ def test_folders_are_relative_to_the_file(file: Path) -> None:
 )
 def test_folders_that_cannot_be_served_together_are_named(file: Path, text: str, key: str) -> None:
     assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)
+
+
+def test_a_folder_within_another_is_named_also_behind_a_link(file: Path) -> None:
+    (file.parent / "a").mkdir()
+    (file.parent / "link").symlink_to("a")
+    text = LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "{path}"\nreceive = false\n'
+    for path in ("link/b", file.parent / "a" / "b"):
+        [fault] = faults(file, text.format(path=path))
+        assert f"{file.parent}/a/b lies in {file.parent}/a" in fault
+    assert len(read(file, text.format(path="ab")).folders) == 2
 
 
 HOOK = '[[webhooks]]\nname = "erp"\nurl = "{url}"\nsecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"\n'

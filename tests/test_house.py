@@ -6,6 +6,7 @@ A row that is added here needs its reason beside it. The plan behind the rows is
 import ast
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -298,6 +299,16 @@ def test_files_stay_small() -> None:
     sources = [file for file in committed() if file.suffix == ".py" or file.name == "run"]
     counted = {str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines()) for file in sources}
     assert {name: lines for name, lines in counted.items() if lines > LONG.get(name, LINES_MAX)} == {}
+
+
+def test_class_names_are_unique() -> None:
+    places = defaultdict(list)
+    for file in committed():
+        if file.suffix == ".py":
+            for node in tree(file).body:
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 def test_every_module_opens_with_its_map() -> None:

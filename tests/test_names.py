@@ -1,21 +1,8 @@
-"""Names of the house: one class, one name; hub and bytes instead of platform and octets."""
+"""Names of the house say hub and bytes instead of platform and octets."""
 
-import ast
 import tokenize
-from collections import defaultdict
 
-from tests.test_house import ROOT, committed, tree
-
-
-def test_class_names_are_unique() -> None:
-    places = defaultdict(list)
-    for file in committed():
-        if file.suffix == ".py":
-            for node in tree(file).body:
-                if isinstance(node, ast.ClassDef):
-                    places[node.name].append(str(file.relative_to(ROOT)))
-    assert {name: files for name, files in places.items() if len(files) > 1} == {}
-
+from tests.test_house import ROOT, committed
 
 # Word that names no longer use | files that keep it | names that keep it | because
 OLD_WORDS = [

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from semq.amqp import hot
 from semq.amqp.channel import Channel
-from semq.amqp.connection import CHANNEL_MAX, Connection
+from semq.amqp.connection import CHANNEL_MAX, AmqpConnection
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, CommandInvalid, LocalMisuse, NotSupported, WrongProtocol
 from semq.amqp.events import Blocked, Challenged, Opened, Started, Unblocked
@@ -39,7 +39,7 @@ from semq.amqp.wire import Table
 OTHER_VERSION: Final = PROTOCOL_HEADER[0]
 
 
-class ClientConnection(Connection):
+class ClientConnection(AmqpConnection):
     """One connection to a server. ``semq.amqp`` describes the interface.
 
     ``response`` is the initial response of ``mechanism`` (see ``sasl``); ``client_properties`` are announced in

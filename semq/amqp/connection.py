@@ -67,7 +67,7 @@ CONNECTION_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (Connec
 CHANNEL_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ChannelClose, ChannelCloseOk))
 
 
-class Connection(Lifecycle):
+class AmqpConnection(Lifecycle):
     """The code that both roles share. ``semq.amqp`` describes the interface."""
 
     peer: ClassVar[str]  # the role of the other side

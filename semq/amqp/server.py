@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from semq.amqp import hot
-from semq.amqp.connection import Connection
+from semq.amqp.connection import AmqpConnection
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, CommandInvalid, LocalMisuse, WrongProtocol
 from semq.amqp.events import LoginAnswered, LoginOffered, OpenRequested, SecretOffered
@@ -37,7 +37,7 @@ from semq.amqp.states import SERVER, ConnectionState, Grid
 from semq.amqp.wire import Table
 
 
-class ServerConnection(Connection):
+class ServerConnection(AmqpConnection):
     """One accepted connection. ``semq.amqp`` describes the interface.
 
     ``server_properties`` are announced in addition to the capabilities, which they may replace. ``mechanisms`` are

@@ -6,7 +6,7 @@ become lower case, lists are JSON, and empty variables count as not set.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from semq.config.errors import ConfigFault, ConfigInvalid, ConfigUnreadable
 from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
 from semq.config.reach import NESTED, PREFIX
-from semq.config.sections import Section
+from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 
 # variables with the prefix that are not settings: those of the command line and of semq.service.failpoints, and the
@@ -133,6 +133,9 @@ def _finish(
         one.model_copy(update={"path": _resolved(path.parent if path else Path(), one.path, "folders.path", path, env)})
         for one in settings.folders
     ]
+    nested = [ConfigFault(_where(key, path, env), key, text) for key, text in _nested_roots(folders)]
+    if nested:
+        raise ConfigInvalid(nested)
     webhooks = [
         one.model_copy(update={"trust": _resolved(base, one.trust, "webhooks.trust", path, env)}) if one.trust else one
         for one in settings.webhooks
@@ -141,6 +144,16 @@ def _finish(
     given = [row.key for row in settings.explain() if _variable(row.key, env) or _stands_in(written, row.key)]
     settings.remember({key: _where(key, path, env) for key in given}, path.resolve() if path else None, ours)
     return settings
+
+
+def _nested_roots(folders: Sequence[FolderSection]) -> Iterator[tuple[str, str]]:
+    """Find roots that lie in another, where a document of one would be a file of the other."""
+    real = [folder.path.resolve() for folder in folders]
+    for number, root in enumerate(real):
+        for other in real[:number]:
+            if root.is_relative_to(other) or other.is_relative_to(root):
+                outer, inner = sorted((root, other), key=lambda one: len(one.parts))
+                yield f"folders.{number}.path", f"{inner} lies in {outer}; give each root a place of its own"
 
 
 def _resolved(base: Path, given: Path | str, key: str, path: Path | None, env: Mapping[str, str]) -> Path:

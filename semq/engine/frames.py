@@ -16,7 +16,7 @@ from semq.umx_t.attributes import PROPERTIES
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.errors import BadAttribute
 from semq.umx_t.headers import PACKED, packet_type, read_envelope, read_type, write_envelope, write_packed
-from semq.umx_t.records import Role, decode_records, encode_records
+from semq.umx_t.records import InquiryRole, decode_records, encode_records
 from semq.umx_t.version import HIGHEST, PACKS
 
 RECORDS_TYPE = "application/json"
@@ -99,6 +99,6 @@ def by_role(packet: Packet) -> list[Packet]:
     it takes apart would lose the signature that the former need."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]
-    mine = [record for record in packet.records if record.role is Role.R]
-    rest = [record for record in packet.records if record.role is not Role.R]
+    mine = [record for record in packet.records if record.role is InquiryRole.R]
+    rest = [record for record in packet.records if record.role is not InquiryRole.R]
     return [replace(packet, records=records) for records in (mine, rest) if records]

@@ -24,7 +24,7 @@ from semq.store.work import WorkStore
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
-from semq.umx_t.records import AckFlag, Presence, Role
+from semq.umx_t.records import AckFlag, InquiryRole, Presence
 
 
 class HubEngine:
@@ -147,8 +147,8 @@ class HubEngine:
             case Function.RECEIPTS, Primitive.RESPONSE:
                 self.copies.hear_noted(peer, packet.records)
             case Function.INQUIRIES, Primitive.REQUEST:
-                self.copies.hear_role_r(peer, [r for r in packet.records if r.role is Role.R])
-                self.copies.hear_custody(peer, [r for r in packet.records if r.role is Role.S])
+                self.copies.hear_role_r(peer, [r for r in packet.records if r.role is InquiryRole.R])
+                self.copies.hear_custody(peer, [r for r in packet.records if r.role is InquiryRole.S])
             case Function.INQUIRIES, Primitive.CONFIRMATION:
                 self.copies.hear_answers(peer, packet.records)
             case Function.PRESENCE, Primitive.INDICATION:
@@ -182,10 +182,10 @@ class HubEngine:
     def _pass_on(self, session: PresentNode, packet: Packet) -> None:
         """H8 and H14: packets between nodes; what the hub holds it answers itself (H7)."""
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
-            asks = [record for record in packet.records if record.role is Role.S]
+            asks = [record for record in packet.records if record.role is InquiryRole.S]
             if asks:
                 self.copies.hear_inquiries(session.link.peer, packet.target.node, asks)
-            rest = [record for record in packet.records if record.role is not Role.S]
+            rest = [record for record in packet.records if record.role is not InquiryRole.S]
             if rest and not asks:
                 self.relay.pass_on(packet)  # as it came, with its signature
             elif rest:

@@ -37,7 +37,7 @@ from semq.store.work import WorkStore
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
-from semq.umx_t.records import Presence, Role
+from semq.umx_t.records import InquiryRole, Presence
 
 
 class LocalEngine:
@@ -154,8 +154,8 @@ class LocalEngine:
             case Function.RECEIPTS, Primitive.RESPONSE:
                 self.reacks.hear_reacks(source, records)
             case Function.INQUIRIES, Primitive.REQUEST:
-                mine = [record for record in records if record.role is Role.R]
-                theirs = [record for record in records if record.role is not Role.R]
+                mine = [record for record in records if record.role is InquiryRole.R]
+                theirs = [record for record in records if record.role is not InquiryRole.R]
                 if mine:
                     self.receipts.hear_inquiries(source, mine, believed)
                 if theirs:

@@ -6,14 +6,18 @@ cannot be written keeps the documents waiting at the node, and the log says so.
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from semq.app import AlreadyGone, Client, Document
+from semq.app.document_tasks import DocumentTasks
 from semq.folders.layout import Layout, fit, marked, read_note, write_note
+from semq.foreign_text import shown
 from semq.moments import utc_text
+from semq.service.section_states import SectionStates
 from semq.store.files import write_safely
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
@@ -28,51 +32,39 @@ AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the folder cannot be written
 class Incoming:
     """Writes what arrives for one inbox into one root."""
 
-    def __init__(self, layout: Layout, user: str, client: Client) -> None:
+    def __init__(self, layout: Layout, user: str, client: Client, states: SectionStates) -> None:
         self._layout = layout
         self._user = user
         self._client = client
+        self._states = states
+        self._section = shown(str(layout.arrived))
         self._taken: dict[Path, str] = {}  #: names that are being written, and for which LK0
-        self._under_way: dict[str, Document] = {}  #: by LK0: its last delivery
+        self._tasks = DocumentTasks(self._keep)
         self.written = 0
 
-    async def run(self) -> None:
+    async def run(self, works: Callable[[], None]) -> None:
         """Write until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
-        writing: set[asyncio.Task[None]] = set()
-        try:
-            async with self._client.receive(self._user, prefetch=PREFETCH) as documents:
-                async for document in documents:
-                    is_known = document.lk0 in self._under_way
-                    self._under_way[document.lk0] = document
-                    if is_known:
-                        continue  # delivered again after a lost connection, and still being written
-                    task = asyncio.create_task(self._keep(document.lk0))
-                    writing.add(task)
-                    task.add_done_callback(writing.discard)
-        finally:
-            for task in writing:
-                task.cancel()
-            await asyncio.gather(*writing, return_exceptions=True)
-            self._under_way.clear()  # of tasks that had not begun
+        async with self._client.receive(self._user, prefetch=PREFETCH) as documents:
+            works()
+            await self._tasks.run(documents)
 
     async def _keep(self, lk0: str) -> None:
         again_s = AGAIN_S_MIN
-        try:
-            while not self._under_way[lk0].is_gone:
-                try:
-                    await self._write(self._under_way[lk0])
-                    await self._under_way[lk0].ack()
-                    self.written += 1
-                    return
-                except OSError as error:
-                    facts = {"file": error.filename, "error": error.strerror, "again_in_s": again_s}
-                    log.error("document_not_written", document=lk0, **facts)
-                    await asyncio.sleep(again_s)
-                    again_s = min(again_s * 2, AGAIN_S_MAX)
-        except AlreadyGone:
-            pass  # it comes again, and replaces its file
-        finally:
-            del self._under_way[lk0]
+        while not self._tasks.last(lk0).is_gone:
+            try:
+                await self._write(self._tasks.last(lk0))
+                self._states.works(self._section)
+                await self._tasks.last(lk0).ack()
+                self.written += 1
+                return
+            except AlreadyGone:
+                return  # it comes again, and replaces its file
+            except OSError as error:
+                facts = {"file": error.filename, "error": error.strerror, "again_in_s": again_s}
+                log.error("document_not_written", document=lk0, **facts)
+                self._states.failed(self._section, error)
+                await asyncio.sleep(again_s)
+                again_s = min(again_s * 2, AGAIN_S_MAX)
 
     async def _write(self, document: Document) -> None:
         """Write a document under a name that no other has meanwhile. Raises OSError."""

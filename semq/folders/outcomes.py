@@ -5,7 +5,7 @@ Events wait for this process in a durable queue of the node, so that none is mis
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
@@ -13,6 +13,7 @@ import structlog
 from semq.app import Client, DocumentEvent
 from semq.folders.layout import Layout, kept, marked, note_of, read_note, write_note
 from semq.moments import utc_text
+from semq.service.companion_sections import QUEUE_EXPIRES_S
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.short_name import short_name
@@ -20,7 +21,6 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.folders")
 
 QUEUE = "semq.folders"
-QUEUE_EXPIRES_S = 30 * 24 * 3600  # outcomes are dropped when no folder is served for so long
 PAUSE_S = 0.2  # between two looks for a file that is being moved
 LOOKS_MAX = 150  # then the file has gone, or another one of the same name stays in ``out``
 
@@ -32,9 +32,10 @@ class Outcomes:
         self._layouts = layouts
         self._client = client
 
-    async def run(self) -> None:
+    async def run(self, works: Callable[[], None]) -> None:
         """Note outcomes until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
         async with self._client.events("#", queue=QUEUE, expires_s=QUEUE_EXPIRES_S) as events:
+            works()
             async for event in events:
                 if event.is_final:
                     await self._note(event)

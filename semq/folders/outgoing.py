@@ -22,6 +22,8 @@ from semq.config.sections import FolderSection
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.folders.errors import FileTooLarge, FileUnreadable
 from semq.folders.layout import Layout, Offered, note_of
+from semq.foreign_text import shown
+from semq.service.section_states import SectionStates
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")
@@ -51,9 +53,17 @@ class Outgoing:
     """Sends the files of one root."""
 
     def __init__(
-        self, layout: Layout, settings: FolderSection, document_max: int, client: Client, clock: Clock
+        self,
+        layout: Layout,
+        settings: FolderSection,
+        document_max: int,
+        client: Client,
+        clock: Clock,
+        states: SectionStates,
     ) -> None:
         """``document_max``: bytes of the largest document that the node accepts."""
+        self._states = states
+        self._section = shown(str(layout.out))
         self._layout = layout
         self._settings = settings
         self._document_max = document_max
@@ -92,6 +102,8 @@ class Outgoing:
     async def _look(self) -> float:
         """Send what is complete; return in how many seconds to look again."""
         await self._move_again()
+        if not self._unmoved:
+            self._states.works(self._section)
         offered = await asyncio.to_thread(self._layout.offered, LOOKED_AT_MAX, self._targets_held())
         complete = self._complete(offered)
         again_s = AGAIN_S_MIN
@@ -212,6 +224,7 @@ class Outgoing:
             log.warning("file_gone", file=str(file.path), **note)
         except OSError as error:
             self._unmoved[file] = note, sent
+            self._states.failed(self._section, error)
             if is_new:
                 log.error("file_not_moved", file=str(file.path), error=error.strerror, **note)
 

@@ -5,7 +5,7 @@ One process serves a root: a lock on the root keeps a second one away.
 
 import fcntl
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,48 +13,92 @@ from pathlib import Path
 import structlog
 from watchfiles import awatch
 
-from semq.app import Client
+from semq.app import Client, LoginRefused
 from semq.clock import SystemClock
+from semq.config.sections import FolderSection
 from semq.config.settings import Settings
+from semq.errors import SemqError
 from semq.folders.errors import FolderInUse, FolderUnusable
 from semq.folders.incoming import Incoming
 from semq.folders.layout import Layout
 from semq.folders.outcomes import Outcomes
 from semq.folders.outgoing import Outgoing
-from semq.service import companion_process
+from semq.foreign_text import shown
+from semq.service import companion_sections
 from semq.service.companion_process import Job
+from semq.service.companion_sections import PATIENCE_S, CompanionSection
+from semq.service.section_states import SectionStates
 
 log = structlog.get_logger("semq.folders")
 
 LOCK = ".semq.lock"
-PATIENCE_S = 60.0
+FATAL = (LoginRefused,)  # ends the program: no root can be served
 
 
 def main(argv: list[str] | None = None) -> int:
     """Serve the folders of a configuration; return the exit status."""
-    return companion_process.main("semq.folders", "Serve the folders of a local node.", serve, argv)
+    return companion_sections.main("semq.folders", "Serve the folders of a local node.", serve, argv)
 
 
-async def serve(settings: Settings, url: str, stopped: Job) -> None:
-    """Serve all roots until ``stopped`` returns.
+async def serve(settings: Settings, url: str, stopped: Job, states: SectionStates) -> None:
+    """Serve all roots until ``stopped`` returns. A root that cannot be served is tried again, beside the others.
 
-    Raises FolderInUse, FolderUnusable, LoginRefused, RefusedByNode.
+    Raises LoginRefused, and if no root can be served FolderInUse or FolderUnusable.
     """
+    roots = [Root(folder, settings.protocol.max_document_bytes, states) for folder in settings.folders]
     with ExitStack() as locks:
-        layouts = [Layout(folder.path, folder.domain) for folder in settings.folders]
-        for layout in layouts:
-            locks.enter_context(_locked(layout))
+        refused = [error for root in roots if (error := _refusal(root, locks)) is not None]
+        if refused and len(refused) == len(roots):
+            raise refused[0]
         async with Client(url, patience_s=PATIENCE_S) as client:
-            served = list(zip(layouts, settings.folders, strict=True))
-            jobs: list[Job] = [Outcomes([one for one, folder in served if folder.keep_sent], client).run]
-            for layout, folder in served:
-                if folder.send:
-                    out = Outgoing(layout, folder, settings.protocol.max_document_bytes, client, SystemClock())
-                    jobs.append(partial(out.run, _changes(layout.out)))
-                if folder.receive:
-                    jobs.append(Incoming(layout, folder.user, client).run)
-            log.info("folders_served", roots=[str(layout.root) for layout in layouts])
-            await companion_process.until(stopped, jobs)
+            noting = Outcomes([root.layout for root in roots if root.settings.keep_sent], client)
+            sections = [CompanionSection("outcomes", noting.run)]
+            sections += [CompanionSection(root.name, partial(root.run, client, locks)) for root in roots]
+            log.info("folders_served", roots=[root.name for root in roots if root.is_locked])
+            await companion_sections.until(stopped, sections, states, FATAL)
+
+
+def _refusal(root: "Root", locks: ExitStack) -> SemqError | None:
+    try:
+        root.lock(locks)
+    except (FolderInUse, FolderUnusable) as error:
+        return error
+    return None
+
+
+class Root:
+    """One root: its lock, and what is sent and received through it."""
+
+    def __init__(self, settings: FolderSection, document_max: int, states: SectionStates) -> None:
+        self.settings = settings
+        self.layout = Layout(settings.path, settings.domain)
+        self.name = shown(str(settings.path))
+        self.is_locked = False
+        self._document_max = document_max
+        self._states = states
+
+    def lock(self, locks: ExitStack) -> None:
+        """Hold the root for this process, until ``locks`` ends. Raises FolderInUse, FolderUnusable."""
+        if not self.is_locked:
+            locks.enter_context(_locked(self.layout))
+            self.is_locked = True
+
+    async def run(self, client: Client, locks: ExitStack, works: Callable[[], None]) -> None:
+        """Send and receive until cancelled; each goes on if the other fails. Raises FolderInUse, FolderUnusable."""
+        self.lock(locks)
+        works()
+        sections = []
+        if self.settings.send:
+            sections.append(CompanionSection(shown(str(self.layout.out)), partial(self._send, client)))
+        if self.settings.receive:
+            receiving = Incoming(self.layout, self.settings.user, client, self._states)
+            sections.append(CompanionSection(shown(str(self.layout.arrived)), receiving.run))
+        await companion_sections.side_by_side(sections, self._states, FATAL)
+
+    async def _send(self, client: Client, works: Callable[[], None]) -> None:
+        out = Outgoing(self.layout, self.settings, self._document_max, client, SystemClock(), self._states)
+        works()
+        await out.run(_changes(self.layout.out))
 
 
 async def _changes(folder: Path) -> AsyncIterator[object]:

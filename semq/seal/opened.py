@@ -10,7 +10,7 @@ from collections.abc import Callable
 from semq.seal.errors import KeyUnknown, SealBroken, SealMalformed
 from semq.seal.keys import PrivateKey, PublicKey, unwrap, verify
 from semq.seal.session import SECRET_LENGTH, Opening, session_id_of
-from semq.seal.token import Scope, check_alg, context, read_token, signed
+from semq.seal.token import SealScope, check_alg, context, read_token, signed
 
 OPENED_MAX = 4096
 
@@ -36,7 +36,7 @@ def unwrapped(
     key = own(key_id)
     if key is None:
         raise KeyUnknown(f"The session key was wrapped for key {key_id[:64]}, which this node does not have.")
-    context_ = context(Scope(alg, key_id, token.signer, source, target, resent), token.session_id)
+    context_ = context(SealScope(alg, key_id, token.signer, source, target, resent), token.session_id)
     verify(signer(source, token.signer), token.signature, signed(context_, token.wrapped))
     secret = unwrap(key, alg, token.wrapped, context_)
     if len(secret) != SECRET_LENGTH or session_id_of(secret) != token.session_id:

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from semq.seal.errors import SealBroken
 from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, sign, wrap
-from semq.seal.token import Scope, Token, context, signed, write_token
+from semq.seal.token import SealScope, SessionToken, context, signed, write_token
 
 SECRET_LENGTH = 32
 ID_LENGTH = 16
@@ -144,8 +144,8 @@ class SessionKey(Opening):
 
 def wrapped_for(secret: bytes, own: PrivateKey, source: str, receiver: PublicKey, target: str, resent: str = "") -> str:
     """Return @SessionKey: a session key wrapped for a receiver and signed by its sender. Raises KeyUnfit."""
-    scope = Scope(alg_of(receiver), key_id(receiver), key_id(own.public_key()), source, target, resent)
+    scope = SealScope(alg_of(receiver), key_id(receiver), key_id(own.public_key()), source, target, resent)
     session_id = session_id_of(secret)
     context_ = context(scope, session_id)
     wrapped = wrap(receiver, secret, context_)
-    return write_token(Token(session_id, wrapped, scope.signer, sign(own, signed(context_, wrapped))))
+    return write_token(SessionToken(session_id, wrapped, scope.signer, sign(own, signed(context_, wrapped))))

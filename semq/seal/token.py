@@ -17,7 +17,7 @@ from semq.seal.keys import ALGORITHMS
 VERSION = "1"
 
 
-class Scope(NamedTuple):
+class SealScope(NamedTuple):
     """The session and the parties that a wrap is bound to."""
 
     alg: str
@@ -28,7 +28,7 @@ class Scope(NamedTuple):
     resent: str = ""  #: empty, or the one message that this wrap is for, and the one that it replaces
 
 
-class Token(NamedTuple):
+class SessionToken(NamedTuple):
     """The parts of @SessionKey."""
 
     session_id: bytes
@@ -37,7 +37,7 @@ class Token(NamedTuple):
     signature: bytes
 
 
-def context(scope: Scope, session_id: bytes) -> bytes:
+def context(scope: SealScope, session_id: bytes) -> bytes:
     """Return the data that authenticates a wrapped session key."""
     return canonical("semq session key 1", *scope, session_id)
 
@@ -47,19 +47,19 @@ def signed(context_: bytes, wrapped: bytes) -> bytes:
     return canonical("semq session key signature 1", context_, wrapped)
 
 
-def write_token(token: Token) -> str:
+def write_token(token: SessionToken) -> str:
     """Return the text of @SessionKey."""
     parts = (text_of(token.session_id), text_of(token.wrapped), token.signer, text_of(token.signature))
     return ".".join((VERSION, *parts))
 
 
-def read_token(text: str) -> Token:
+def read_token(text: str) -> SessionToken:
     """Read the parts of @SessionKey. Raises SealMalformed."""
     parts = text.split(".")
     if len(parts) != 5 or parts[0] != VERSION:
         raise SealMalformed("@SessionKey has an unknown form.", form=parts[0][:20])
     try:
-        return Token(bytes_of(parts[1]), bytes_of(parts[2]), parts[3], bytes_of(parts[4]))
+        return SessionToken(bytes_of(parts[1]), bytes_of(parts[2]), parts[3], bytes_of(parts[4]))
     except ValueError as error:
         raise SealMalformed("@SessionKey is not base64.") from error
 

@@ -1,13 +1,14 @@
 """A program that a node keeps running beside itself: started with the node, again when it ends, and stopped with it.
 
-The program gets a pipe as standard input, which ends when the node dies: it has to end then. Its log lines go to the
-standard error of the node.
+The program gets a pipe as standard input, which ends when the node dies: it has to end then. On its standard output it
+reports which of its sections fail (``section_states``), unless it speaks to the terminal of the node. Its log lines go
+to the standard error of the node.
 """
 
 import asyncio
 import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from semq.clock import Clock
+from semq.service.section_states import ReportedStates
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.companion")
@@ -47,6 +49,7 @@ class Companion:
         self._running: asyncio.Task[None] | None = None
         self.starts = 0
         self.exit_status: int | None = None  #: of the last run; None: it has not ended yet
+        self.states = ReportedStates()  #: as the running program has reported them
 
     @property
     def is_running(self) -> bool:
@@ -82,9 +85,12 @@ class Companion:
             try:
                 self._process = await self._spawn()
                 self.starts += 1
+                if self._process.stdout is not None:
+                    await self._read_states(self._process.stdout)
                 self.exit_status = await self._process.wait()
             except OSError as error:  # no memory, too many processes
                 log.error("companion_not_started", module=self._program.module, error=str(error))
+            self.states = ReportedStates()
             failures = 1 if self._clock.monotonic() - began > AGAIN_S_MAX else failures + 1
             pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
             log.error(
@@ -95,9 +101,20 @@ class Companion:
             )
             await asyncio.sleep(pause_s)
 
+    async def _read_states(self, output: asyncio.StreamReader) -> None:
+        """Read what the program reports until it closes its standard output; a line that is too long is dropped."""
+        while True:
+            try:
+                line = await output.readline()
+            except ValueError:
+                continue
+            if not line:
+                return
+            self.states.hear(line)
+
     async def _spawn(self) -> Process:
         own = dict(os.environ) | dict(self._surroundings())
         return await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", self._program.module, *self._arguments,
-            stdin=PIPE, stdout=None if self._program.speaks else DEVNULL, env=own,
+            stdin=PIPE, stdout=None if self._program.speaks else PIPE, env=own,
         )  # fmt: skip

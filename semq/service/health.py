@@ -50,8 +50,7 @@ def checks(status: Status, warn_days: float) -> list[Check]:
         detail = ", ".join(_about_submissions(status, submissions))
         found.append(Check("submissions", WARNING if detail else OK, detail))
     for name, one in status.get("companions", {}).items():
-        detail = "" if one["running"] else f"the process ended with status {one['exit']} and is started again"
-        found.append(Check(name, OK if one["running"] else FAILING, detail))
+        found.append(_companion(name, one))
     violations = status.get("violations")
     if violations:
         found.append(Check("violations", WARNING, _violations(violations)))
@@ -60,6 +59,25 @@ def checks(status: Status, warn_days: float) -> list[Check]:
         failed = extract["exit_status"] != 0
         found.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['said']}"))
     return found
+
+
+def _companion(name: str, told: Mapping[str, Any]) -> Check:
+    """Return the check of a program beside the node: its process, and those of its sections that fail."""
+    if not told["running"]:
+        return Check(name, FAILING, f"the process ended with status {told['exit']} and is started again")
+    failing = told.get("failing", {})
+    if not failing:
+        return Check(name, OK)
+    verdict = FAILING if any(one["is_paused"] for one in failing.values()) else WARNING
+    shown = [_failing(section, one) for section, one in list(failing.items())[:SHOWN_MAX]]
+    more = [f"{len(failing) - SHOWN_MAX} more in node.status"] if len(failing) > SHOWN_MAX else []
+    return Check(name, verdict, "; ".join(shown + more))
+
+
+def _failing(section: str, one: Mapping[str, Any]) -> str:
+    times = "1 failure" if one["failures"] == 1 else f"{one['failures']} failures in a row"
+    paused = ", paused" if one["is_paused"] else ""
+    return f"{section}: {times} since {utc_text(one['since'])}{paused}: {one['error']}"
 
 
 def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[str]:

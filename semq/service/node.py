@@ -465,7 +465,12 @@ class Node(Generic[E]):
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,
             "companions": {
-                name: {"running": one.is_running, "starts": one.starts, "exit": one.exit_status}
+                name: {
+                    "running": one.is_running,
+                    "starts": one.starts,
+                    "exit": one.exit_status,
+                    "failing": one.states.status(),
+                }
                 for name, one in self.companions.items()
             },
         }

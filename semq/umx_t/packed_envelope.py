@@ -20,7 +20,7 @@ from semq.umx_t.errors import BadEnvelope
 from semq.umx_t.locator import INT64_MAX, LK0_MAX, LK1, Pos, parse_lk0
 from semq.umx_t.status import SaveFwd
 
-DIGEST = (0, 32)  # octets
+DIGEST = (0, 32)  # bytes
 
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
@@ -60,7 +60,7 @@ _decode = msgspec.msgpack.Decoder(Packed).decode
 
 
 def pack(envelope: Envelope) -> bytes:
-    """Return the octets of the field."""
+    """Return the bytes of the field."""
     e, a = envelope, envelope.attributes
     return _encode(
         (
@@ -72,14 +72,14 @@ def pack(envelope: Envelope) -> bytes:
 
 
 def unpack(
-    octets: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
+    packed: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
 ) -> Envelope:
     """Return the envelope; the others are the attributes that stand beside the field.
 
     Raises BadEnvelope, BadLocator or BadAppKey.
     """
     try:
-        p = _decode(octets)
+        p = _decode(packed)
     except (msgspec.MsgspecError, TypeError) as error:
         raise BadEnvelope("The field @Envelope cannot be read.", fault=shortened(str(error), 200)) from error
     texts = f"{p.sender}{p.order_key}{p.session_key}{p.alg}{p.key_id}{p.origin}{p.signature}"

@@ -63,7 +63,7 @@ class HubFlag(Word):
     REFUSED = 5  #: the hub can never deliver it (section 18), or an operator has refused the copy ``lk1`` (H16)
 
 
-class Role(Word):
+class InquiryRole(Word):
     """The party that asks in an 809 record."""
 
     S = "S"  #: the sender: has the receiver recorded it?
@@ -122,7 +122,7 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     semq_db_id: StoreNumber = 1
     ref_id: Number = 0
     flag: int = 2  #: 1 from a hub, 2 from the other end
-    role: Role | None = None
+    role: InquiryRole | None = None
     ident: Ident = ""
     sid: Place = -1
     floor: Number = 0

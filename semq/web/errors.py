@@ -26,7 +26,7 @@ class NotSignedIn(BadInput):
     remedy = "Sign in, or send a valid token (`semq token create`) as `Authorization: Bearer …`."
 
 
-class NotAllowed(BadInput):
+class RoleMissing(BadInput):
     """This user or token has no right to do this."""
 
     code = "SEMQ-1401"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Class of the error | status
 STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.NotSignedIn, 401),
-    (own.NotAllowed, 403),
+    (own.RoleMissing, 403),
     (own.ForeignForm, 403),
     (own.NoSuchPage, 404),
     (own.BodyTooLarge, 413),

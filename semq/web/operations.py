@@ -11,7 +11,7 @@ from typing import Any
 from semq.app import Client
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.web.audit import Audit
-from semq.web.errors import NoSuchPage, NotAllowed
+from semq.web.errors import NoSuchPage, RoleMissing
 from semq.web.visitor import Role, Visitor
 
 LOOK_S, ACT_S = 8.0, 30.0  # longest wait for an answer of the node
@@ -49,8 +49,8 @@ class Operations:
             raise NoSuchPage("The node has no such operation.", operation=operation[:80])
         if not who.may(row.role):
             if row.is_recorded:
-                await self._note(who, row, arguments, "refused", NotAllowed.code)
-            raise NotAllowed(operation=row.name, role=row.role.value)
+                await self._note(who, row, arguments, "refused", RoleMissing.code)
+            raise RoleMissing(operation=row.name, role=row.role.value)
         if not row.is_recorded:
             return await self._client.request(row.name, arguments, timeout_s=LOOK_S)
         asked = await self._note(who, row, arguments, "asked")

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from semq.errors import SemqError
 from semq.web import csrf, event_stream, languages
-from semq.web.errors import BadRequest, NotAllowed, NotSignedIn
+from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
 from semq.web.failures import failure_page
 from semq.web.services import Web, web_of
 from semq.web.templates import field, finished
@@ -159,7 +159,7 @@ def _endpoint(handler: Handler, role: Role | None, *, is_form: bool) -> Callable
             if role is not None:
                 web.rates.take(visit.who.key)
                 if not visit.may(role):
-                    raise NotAllowed(role=role.value)
+                    raise RoleMissing(role=role.value)
             return await handler(visit)
         except NotSignedIn:
             return _to_sign_in(visit)

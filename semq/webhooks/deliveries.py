@@ -7,14 +7,18 @@ application itself, such as 500, so that documents that fail cannot occupy all t
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
 
-from semq.app import AlreadyGone, Client, Document
+from semq.app import AlreadyGone, Client
+from semq.app.document_tasks import DocumentTasks
 from semq.clock import Clock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
+from semq.service.companion_sections import QUEUE_EXPIRES_S
+from semq.service.section_states import SectionStates
 from semq.umx_t import retry
 from semq.webhooks.destination import Webhook
 from semq.webhooks.errors import NoAnswerFromWebhook, RefusedByWebhook
@@ -23,42 +27,30 @@ from semq.webhooks.messages import WebhookRequest, of_document, of_event
 log = structlog.get_logger("semq.webhooks")
 
 AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 120.0  # between two tries of one document
-QUEUE_EXPIRES_S = 30 * 24 * 3600  # events of a webhook that is not configured any more are dropped after this time
 
 
 class Deliveries:
     """What goes to one webhook."""
 
-    def __init__(self, settings: WebhookSection, client: Client, clock: Clock) -> None:
+    def __init__(self, settings: WebhookSection, client: Client, clock: Clock, states: SectionStates) -> None:
+        """Raises WebhookTrustUnreadable."""
         self._settings = settings
         self._client = client
         self._clock = clock
-        self._destination = Webhook(settings, clock)
-        self._under_way: dict[str, Document] = {}  #: by LK0: its last delivery
+        self._destination = Webhook(settings, clock, states)
+        self._tasks = DocumentTasks(self._deliver)
 
-    async def documents(self) -> None:
+    async def documents(self, works: Callable[[], None]) -> None:
         """Post documents until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
-        posting: set[asyncio.Task[None]] = set()
-        try:
-            async with self._client.receive(self._settings.user, prefetch=self._settings.concurrency) as documents:
-                async for document in documents:
-                    is_known = document.lk0 in self._under_way
-                    self._under_way[document.lk0] = document
-                    if is_known:
-                        continue  # delivered again after a lost connection, and still being posted
-                    task = asyncio.create_task(self._deliver(document))
-                    posting.add(task)
-                    task.add_done_callback(posting.discard)
-        finally:
-            for task in posting:
-                task.cancel()
-            await asyncio.gather(*posting, return_exceptions=True)
-            self._under_way.clear()  # of tasks that had not begun
+        async with self._client.receive(self._settings.user, prefetch=self._settings.concurrency) as documents:
+            works()
+            await self._tasks.run(documents)
 
-    async def events(self) -> None:
+    async def events(self, works: Callable[[], None]) -> None:
         """Post events, one after the other, until cancelled. Raises NodeUnreachable, LoginRefused, RefusedByNode."""
         queue = f"semq.webhooks.{self._settings.name}"
         async with self._client.events("#", queue=queue, expires_s=QUEUE_EXPIRES_S) as events:
+            works()
             async for event in events:
                 if event.kind in self._settings.events:
                     await self._tell(of_event(event))
@@ -77,27 +69,24 @@ class Deliveries:
                     return
                 await self._wait(attempt, request.id, error)
 
-    async def _deliver(self, document: Document) -> None:
-        lk0, request, attempt, before = document.lk0, of_document(document), 0, self._destination.successes
-        try:
-            while not self._under_way[lk0].is_gone:
-                attempt += 1
-                try:
-                    await self._destination.post(request)
-                    await self._under_way[lk0].ack()
-                    return
-                except AlreadyGone:
-                    return  # it comes again, marked as redelivered
-                except RefusedByWebhook as error:
+    async def _deliver(self, lk0: str) -> None:
+        request, attempt, before = of_document(self._tasks.last(lk0)), 0, self._destination.successes
+        while not self._tasks.last(lk0).is_gone:
+            attempt += 1
+            try:
+                await self._destination.post(request)
+                await self._tasks.last(lk0).ack()
+                return
+            except AlreadyGone:
+                return  # it comes again, marked as redelivered
+            except RefusedByWebhook as error:
+                await self._set_aside(lk0, error)
+                return
+            except SemqError as error:
+                if self._is_hopeless(attempt, self._destination.successes - before, error):
                     await self._set_aside(lk0, error)
                     return
-                except SemqError as error:
-                    if self._is_hopeless(attempt, self._destination.successes - before, error):
-                        await self._set_aside(lk0, error)
-                        return
-                    await self._wait(attempt, lk0, error)
-        finally:
-            del self._under_way[lk0]
+                await self._wait(attempt, lk0, error)
 
     def _is_hopeless(self, attempt: int, others: int, error: SemqError) -> bool:
         enough = self._settings.attempts
@@ -119,7 +108,7 @@ class Deliveries:
         except SemqError as fault:
             log.warning("reason_not_kept", document=lk0, error=str(fault))
         with suppress(AlreadyGone):
-            await self._under_way[lk0].reject()
+            await self._tasks.last(lk0).reject()
 
     async def close(self) -> None:
         """End the connections to the address."""

@@ -21,7 +21,9 @@ import httpx
 
 from semq.clock import Clock
 from semq.config.sections import WebhookSection
+from semq.errors import SemqError
 from semq.seal.webhook_signature import key_of, signed
+from semq.service.section_states import SectionStates
 from semq.umx_t import retry
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest
@@ -39,9 +41,10 @@ LATER = {408, 409, 425, 429}  # client errors that another try may end otherwise
 class Webhook:
     """One webhook."""
 
-    def __init__(self, settings: WebhookSection, clock: Clock) -> None:
+    def __init__(self, settings: WebhookSection, clock: Clock, states: SectionStates) -> None:
         self._settings = settings
         self._clock = clock
+        self._states = states
         self._key = key_of(settings.secret.get_secret_value())
         self._parts = urlsplit(settings.url)
         for name in ("httpx", "httpcore"):  # they log each address, whose query may hold a key, and headers
@@ -74,30 +77,38 @@ class Webhook:
                     status, reason, wait_s = await self._posted(request, limit)
             except TimeoutError as error:
                 raise self._failed(f"no answer within {self._settings.timeout_s:g} s") from error
-            except AddressNotAllowed:
-                self._failed("")
+            except AddressNotAllowed as error:
+                self._fail(error)
                 raise
             except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
                 raise self._failed(f"{type(error).__name__}: {error}") from error
             if 200 <= status < 300:
-                self.failures, self.successes = 0, self.successes + 1
+                self._succeed()
             elif 400 <= status < 500 and status not in LATER:
-                self.failures, self.successes = 0, self.successes + 1  # the address works, this request does not
+                self._succeed()  # the address works, this request does not
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
                 fault = self._failed(f"status {status}: {reason}", wait_s)
                 fault.is_about_request = status not in (*GATEWAY, 429) and not wait_s
                 raise fault
 
+    def _succeed(self) -> None:
+        self.failures, self.successes = 0, self.successes + 1
+        self._states.works(self._settings.name)
+
     def _failed(self, fault: str, wait_s: float = 0.0) -> NoAnswerFromWebhook:
+        error = NoAnswerFromWebhook(fault=fault, failures=self.failures + 1)
+        self._fail(error, wait_s)
+        return error
+
+    def _fail(self, error: SemqError, wait_s: float = 0.0) -> None:
+        """Count a failure, and set the pause after it: ``wait_s`` if the address asked for more."""
         self.failures += 1
-        now, pause_s = (
-            self._clock.monotonic(),
-            retry.backoff(self.failures, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random()),
-        )
+        now = self._clock.monotonic()
+        pause_s = retry.backoff(self.failures, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
         self._asked_for = max(self._asked_for, now + min(wait_s, WAIT_S_MAX))
         self._not_before = max(now + pause_s, self._asked_for)
-        return NoAnswerFromWebhook(fault=fault, failures=self.failures)
+        self._states.failed(self._settings.name, error, is_paused=self.failures >= OPEN_AFTER)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from semq.clock import Clock
 from spark_reconcile.days import Calendar
-from spark_reconcile.errors import BadRequest
+from spark_reconcile.errors import BadRunRequest
 from spark_reconcile.extracts.ledger import NOTHING_DISCLOSED, Disclosure, read_ledger
-from spark_reconcile.extracts.manifest import NAME, Manifest, Part, Sign, date_folder, folder_of
+from spark_reconcile.extracts.manifest import NAME, ExtractPart, Manifest, Sign, date_folder, folder_of
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
 
@@ -83,7 +83,7 @@ class Extract:
         now = int(clock.wall().timestamp() * 1000)
         self._watermark = min(self.window.end, now - SETTLE_MS)
         if self._watermark < self.window.start:
-            raise BadRequest("The business date has not begun.", business_date=day.isoformat())
+            raise BadRunRequest("The business date has not begun.", business_date=day.isoformat())
         self._origin, self._day, self._calendar, self._clock, self._sign = origin, day, calendar, clock, sign
         self._folder = root / date_folder(day) / folder_of(origin.node, origin.store)
         self._parts = _Parts(self._folder, rows_per_file)
@@ -117,7 +117,7 @@ class Extract:
         remove_others(self._folder, manifest)
         return manifest
 
-    def _manifest(self, parts: list[Part]) -> Manifest:
+    def _manifest(self, parts: list[ExtractPart]) -> Manifest:
         return Manifest(
             node=self._origin.node,
             store=self._origin.store,
@@ -170,7 +170,7 @@ class _Parts:
         self.seq, self.at = _Range(), _Range()
         self._folder = folder
         self._rows_per_file = rows_per_file
-        self._done: list[Part] = []
+        self._done: list[ExtractPart] = []
         self._waiting: list[pa.RecordBatch] = []
         self._rows_waiting = self._rows_in_file = 0
         self._file = ExitStack()
@@ -184,7 +184,7 @@ class _Parts:
         if self._rows_waiting >= ROWS_PER_GROUP:
             self._write_group()
 
-    def close(self) -> list[Part]:
+    def close(self) -> list[ExtractPart]:
         """Write the buffered lines, close the last file, and return the list of files."""
         if self._waiting:
             self._write_group()
@@ -222,7 +222,7 @@ class _Parts:
         sha256, size = unnamed.sha256(), unnamed.size()
         name = f"part-{len(self._done):05d}-{sha256[:16]}.parquet"
         unnamed.move(self._folder / name)
-        self._done.append(Part(name, rows, size, sha256))
+        self._done.append(ExtractPart(name, rows, size, sha256))
 
 
 def batches_of(lines: Iterable[dict[str, object]], batch: int = 10_000) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ from semq.clock import Clock
 from semq.config import Settings as NodeSettings
 from semq.store.embedded.server import EmbeddedPostgres
 from spark_reconcile.days import Calendar, which_date
-from spark_reconcile.errors import BadExtract, BadRequest, BadSettings, LedgerAway
+from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings, LedgerAway
 from spark_reconcile.extracts.delivery import PIECE_BYTES, Collector, deliver
 from spark_reconcile.extracts.extract import LedgerOrigin, extract_ledger
 from spark_reconcile.extracts.ledger import Disclosure
@@ -114,12 +114,12 @@ def _task(arguments: Arguments, settings: ReconcileSettings) -> Task:
     if arguments.node:
         database = arguments.database_url or os.environ.get(DATABASE, "")
         if not database:
-            raise BadRequest("The node's database is unknown: give --database-url.")
+            raise BadRunRequest("The node's database is unknown: give --database-url.")
         origin = LedgerOrigin(arguments.node, arguments.store, arguments.role, semq_version=__version__)
         disclosure = Disclosure(_salt(arguments.salt_file), arguments.type_in_clear)
         return Task(origin, database, Place.at(settings.extracts), settings.calendar, disclosure)
     if arguments.config is None:
-        raise BadRequest("The ledger is unknown: give --config with the node's file, or --node and --database-url.")
+        raise BadRunRequest("The ledger is unknown: give --config with the node's file, or --node and --database-url.")
     node = node_settings(arguments.config)
     own = node.extract
     salt, in_clear = arguments.salt_file or own.salt_file, arguments.type_in_clear or own.type_in_clear

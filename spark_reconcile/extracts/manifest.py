@@ -12,7 +12,7 @@ import msgspec
 
 from semq.umx_t.address import NodeType
 from spark_reconcile.days import Calendar, Window, parse_date
-from spark_reconcile.errors import BadExtract, BadRequest, BadSettings
+from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings
 from spark_reconcile.extracts.schema import SCHEMA_VERSION
 
 NAME = "manifest.json"
@@ -26,7 +26,7 @@ _PART = re.compile(r"part-[0-9A-Za-z-]{1,100}\.parquet")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Part(msgspec.Struct, frozen=True):
+class ExtractPart(msgspec.Struct, frozen=True):
     """One Parquet file of an extract."""
 
     name: str
@@ -58,7 +58,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     window_end: int  #: exclusive
     watermark: int  #: the ledger is complete up to here; the end of the window if the date was over
     rows: int
-    files: tuple[Part, ...]
+    files: tuple[ExtractPart, ...]
     seq_first: int | None = None
     seq_last: int | None = None
     at_first: int | None = None
@@ -169,7 +169,7 @@ def _fault(m: Manifest) -> str:
 def _is_date(text: str) -> bool:
     try:
         parse_date(text)
-    except BadRequest:
+    except BadRunRequest:
         return False
     return True
 

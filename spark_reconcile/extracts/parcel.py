@@ -11,7 +11,15 @@ from typing import Protocol
 
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.extracts.extract import remove_others
-from spark_reconcile.extracts.manifest import MANIFEST_MAX, NAME, Manifest, Part, date_folder, folder_of, read_manifest
+from spark_reconcile.extracts.manifest import (
+    MANIFEST_MAX,
+    NAME,
+    ExtractPart,
+    Manifest,
+    date_folder,
+    folder_of,
+    read_manifest,
+)
 from spark_reconcile.sources.parts import looked_into
 from spark_reconcile.storage import Place
 
@@ -89,7 +97,7 @@ def _standing(folder: Place) -> Manifest | None:
         return None
 
 
-def _take(stream: ByteSource, file: Place, part: Part, manifest: Manifest) -> None:
+def _take(stream: ByteSource, file: Place, part: ExtractPart, manifest: Manifest) -> None:
     """Write one file, and compare it with the manifest."""
     digest = hashlib.sha256()
     left = part.bytes

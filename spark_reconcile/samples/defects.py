@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from semq.clock import Clock
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
-from spark_reconcile.errors import BadRequest
+from spark_reconcile.errors import BadRunRequest
 from spark_reconcile.extracts.extract import Extract, LedgerOrigin, batches_of
 from spark_reconcile.extracts.manifest import Manifest, Sign
 from spark_reconcile.sources.inputs import gather
@@ -78,7 +78,7 @@ def plant(
     """
     sources = [source for source in gather(root, [day]) if source.manifest is not None and source.is_used]
     if sum(source.manifest.rows for source in sources if source.manifest) > ROWS_MAX:
-        raise BadRequest("These extracts are too large to plant defects.", rows_max=ROWS_MAX)
+        raise BadRunRequest("These extracts are too large to plant defects.", rows_max=ROWS_MAX)
     ledgers = {source.source: list(_lines(source.folder, source.manifest)) for source in sources}
     stories: dict[str, list[Line]] = {}
     for line in (line for lines in ledgers.values() for line in lines):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reconcile.extracts.manifest import Manifest, Part
+from spark_reconcile.extracts.manifest import ExtractPart, Manifest
 from spark_reconcile.extracts.schema import arrow_matches
 from spark_reconcile.sources.footer import BadFooter, Chunk, chunks
 from spark_reconcile.storage import Place
@@ -32,7 +32,7 @@ class CheckedFile(NamedTuple):
     at: tuple[Range, ...] = ()
 
 
-def looked_at(part: Part, file: Place, manifest: Manifest) -> CheckedFile:
+def looked_at(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
     """Compare a file with its description in the manifest."""
     try:
         size = file.size()
@@ -45,7 +45,7 @@ def looked_at(part: Part, file: Place, manifest: Manifest) -> CheckedFile:
         return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
 
 
-def looked_into(part: Part, file: Place, manifest: Manifest) -> CheckedFile:
+def looked_into(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
     """Check the contents of a file whose length and hash are correct."""
     try:
         with file.open() as stream:

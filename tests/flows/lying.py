@@ -9,7 +9,7 @@ from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Receipt
 from tests.flows.sealed import SECRET, SealedWorld, send
 from tests.flows.trio import Local, TrioWire
 
@@ -68,12 +68,12 @@ SAID_BY_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
     "an answer": lambda row: (
         Function.INQUIRIES,
         Primitive.CONFIRMATION,
-        Inquiry(role=Role.S, ident=str(row.lk0), sid=row.sid, answer=Answer.RECV),
+        Inquiry(role=InquiryRole.S, ident=str(row.lk0), sid=row.sid, answer=Answer.RECV),
     ),
     "an inquiry R": lambda row: (
         Function.INQUIRIES,
         Primitive.REQUEST,
-        Inquiry(role=Role.R, ident=str(row.lk0), sid=row.sid, status=Answer.RECV),
+        Inquiry(role=InquiryRole.R, ident=str(row.lk0), sid=row.sid, status=Answer.RECV),
     ),
     "an Ack2": lambda row: (
         Function.RECEIPTS,

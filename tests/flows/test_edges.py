@@ -8,7 +8,7 @@ from msgspec.structs import replace as with_facts
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Outcome
 from tests.flows.trio import HUB, SETTINGS, Trio, TrioWire, is_message, records
 
@@ -163,8 +163,8 @@ def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty(
     lk0 = trio.b.app.got[0].envelope.lk0
     unknown = first + 7
     asks = [
-        Inquiry(role=Role.R, ident=str(lk0), status=Answer.RECV, dest_ref_id=1),
-        Inquiry(role=Role.R, ident=str(lk0._replace(object_id=99)), status=Answer.RECV, prev=f"{unknown:x}.3"),
+        Inquiry(role=InquiryRole.R, ident=str(lk0), status=Answer.RECV, dest_ref_id=1),
+        Inquiry(role=InquiryRole.R, ident=str(lk0._replace(object_id=99)), status=Answer.RECV, prev=f"{unknown:x}.3"),
     ]
     assert trio.a.up is not None
     before = len(trio.a.up.sent)

@@ -11,7 +11,7 @@ from semq.engine.frames import write_frame
 from semq.store.rows import Event
 from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import FLOORS_MAX, RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
+from semq.umx_t.records import FLOORS_MAX, RECORDS_MAX, AckFlag, Answer, Inquiry, InquiryRole, Receipt
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
@@ -25,7 +25,7 @@ KINDS: dict[str, Packet] = {
     ),
     "inquiries": Packet(
         ME, OTHER, Function.INQUIRIES, Primitive.REQUEST,
-        [Inquiry(role=Role.S, ident=OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)],
+        [Inquiry(role=InquiryRole.S, ident=OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)],
     ),
     "receipts": Packet(
         ME, OTHER, Function.RECEIPTS, Primitive.INDICATION,
@@ -33,7 +33,7 @@ KINDS: dict[str, Packet] = {
     ),
     "answers": Packet(
         ME, OTHER, Function.INQUIRIES, Primitive.CONFIRMATION,
-        [Inquiry(role=Role.S, ident=THEIRS.format(n), answer=Answer.NOT, nonce=n) for n in range(RECORDS_MAX)],
+        [Inquiry(role=InquiryRole.S, ident=THEIRS.format(n), answer=Answer.NOT, nonce=n) for n in range(RECORDS_MAX)],
     ),
     "acks to the hub": Packet(
         ME, HUB, Function.RECEIPTS, Primitive.INDICATION,
@@ -41,11 +41,11 @@ KINDS: dict[str, Packet] = {
     ),
     "questions to the hub": Packet(
         ME, HUB, Function.INQUIRIES, Primitive.REQUEST,
-        [Inquiry(role=Role.S, ident=OURS.format(n), lk1=(1, 1, n), nonce=n) for n in range(RECORDS_MAX)],
+        [Inquiry(role=InquiryRole.S, ident=OURS.format(n), lk1=(1, 1, n), nonce=n) for n in range(RECORDS_MAX)],
     ),
     "lies": Packet(
         ME, OTHER, Function.INQUIRIES, Primitive.REQUEST,
-        [Inquiry(role=Role.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(RECORDS_MAX)],
+        [Inquiry(role=InquiryRole.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(RECORDS_MAX)],
     ),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from semq.store.rows import Event, Outbound, Pending
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import AckStatus
 from tests.flows.trio import HUB, Trio, forwarded, is_message
 
@@ -40,7 +40,13 @@ def answer(source: Address, said: Answer, nonce: int = 0, **facts: Any) -> Says:
     def says(trio: Trio, row: Outbound) -> Packet:
         asked = trio.a.engine.sender.nonces[row.object_id] - nonce
         copy = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
-        known: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "nonce": asked, "lk1": copy, "answer": said}
+        known: dict[str, Any] = {
+            "role": InquiryRole.S,
+            "ident": str(row.lk0),
+            "nonce": asked,
+            "lk1": copy,
+            "answer": said,
+        }
         record = Inquiry(**(known | facts))
         return Packet(source, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record])
 
@@ -51,7 +57,7 @@ def role_r(source: Address, **facts: Any) -> Says:
     """A receiver says that it has A's message."""
     return lambda trio, row: Packet(
         source, A, Function.INQUIRIES, Primitive.REQUEST,
-        [Inquiry(role=Role.R, ident=str(row.lk0), status=Answer.RECV, **facts)],
+        [Inquiry(role=InquiryRole.R, ident=str(row.lk0), status=Answer.RECV, **facts)],
     )  # fmt: skip
 
 
@@ -202,8 +208,8 @@ def test_a_reack2_notes_the_message_that_it_names() -> None:
     assert [kept.s_ack_status for kept in trio.b.store.tables.pending.values()] == [AckStatus.AS_INIT]
 
 
-@pytest.mark.parametrize(("source", "role"), [(C, Role.S), (A, Role.P)])
-def test_only_its_sender_and_the_hub_hear_of_a_message(source: Address, role: Role) -> None:
+@pytest.mark.parametrize(("source", "role"), [(C, InquiryRole.S), (A, InquiryRole.P)])
+def test_only_its_sender_and_the_hub_hear_of_a_message(source: Address, role: InquiryRole) -> None:
     trio, row = owing()
     inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
     assert trio.b.up is not None
@@ -260,7 +266,7 @@ def ack(row: Outbound, **facts: Any) -> Packet:
 
 def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
     known: dict[str, Any] = {
-        "role": Role.P,
+        "role": InquiryRole.P,
         "ident": str(row.lk0),
         "nonce": row.att,
         "lk1": (1, 1, row.object_id),

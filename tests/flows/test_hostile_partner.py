@@ -8,7 +8,7 @@ from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
-from semq.umx_t.records import AckFlag, Inquiry, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Inquiry, InquiryRole, Presence, Receipt
 from tests.flows.trio import HUB, Trio, TrioWire
 
 A, B = Address(1, "10008"), Address(1, "56001")
@@ -63,7 +63,7 @@ def test_the_floor_of_an_incarnation_that_a_document_waits_for_counts() -> None:
 
 def test_violations_of_one_packet_get_lines_up_to_a_bound_and_then_a_number() -> None:
     trio = Trio()
-    lies = [Inquiry(role=Role.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(LINES_PER_MINUTE + 40)]
+    lies = [Inquiry(role=InquiryRole.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(LINES_PER_MINUTE + 40)]
     trio.hub.hear(down(trio), [Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, lies)])
     trio.settle()
     trio.settle()  # lines are posted at the end of a turn

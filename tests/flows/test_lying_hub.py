@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
 from semq.umx_t.status import Outcome
 from tests.flows.lying import FAR, SAID_BY_B, A, B, C, floors, honest, is_deaf, lies, open_row, signed, swallowing
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
@@ -98,7 +98,7 @@ def test_the_hub_says_nothing_that_is_a_nodes_to_say_and_the_other_way_round(wor
     lk1 = (1, 1, 5)
     notes = [Receipt(ident=str(row.lk0), att=row.att, flag=note, lk1=lk1) for note in HubFlag]
     world.a.hear(signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, *notes))
-    custody = Inquiry(role=Role.S, ident=str(row.lk0), sid=row.sid, lk1=lk1, answer=Answer.CUSTODY)
+    custody = Inquiry(role=InquiryRole.S, ident=str(row.lk0), sid=row.sid, lk1=lk1, answer=Answer.CUSTODY)
     world.a.hear(signed(world.b, A, Function.INQUIRIES, Primitive.CONFIRMATION, custody))
     both = Receipt(ident=str(row.lk0), flag=HubFlag.STORED, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     world.a.hear(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [both]))
@@ -142,7 +142,7 @@ def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world
     world.tamper = catch
     for sid in (place, -1, row.sid + 1):
         inquiry = Inquiry(
-            role=Role.S, ident=str(row.lk0), sid=sid, nonce=world.a.engine.sender.nonces.get(row.object_id, 0)
+            role=InquiryRole.S, ident=str(row.lk0), sid=sid, nonce=world.a.engine.sender.nonces.get(row.object_id, 0)
         )
         world.b.hear(Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
         world.settle()

@@ -19,7 +19,7 @@ from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.headers import packet_type
-from semq.umx_t.records import RECORDS_MAX, AckFlag, Answer, Inquiry, Receipt, Role
+from semq.umx_t.records import RECORDS_MAX, AckFlag, Answer, Inquiry, InquiryRole, Receipt
 from semq.umx_t.version import PROPERTY
 from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, by_hand, message
 from tests.service.inprocess import InProcess, ask, linked
@@ -112,12 +112,14 @@ async def test_nothing_is_answered_about_what_never_was(scene: NonsenseScene) ->
     """Stale names and questions about nothing are tolerated, and answered: whoever asks must come to an end."""
     peer = scene.peer
     ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)
-    await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident=ident, sid=0, nonce=3)))
+    await peer.say(
+        packet(Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident=ident, sid=0, nonce=3))
+    )
     await until(lambda: peer.count(answer=Answer.NOT, ident=ident, nonce=3))
-    custodian = Inquiry(role=Role.S, ident=ident, lk1=(1, 1, 12345), nonce=4)
+    custodian = Inquiry(role=InquiryRole.S, ident=ident, lk1=(1, 1, 12345), nonce=4)
     await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, custodian, to=HUB))
     await until(lambda: peer.count(answer=Answer.GONE, ident=ident, nonce=4))
-    elsewhere = Inquiry(role=Role.S, ident=ident, lk1=(8, 9, 12345), nonce=5)
+    elsewhere = Inquiry(role=InquiryRole.S, ident=ident, lk1=(8, 9, 12345), nonce=5)
     await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, elsewhere, to=HUB))
     await until(lambda: peer.count(answer=Answer.UNAVAIL, ident=ident, nonce=5))
     ack = Receipt(ack_flag=AckFlag.TRANSPORT, ident=theirs, src_ref_id=12345, status=Answer.RECV)
@@ -126,7 +128,7 @@ async def test_nothing_is_answered_about_what_never_was(scene: NonsenseScene) ->
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=theirs, status=Answer.RECV)
     await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, floors={"5": (0, 0)}))
-    noted = Inquiry(role=Role.R, ident=theirs, status=Answer.RECV, dest_ref_id=3)
+    noted = Inquiry(role=InquiryRole.R, ident=theirs, status=Answer.RECV, dest_ref_id=3)
     await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, noted))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=theirs, dest_ref_id=3))
     assert lines(scene.hub, Event.VIOLATION) == lines(scene.other, Event.VIOLATION) == 0
@@ -147,8 +149,8 @@ async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     await until(lambda: lines(scene.hub, Event.VIOLATION) == 1)
     for function, primitive, record in (
         (Function.RECEIPTS, Primitive.INDICATION, Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.RECV)),
-        (Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.R, ident=lk0, status=Answer.RECV)),
-        (Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(role=Role.S, ident=lk0, answer=Answer.RECV)),
+        (Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.R, ident=lk0, status=Answer.RECV)),
+        (Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(role=InquiryRole.S, ident=lk0, answer=Answer.RECV)),
     ):
         before = lines(scene.other, Event.VIOLATION)
         await scene.peer.say(packet(function, primitive, record))
@@ -163,7 +165,7 @@ async def test_repeated_records_and_messages_count_once(scene: NonsenseScene) ->
     for _ in range(3):
         await peer.say(message(1))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, ident=NEVER_OURS.format(1)) == 3)
-    question = Inquiry(role=Role.S, ident=NEVER_OURS.format(1), sid=0, nonce=1)
+    question = Inquiry(role=InquiryRole.S, ident=NEVER_OURS.format(1), sid=0, nonce=1)
     await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, *[question] * 50))
     await until(lambda: peer.count(answer=Answer.RECV) == 50)
     assert lines(scene.other, Event.RECEIVED) == 1
@@ -189,7 +191,7 @@ async def test_the_largest_packets_are_worked_off(scene: NonsenseScene, to: Addr
         await peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, *records, to=to))
         await until(lambda: peer.count(ack_flag=AckFlag.TRANSPORT) == RECORDS_MAX, 120)
     else:
-        records = [Inquiry(role=Role.S, ident=NEVER_OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)]
+        records = [Inquiry(role=InquiryRole.S, ident=NEVER_OURS.format(n), sid=n, nonce=n) for n in range(RECORDS_MAX)]
         await peer.say(packet(Function.INQUIRIES, Primitive.REQUEST, *records, to=to))
         await until(lambda: peer.count(answer=Answer.NOT) == RECORDS_MAX, 120)
     await still_delivers(scene, 1, 0)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from semq.store.rows import Event
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import Inquiry, Role
+from semq.umx_t.records import Inquiry, InquiryRole
 from semq.umx_t.status import Outcome
 from tests.flows.trio import Trio, TrioWire, forwarded
 
@@ -17,7 +17,7 @@ A, B = Address(1, "10008"), Address(1, "56001")
 
 def hear(trio: Trio, **said: Any) -> None:
     (row,) = trio.a.store.tables.outbound.values()
-    record = Inquiry(role=Role.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **said)
+    record = Inquiry(role=InquiryRole.S, ident=str(row.lk0), nonce=trio.a.engine.sender.nonces[row.object_id], **said)
     trio.a.hear(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
 
 

@@ -14,7 +14,7 @@ from semq.engine.hub.refusals import ActOnCopies
 from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import AckFlag, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Outcome, SendStatus
 from tests.flows.trio import CLEAN, HUB, Trio, TrioWire, records
 
@@ -400,7 +400,7 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
         holding.store([again], {}, trio.hub.relay._refuse)
     elif why == "the sender asks":
         trio.hub.copies.hear_inquiries(
-            trio.a.address, B, [Inquiry(role=Role.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)]
+            trio.a.address, B, [Inquiry(role=InquiryRole.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)]
         )
     elif why == "the timer":
         trio.time.now += 60

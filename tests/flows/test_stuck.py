@@ -21,7 +21,7 @@ from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
-from semq.umx_t.records import AckFlag, Answer, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, InquiryRole, Receipt
 from tests.cli.command import semq_aside
 from tests.flows.by_hand import HUB, ME, OTHER, Peer, by_hand, message
 from tests.flows.losing import LosingProxy
@@ -212,7 +212,7 @@ async def test_what_its_target_never_records(
 
     async def is_shown() -> bool:
         nonlocal denied
-        for asked in [record for record in peer.heard if getattr(record, "role", None) is Role.P][denied:]:
+        for asked in [record for record in peer.heard if getattr(record, "role", None) is InquiryRole.P][denied:]:
             denied += 1
             told = replace(asked, answer=Answer.NOT)
             await peer.say(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [told]))

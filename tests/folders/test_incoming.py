@@ -13,6 +13,7 @@ from semq.app import Document
 from semq.folders.incoming import Incoming
 from semq.folders.layout import Layout
 from semq.umx_t.app_key import AppKey
+from tests.service.reported import Reported
 from tests.waiting import until
 
 
@@ -56,10 +57,15 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-async def inbox(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FolderInbox]:
+def reported() -> Reported:
+    return Reported()
+
+
+@pytest.fixture
+async def inbox(layout: Layout, reported: Reported, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FolderInbox]:
     monkeypatch.setattr("semq.folders.incoming.AGAIN_S_MIN", 0.01)
     made: Any = FolderInbox()
-    task = asyncio.create_task(Incoming(layout, "", made).run())
+    task = asyncio.create_task(Incoming(layout, "", made, reported.states).run(lambda: None))
     yield made
     assert not task.done()
     task.cancel()
@@ -81,15 +87,20 @@ async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, 
     assert sorted(files(layout).values()) == [b"a file", b"a file again", b"in a folder"]
 
 
-async def test_a_folder_that_cannot_be_looked_at_is_tried_again(layout: Layout, inbox: FolderInbox) -> None:
+async def test_a_folder_that_cannot_be_looked_at_is_tried_again(
+    layout: Layout, inbox: FolderInbox, reported: Reported
+) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.symlink_to("y" * 300)  # a name that is too long for any system
     with capture_logs() as said:
         inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
         await until(lambda: any(line["event"] == "document_not_written" for line in said))
+        await until(lambda: bool(reported.failing))
+    assert "too long" in reported.failing[str(layout.arrived)].error
     layout.arrived.unlink()
     away.rename(layout.arrived)
     await until(lambda: inbox.acked == [b"body"])
+    assert reported.failing == {}
 
 
 async def test_a_second_delivery_takes_the_place_of_the_first(layout: Layout, inbox: FolderInbox) -> None:

@@ -13,6 +13,7 @@ from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
 from semq.folders.outgoing import AGAIN_S_MAX, Outgoing, _content, _Held
+from tests.service.reported import Reported
 from tests.waiting import until
 
 
@@ -65,7 +66,7 @@ async def start(layout: Layout, node: AcceptingNode) -> AsyncIterator[Start]:
 
     async def begin(given: AsyncIterator[object] | None = None, **settings: Any) -> Outgoing:
         folder = FolderSection(path=layout.root, settle_s=0, **settings)
-        made = Outgoing(layout, folder, 1000, as_client(node), SystemClock())
+        made = Outgoing(layout, folder, 1000, as_client(node), SystemClock(), Reported().states)
         tasks.append(asyncio.create_task(made.run(given or changes())))
         return made
 
@@ -135,7 +136,8 @@ async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Accept
 async def test_a_wait_that_is_over_causes_no_further_looks(layout: Layout, node: AcceptingNode) -> None:
     node.busy = {"56001"}
     clock = SystemClock()
-    outgoing = Outgoing(layout, FolderSection(path=layout.root, settle_s=0), 1000, as_client(node), clock)
+    settings = FolderSection(path=layout.root, settle_s=0)
+    outgoing = Outgoing(layout, settings, 1000, as_client(node), clock, Reported().states)
     path = put(layout, "56001/a.xml", b"held")
     while not node.asked:
         await outgoing._look()

@@ -1,5 +1,6 @@
 """Folders of real nodes: files sent and received, also when processes are killed."""
 
+import fcntl
 import json
 import os
 import signal
@@ -189,3 +190,32 @@ def test_a_second_process_for_a_folder_says_who_serves_it(doors: tuple[NodeFolde
     assert said.returncode == 69
     assert "SEMQ-1343" in said.stderr
     assert str(sender.pid()) in said.stderr
+
+
+def test_one_folder_that_cannot_be_served_stops_no_other(doors: tuple[NodeFolders, NodeFolders]) -> None:
+    """Neither a root in use nor an inbox that does not exist; health names both, and the root is served later."""
+    _, receiver = doors
+    place = receiver.node.place
+    config = place.config.read_text()
+    taken = receiver.root.with_name("taken")
+    receiver.node.end(signal.SIGTERM)
+    taken.mkdir()
+    with (taken / ".semq.lock").open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        place.config.write_text(f'{config}\n[[folders]]\npath = "{taken}"\nuser = "nobody"\nsend = false\n')
+        receiver.node.start()
+        doors[0].put("56001/beside.txt", b"beside")
+        until(lambda: receiver.files("in").get("10008/beside.txt") == b"beside")
+        until(lambda: "SEMQ-1343" in health(receiver))
+    until(lambda: "SEMQ-1343" not in health(receiver))
+    receiver.node.end(signal.SIGTERM)
+    place.config.write_text(config)
+    receiver.node.start()
+
+
+def health(door: NodeFolders) -> str:
+    """What the node says of its folders."""
+    command = [sys.executable, "-m", "semq.cli", "node", "health", "--json", "--node", door.node.url]
+    told = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    found = [one for one in json.loads(told)["checks"] if one["check"] == "folders"] if told else []
+    return "".join(str(one["detail"]) for one in found)

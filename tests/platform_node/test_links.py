@@ -24,7 +24,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
 from semq.umx_t.version import PROPERTY, offer
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
@@ -111,7 +111,7 @@ LIES: dict[str, Frame] = {
     "that another node takes a message back": message(of=THIRD, void=True, signature="x.AA"),
     "a message as a copy of the hub": message(lk1=LK1(1, 1, 1)),
     "a packet from another node": packet(
-        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident="1.88001.1.1.5.7"), source=THIRD
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident="1.88001.1.1.5.7"), source=THIRD
     ),
     "a packet from the hub": packet(
         Function.RECEIPTS, Primitive.INDICATION, Receipt(flag=HubFlag.STORED, ident=IDENT, lk1=(1, 1, 1)), source=HUB
@@ -127,13 +127,13 @@ LIES: dict[str, Frame] = {
         Function.PRESENCE, Primitive.INDICATION, Presence(node="1.56001", certificates=()), to=HUB
     ),
     "that it may ask for the hub": packet(
-        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.P, ident="1.88001.1.1.5.7", sid=0)
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.P, ident="1.88001.1.1.5.7", sid=0)
     ),
     "whether another's message is there": packet(
-        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident="1.88001.1.1.5.7", sid=0)
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident="1.88001.1.1.5.7", sid=0)
     ),
     "whether the hub holds another's message": packet(
-        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=Role.S, ident=IDENT, lk1=(1, 1, 1)), to=HUB
+        Function.INQUIRIES, Primitive.REQUEST, Inquiry(role=InquiryRole.S, ident=IDENT, lk1=(1, 1, 1)), to=HUB
     ),
     "that it has received a third node's message": packet(
         Function.RECEIPTS,
@@ -194,7 +194,7 @@ async def test_it_acknowledges_only_what_was_addressed_to_it(scene: LinksScene) 
         Receipt(ack_flag=AckFlag.TRANSPORT, ident="1.10008.1.1.5.7", src_ref_id=row_id),
     ):
         await scene.send(packet(Function.RECEIPTS, Primitive.INDICATION, receipt, to=HUB))
-    answered = Inquiry(role=Role.P, answer=Answer.RECV, ident=sent, ref_id=row_id, lk1=(1, 1, row_id))
+    answered = Inquiry(role=InquiryRole.P, answer=Answer.RECV, ident=sent, ref_id=row_id, lk1=(1, 1, row_id))
     await scene.send(packet(Function.INQUIRIES, Primitive.CONFIRMATION, answered, to=HUB))
     other = scene.hub.engine.core.counters.counts
     await until(lambda: other.get("ack_other") == 2)

@@ -6,7 +6,7 @@ from semq.seal.errors import KeyUnknown, SealBroken, SealMalformed, SignatureWro
 from semq.seal.keys import alg_of, key_id, sign, wrap
 from semq.seal.opened import OpenedKeys, unwrapped
 from semq.seal.session import session_id_of, wrapped_for
-from semq.seal.token import Scope, Token, context, signed, write_token
+from semq.seal.token import SealScope, SessionToken, context, signed, write_token
 from tests.seal.parties import KINDS, SECRET, A, B, SealingPair
 
 
@@ -82,10 +82,10 @@ def test_a_missing_key_and_an_unknown_algorithm_are_refused() -> None:
 def test_a_session_key_bears_its_name(secret: bytes) -> None:
     """A sender who signed a wrong session id could make one ciphertext that opens under two keys."""
     pair = SealingPair()
-    scope = Scope(alg_of(pair.b), key_id(pair.b.public_key()), key_id(pair.a.public_key()), A, B)
+    scope = SealScope(alg_of(pair.b), key_id(pair.b.public_key()), key_id(pair.a.public_key()), A, B)
     context_ = context(scope, b"another name 123")
     wrapped = wrap(pair.b.public_key(), secret, context_)
-    token = Token(b"another name 123", wrapped, scope.signer, sign(pair.a, signed(context_, wrapped)))
+    token = SessionToken(b"another name 123", wrapped, scope.signer, sign(pair.a, signed(context_, wrapped)))
     with pytest.raises(SealBroken):
         unwrapped(
             write_token(token), scope.alg, scope.key_id, A, B, "", lambda name: pair.b,

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from semq.seal.errors import SealMalformed
 from semq.seal.keys import RSA_ALG
-from semq.seal.token import Scope, Token, check_alg, context, read_token, signed, write_token
+from semq.seal.token import SealScope, SessionToken, check_alg, context, read_token, signed, write_token
 
-SCOPE = Scope("alg", "k", "s", "1.1", "1.2")
+SCOPE = SealScope("alg", "k", "s", "1.1", "1.2")
 
 
 @given(st.binary(), st.binary(), st.text("0123456789abcdef"), st.binary())
 def test_what_is_written_is_read(session_id: bytes, wrapped: bytes, signer: str, signature: bytes) -> None:
-    token = Token(session_id, wrapped, signer, signature)
+    token = SessionToken(session_id, wrapped, signer, signature)
     assert read_token(write_token(token)) == token
 
 
@@ -33,9 +33,9 @@ def test_other_forms_are_refused(text: str) -> None:
 
 
 def test_every_part_of_the_scope_is_bound() -> None:
-    contexts = {context(SCOPE._replace(**{name: "other"}), b"id") for name in Scope._fields}
+    contexts = {context(SCOPE._replace(**{name: "other"}), b"id") for name in SealScope._fields}
     contexts |= {context(SCOPE, b"id"), context(SCOPE, b"di")}
-    assert len(contexts) == len(Scope._fields) + 2
+    assert len(contexts) == len(SealScope._fields) + 2
     assert signed(b"c", b"w") != signed(b"cw", b"")
 
 

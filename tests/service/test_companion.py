@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -53,3 +54,38 @@ async def test_a_program_that_cannot_be_started_is_started_later(monkeypatch: py
         await until(lambda: any(line["event"] == "companion_not_started" for line in said))
     await until(lambda: serves.is_running)
     await serves.stop()
+
+
+REPORTS = """
+import sys, time
+from semq.clock import SystemClock
+from semq.errors import SemqError
+from semq.service.companion_sections import _report
+from semq.service.section_states import SectionStates
+
+states = SectionStates(_report, SystemClock())
+print("x" * 100_000, flush=True)
+states.failed("erp", SemqError("no answer"))
+sys.stdin.read()
+"""
+
+
+async def test_a_node_knows_which_sections_of_a_program_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a line that is too long."""
+    (tmp_path / "reporting.py").write_text(REPORTS)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    reports = companion("reporting")
+    reports.start()
+    await until(lambda: list(reports.states.failing) == ["erp"])
+    reports.states.hear(b'{"section": "erp", "failing": null}\n')
+    assert reports.states.status() == {}
+    await reports.stop()
+
+
+async def test_states_end_with_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ending.py").write_text(REPORTS.replace("sys.stdin.read()", ""))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    reports = companion("ending")
+    reports.start()
+    await until(lambda: reports.exit_status == 0 and not reports.states.failing)
+    await reports.stop()

@@ -20,7 +20,7 @@ from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from tests.store.jobs import own
 
 HERE, THERE = Address(1, "a"), Address(1, "b")
@@ -210,7 +210,7 @@ FRAMES: dict[str, Frame] = {
     "Ack2": receipt(Primitive.INDICATION, ack_flag=AckFlag.END_TO_END),
     "ReAck": receipt(Primitive.RESPONSE, ack_flag=AckFlag.TRANSPORT),
     "ReAck2": receipt(Primitive.RESPONSE, ack_flag=AckFlag.END_TO_END),
-    "Inquiry": Packet(HERE, THERE, Function.INQUIRIES, Primitive.REQUEST, [Inquiry(role=Role.S)]),
+    "Inquiry": Packet(HERE, THERE, Function.INQUIRIES, Primitive.REQUEST, [Inquiry(role=InquiryRole.S)]),
     "Answer": Packet(HERE, THERE, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry(answer=Answer.NOT)]),
 }
 

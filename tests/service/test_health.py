@@ -28,11 +28,29 @@ def changed(**parts: Any) -> dict[str, Any]:
     return STATUS | {name: STATUS.get(name, {}) | part for name, part in parts.items()}
 
 
+def beside(*, running: bool = True, **failing: dict[str, Any]) -> dict[str, Any]:
+    """The status of a node with webhooks, of which some fail."""
+    told = {name: {"failures": 7, "since": 1_790_000_000_000, "error": "away"} | one for name, one in failing.items()}
+    return STATUS | {"companions": {"webhooks": {"running": running, "starts": 1, "exit": 78, "failing": told}}}
+
+
+def test_health_names_failing_webhooks_and_since_when() -> None:
+    [check] = [one for one in checks(beside(erp={"is_paused": True}), 14.0) if one.name == "webhooks"]
+    assert check.detail == "erp: 7 failures in a row since 2026-09-21T14:13:20+00:00, paused: away"
+    many: dict[str, Any] = {str(number): {"is_paused": False} for number in range(7)}
+    [check] = [one for one in checks(beside(**many), 14.0) if one.name == "webhooks"]
+    assert check.detail.endswith("; 2 more in node.status")
+
+
 @pytest.mark.parametrize(
     ("status", "verdict", "check"),
     [
         (STATUS, "ok", ""),
         (changed(certificate={"state": "renew"}), "ok", ""),
+        (beside(), "ok", ""),
+        (beside(running=False), "failing", "webhooks"),
+        (beside(erp={"is_paused": False}), "warning", "webhooks"),
+        (beside(crm={"is_paused": False}, erp={"is_paused": True}), "failing", "webhooks"),
         (changed(certificate={"state": "ending"}), "warning", "certificate"),
         (changed(certificate={"state": "expired"}), "failing", "certificate"),
         (changed(certificates={"1.56001": 9.0}), "warning", "certificates"),

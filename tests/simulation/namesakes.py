@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from semq.store.rows import Outbound, Pending
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.locator import LK0
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Receipt
 
 if TYPE_CHECKING:
     from tests.simulation.network import SimLink
@@ -58,7 +58,7 @@ def _acked(link: "SimLink", row: Outbound, ident: str) -> Packet:
 
 
 def _answered(link: "SimLink", row: Outbound, ident: str) -> Packet:
-    record = Inquiry(role=Role.P, ident=ident, nonce=row.att, lk1=_lk1(link, row), answer=Answer.RECV)
+    record = Inquiry(role=InquiryRole.P, ident=ident, nonce=row.att, lk1=_lk1(link, row), answer=Answer.RECV)
     return Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])
 
 

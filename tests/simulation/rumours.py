@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from semq.engine.errors import RefusedByOperator
 from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
-from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
 from tests.simulation import namesakes
 
@@ -75,7 +75,7 @@ def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") ->
         return Packet(link.peer, here, Function.RECEIPTS, Primitive.INDICATION, [note])
     nonce = link.owner.engine.sender.nonces.get(row.object_id, 0)
     copy = (row.custodian.semq_id, row.custodian.semq_db_id, row.custodian.object_id) if row.custodian else None
-    answer = Inquiry(role=Role.S, ident=ident, nonce=nonce, lk1=copy, answer=hint)
+    answer = Inquiry(role=InquiryRole.S, ident=ident, nonce=nonce, lk1=copy, answer=hint)
     source = row.target.node if hint is Answer.NOT else link.peer
     return Packet(source, here, Function.INQUIRIES, Primitive.CONFIRMATION, [answer])
 
@@ -118,7 +118,7 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
     known = truth(link.owner.world, row)
     answer = Answer.NOT if known is None or chance.random() < 0.4 else known
     lk1 = (link.owner.home.semq_id, link.owner.home.semq_db_id, row.object_id)
-    record = Inquiry(role=Role.P, ident=str(row.lk0), nonce=row.att, lk1=lk1, answer=answer)
+    record = Inquiry(role=InquiryRole.P, ident=str(row.lk0), nonce=row.att, lk1=lk1, answer=answer)
     return [Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])]
 
 

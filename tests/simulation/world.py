@@ -31,7 +31,7 @@ Trace = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Site:
+class SimulatedSite:
     """A store of the platform and the process that serves it."""
 
     tables: Tables
@@ -74,12 +74,12 @@ class World:
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
-        self.lost: list[Site] = []  #: stores of the platform that never come back
+        self.lost: list[SimulatedSite] = []  #: stores of the platform that never come back
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
-    def _site(self, number: int) -> Site:
+    def _site(self, number: int) -> SimulatedSite:
         tables, home = Tables(f"hub{number}"), Store(2, "1", 1, number)
-        return Site(tables, home, HubHost(self, f"hub{number}", home, tables))
+        return SimulatedSite(tables, home, HubHost(self, f"hub{number}", home, tables))
 
     # --- who is where
     @property
@@ -138,7 +138,7 @@ class World:
         if not keep_old:
             old.host.crash(restart_s=60.0)
 
-    def lose_site(self, site: Site) -> Store:
+    def lose_site(self, site: SimulatedSite) -> Store:
         """A store of the platform and its process are gone for good; the nodes go to another."""
         if site is self.site:
             self.switch_site(keep_old=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reconcile.days import Calendar, neighbours, parse_date
-from spark_reconcile.errors import BadRequest, BadSettings
+from spark_reconcile.errors import BadRunRequest, BadSettings
 
 ZONES = ["UTC", "Asia/Shanghai", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]
 CUTOFFS = ["00:00", "04:30", "12:00", "18:00", "23:59"]
@@ -65,7 +65,7 @@ def test_a_zone_or_cutoff_that_means_nothing_is_refused(wrong: tuple[str, str]) 
 
 @pytest.mark.parametrize("wrong", ["", "yesterday", "2026-13-01", "20.11.2026", "1999-12-31", "9999-12-31"])
 def test_a_date_that_cannot_be_read_is_refused(wrong: str) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRunRequest):
         parse_date(wrong)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from spark_reconcile.errors import BadRequest, BeingRun
+from spark_reconcile.errors import BadRunRequest, BeingRun
 from spark_reconcile.storage import Place
 
 
@@ -65,5 +65,5 @@ def test_spark_gets_an_address_of_the_same_place(tmp_path: Path, place: Place) -
 
 
 def test_an_address_that_means_nothing_is_refused() -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRunRequest):
         Place.at("gopher://hole/x")

@@ -10,7 +10,7 @@ from semq.umx_t.app_key import NO_KEY, AppKey
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.headers import APPLICATION, TRANSPORT
 from semq.umx_t.locator import INT64_MAX, LK0, LK1, Pos
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
 from semq.umx_t.status import SaveFwd
 
 names = st.text(ascii_letters + digits + "-_", min_size=1, max_size=64)
@@ -97,7 +97,7 @@ inquiries = st.builds(
     semq_db_id=small,
     ref_id=numbers,
     flag=st.sampled_from([1, 2]),
-    role=st.none() | st.sampled_from(Role),
+    role=st.none() | st.sampled_from(InquiryRole),
     ident=lk0s.map(str),
     sid=st.integers(-1, INT64_MAX),
     floor=numbers,

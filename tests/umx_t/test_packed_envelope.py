@@ -31,8 +31,8 @@ LIMITED = ("text", "repeated")
 VALUES: list[Any] = msgspec.msgpack.decode(pack(PLAIN))
 
 
-def read(octets: Any, **beside: Any) -> Envelope:
-    return read_envelope({"app_id": "1.10008"}, {PACKED: octets, **beside}, "1.10008")
+def read(packed: Any, **beside: Any) -> Envelope:
+    return read_envelope({"app_id": "1.10008"}, {PACKED: packed, **beside}, "1.10008")
 
 
 def altered(**changes: Any) -> bytes:
@@ -99,10 +99,10 @@ def test_what_a_peer_cannot_mean_is_refused(changes: dict[str, Any]) -> None:
         read(altered(**changes))
 
 
-@pytest.mark.parametrize("octets", [b"", b"\xc1", b"\x80", "text", 5, [1], pack(PLAIN)[:-1], pack(PLAIN) + b"x"])
-def test_what_is_no_packed_envelope_is_refused(octets: Any) -> None:
+@pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x80", "text", 5, [1], pack(PLAIN)[:-1], pack(PLAIN) + b"x"])
+def test_what_is_no_packed_envelope_is_refused(packed: Any) -> None:
     with pytest.raises(BadEnvelope):
-        read(octets)
+        read(packed)
 
 
 @given(st.integers(0, len(VALUES) - 1), st.none() | st.booleans() | st.integers() | st.binary(max_size=40) | texts)

@@ -17,9 +17,9 @@ from semq.umx_t.records import (
     AckFlag,
     Answer,
     Inquiry,
+    InquiryRole,
     Presence,
     Receipt,
-    Role,
     decode_records,
     encode_records,
     record_size,
@@ -161,7 +161,7 @@ def test_the_largest_packets_of_honest_nodes_are_taken() -> None:
     ends = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.REJ, reason=reason, digest="a" * 64, at=most, **names)
     notes = Receipt(ack_flag=AckFlag.END_TO_END, floors={"7" * 16: (most, None), "6" * 16: (most, most)}, **names)
     answers = Inquiry(
-        semq_id=999_999_999, ref_id=most, role=Role.S, ident=ident, sid=most, nonce=most, lk1=(9, 9, most),
+        semq_id=999_999_999, ref_id=most, role=InquiryRole.S, ident=ident, sid=most, nonce=most, lk1=(9, 9, most),
         answer=Answer.REJ, result=1, reason=reason, digest="a" * 64,
     )  # fmt: skip
     for kind, record in ((KINDS[0], ends), (KINDS[1], notes), (KINDS[2], answers), (KINDS[3], answers)):

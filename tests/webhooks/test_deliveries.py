@@ -15,6 +15,7 @@ from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
 from semq.umx_t.app_key import AppKey
 from semq.webhooks.deliveries import Deliveries
+from tests.service.reported import Reported
 from tests.waiting import until
 from tests.webhooks.hook import Hook, Taken, serving
 
@@ -78,14 +79,19 @@ def hook() -> Iterator[Hook]:
 
 
 @pytest.fixture
-async def inbox(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookInbox]:
+def reported() -> Reported:
+    return Reported()
+
+
+@pytest.fixture
+async def inbox(hook: Hook, reported: Reported, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookInbox]:
     monkeypatch.setattr("semq.webhooks.deliveries.AGAIN_S_MAX", 0.01)
     monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.01)
     given = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
     given["events"] = ["failed"]
     made: Any = WebhookInbox()
-    deliveries = Deliveries(WebhookSection.model_validate(given), made, SystemClock())
-    tasks = [asyncio.create_task(one()) for one in (deliveries.documents, deliveries.events)]
+    deliveries = Deliveries(WebhookSection.model_validate(given), made, SystemClock(), reported.states)
+    tasks = [asyncio.create_task(one(lambda: None)) for one in (deliveries.documents, deliveries.events)]
     yield made
     for task in tasks:
         assert not task.done()
@@ -163,3 +169,24 @@ async def test_the_log_shows_no_address(hook: Hook, inbox: WebhookInbox, caplog:
         channel = inbox.deliver("1", b"body")
         await until(lambda: channel.settled == ["ack"])
     assert str(hook.port) not in caplog.text
+
+
+async def test_an_address_that_fails_is_reported_until_it_answers(
+    hook: Hook, inbox: WebhookInbox, reported: Reported
+) -> None:
+    hook.answer = answers(503)
+    channel = inbox.deliver("1", b"body")
+    await until(lambda: reported.failing["erp"].is_paused if "erp" in reported.failing else False)
+    failing = reported.failing["erp"]
+    assert failing.failures >= 5
+    assert "status 503: answer 503" in failing.error
+    hook.answer = answers(204)
+    await until(lambda: channel.settled == ["ack"])
+    assert reported.failing == {}
+
+
+async def test_an_address_that_refuses_a_document_works(hook: Hook, inbox: WebhookInbox, reported: Reported) -> None:
+    hook.answer = answers(422)
+    channel = inbox.deliver("1", b"body")
+    await until(lambda: channel.settled == ["reject"])
+    assert reported.lines == []

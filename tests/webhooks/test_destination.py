@@ -17,6 +17,7 @@ from semq.webhooks import destination as module
 from semq.webhooks.destination import OPEN_AFTER, Webhook, _is_public, _seconds
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest
+from tests.service.reported import Reported
 from tests.webhooks.hook import Hook, Taken, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -40,7 +41,7 @@ def settings(url: str, **changes: object) -> WebhookSection:
 
 @pytest.fixture
 async def destination(hook: Hook) -> AsyncIterator[Webhook]:
-    made = Webhook(settings(hook.url), SystemClock())
+    made = Webhook(settings(hook.url), SystemClock(), Reported().states)
     yield made
     await made.close()
 
@@ -81,7 +82,7 @@ async def test_an_application_that_hangs_is_given_up(hook: Hook) -> None:
         return 204, {}
 
     hook.answer = hang
-    hasty = Webhook(settings(hook.url, timeout_s=0.2), SystemClock())
+    hasty = Webhook(settings(hook.url, timeout_s=0.2), SystemClock(), Reported().states)
     with pytest.raises(NoAnswerFromWebhook, match="no answer within"):
         await hasty.post(REQUEST)
     released.set()
@@ -92,7 +93,7 @@ async def test_an_application_that_hangs_is_given_up(hook: Hook) -> None:
     "host", ["127.0.0.1", "localhost", "169.254.169.254", "10.1.2.3", "[::1]", "[fe80::1]", *DISGUISED]
 )
 async def test_addresses_of_this_machine_and_network_need_a_word(host: str) -> None:
-    strict = Webhook(settings(f"http://{host}:9/", allow_private=False), SystemClock())
+    strict = Webhook(settings(f"http://{host}:9/", allow_private=False), SystemClock(), Reported().states)
     with pytest.raises(AddressNotAllowed):
         await strict.post(REQUEST)
     await strict.close()
@@ -124,7 +125,7 @@ async def test_after_several_failures_requests_go_one_at_a_time(
 async def test_nobody_listens(hook: Hook) -> None:
     with serving() as gone:
         url = gone.url
-    away = Webhook(settings(url), SystemClock())
+    away = Webhook(settings(url), SystemClock(), Reported().states)
     with pytest.raises(NoAnswerFromWebhook):
         await away.post(REQUEST)
     await away.close()
@@ -147,7 +148,7 @@ async def test_the_next_address_of_a_host_is_tried(hook: Hook, monkeypatch: pyte
         return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
-    made = Webhook(settings(f"http://localhost:{hook.port}/hook"), SystemClock())
+    made = Webhook(settings(f"http://localhost:{hook.port}/hook"), SystemClock(), Reported().states)
     await made.post(REQUEST)
     await made.close()
     assert hook.taken[0].headers["host"] == f"localhost:{hook.port}"
@@ -165,7 +166,8 @@ async def test_the_status_counts_although_the_body_never_ends(status: int, accep
 
     ended = asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    made = Webhook(settings(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"), SystemClock())
+    port = server.sockets[0].getsockname()[1]
+    made = Webhook(settings(f"http://127.0.0.1:{port}/"), SystemClock(), Reported().states)
     with nullcontext() if accepted else pytest.raises(NoAnswerFromWebhook, match="status 500: x"):
         await made.post(REQUEST)
     await made.close()
@@ -182,7 +184,7 @@ async def test_an_address_is_left_alone_for_as_long_as_it_asks(hook: Hook) -> No
             return super().monotonic() + self.ahead
 
     clock = Clock()
-    made = Webhook(settings(hook.url), clock)
+    made = Webhook(settings(hook.url), clock, Reported().states)
     hook.answer = lambda taken: (429, {"retry-after": "250"})
     with pytest.raises(NoAnswerFromWebhook):
         await made.post(REQUEST)
@@ -212,4 +214,4 @@ def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for make in (lambda: None, lambda: bad.write_text("no certificate")):
         make()
         with pytest.raises(WebhookTrustUnreadable, match=r"ca\.pem"):
-            Webhook(settings("https://example.org/", trust=bad), SystemClock())
+            Webhook(settings("https://example.org/", trust=bad), SystemClock(), Reported().states)

@@ -24,7 +24,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import Held, HubDeed
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Direction, SendStatus
 
 HELD = {SendStatus.SS_INIT: Held.SS_INIT, SendStatus.SS_SENT: Held.SS_SENT}
@@ -109,7 +109,7 @@ def reack(ack: Ack) -> Letter:
 def answered(source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False) -> Letter:
     """The answer to a sender's inquiry, with its key and nonce echoed."""
     return source, Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(
-        semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=Role.S,
+        semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=InquiryRole.S,
         ident=record.ident, nonce=record.nonce, lk1=lk1 or record.lk1, answer=answer, void=void,
     )  # fmt: skip
 
@@ -217,7 +217,7 @@ def _ask_target(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopie
     core = holding.core
     inquiry = Inquiry(
         semq_id=core.home.semq_id, semq_db_id=core.home.semq_db_id, ref_id=row.object_id, flag=1,
-        role=Role.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=core.lk1(row.object_id),
+        role=InquiryRole.P, ident=str(row.lk0), sid=row.sid, nonce=row.att, lk1=core.lk1(row.object_id),
     )  # fmt: skip
     after.mail.append((row.target.node, Function.INQUIRIES, Primitive.REQUEST, inquiry))
     after.inquired += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Role
+from semq.umx_t.records import AckFlag, InquiryRole
 
 INDICATION, RESPONSE = Primitive.INDICATION, Primitive.RESPONSE
 REQUEST, CONFIRMATION = Primitive.REQUEST, Primitive.CONFIRMATION
@@ -60,9 +60,9 @@ def _receipt_noted(record: Any, speaker: str, other: str, to_hub: bool) -> str:
 
 def _inquiry(record: Any, speaker: str, other: str, to_hub: bool) -> str:
     """Role S asks about the asker's own message, role R about one of the node asked; role P is the hub's."""
-    if record.role is Role.S:
+    if record.role is InquiryRole.S:
         return "" if record.ident.startswith(speaker) else "an inquiry about another node's message"
-    if record.role is Role.R:
+    if record.role is InquiryRole.R:
         return "" if to_hub or record.ident.startswith(other) else "an inquiry about a message of a third node"
     return "only the hub asks in this role"
 

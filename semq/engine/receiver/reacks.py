@@ -21,7 +21,7 @@ from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord
 from semq.umx_t.grids import OWED, RECEIVER, Arrived, OwedDeed, OwedHeard, ReceiverDeed
 from semq.umx_t.locator import LK0, parse_lk0
-from semq.umx_t.records import ANSWER_BY_ARRIVAL, RESULT_OF, AckFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import ANSWER_BY_ARRIVAL, RESULT_OF, AckFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import AckStatus, Arrival, SaveFwd
 
 Ask = tuple[Address, Inquiry]
@@ -177,7 +177,7 @@ class _Said:
 
     def answer(self, lk0: LK0, record: Inquiry) -> Inquiry | None:
         """Answer an inquiry; None for a node that may not ask about the message."""
-        asks_well = lk0.node == self._source if record.role is Role.S else self._source == self._hub
+        asks_well = lk0.node == self._source if record.role is InquiryRole.S else self._source == self._hub
         if not asks_well:
             text = "A node asks about another node's message."
             self._violation(NotYours(text, lk0=record.ident, peer=str(self._source)), record.ident)
@@ -205,7 +205,7 @@ ANSWERS: dict[ReceiverDeed, Callable[[Arrival, Inquiry, Recorded], Inquiry]] = {
 def asks_about(row: Pending, hub: Address | None, *, blocked: bool) -> list[Ask]:
     """R7 and R8: return inquiries about a row whose acknowledgements may not have been noted, with their targets."""
     facts: dict[str, Any] = {
-        "role": Role.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
+        "role": InquiryRole.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
         "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),
     }  # fmt: skip
     asks: list[Ask] = []

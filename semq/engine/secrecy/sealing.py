@@ -42,7 +42,7 @@ from semq.seal.token import read_token
 from semq.store.rows import KeptKey
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Body, Data, Envelope, Function, Packet, Primitive
-from semq.umx_t.records import Receipt, Role, encode_records
+from semq.umx_t.records import InquiryRole, Receipt, encode_records
 
 EVERYBODY = "*"
 SESSIONS_MAX = 10_000  # partners with a session key in memory
@@ -444,7 +444,7 @@ def _is_testimony(packet: Packet) -> bool:
         case Function.INQUIRIES, Primitive.CONFIRMATION:
             return True
         case Function.INQUIRIES, Primitive.REQUEST:
-            return any(record.role is Role.R for record in packet.records)
+            return any(record.role is InquiryRole.R for record in packet.records)
     return False
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from semq.engine.errors import NotYours
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Presence, Receipt
 
 Placed = list[tuple[int, Any]]  # records that may be heard, with their places in the packet: signatures name those
 
@@ -68,7 +68,9 @@ def _receipt_noted(record: Receipt) -> RecordKind | None:
 
 
 def _inquiry(record: Inquiry) -> RecordKind | None:
-    return {Role.S: ASKED_BY_SENDER, Role.R: ASKED_BY_RECEIVER}.get(record.role or Role.P, ASKED_BY_HUB)
+    return {InquiryRole.S: ASKED_BY_SENDER, InquiryRole.R: ASKED_BY_RECEIVER}.get(
+        record.role or InquiryRole.P, ASKED_BY_HUB
+    )
 
 
 def _answer(record: Inquiry) -> RecordKind | None:

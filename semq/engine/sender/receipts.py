@@ -24,7 +24,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK0, LK1, Pos, parse_pos
-from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
 NO_TARGET_KNOWN = "The platform knows no such target any more: nobody can tell whether it had arrived."
@@ -106,7 +106,7 @@ class Receipts:
             except SemqError as error:
                 faults.append((record.ident, error))
                 prev = None
-            if lk0 is not None and record.role is Role.R:
+            if lk0 is not None and record.role is InquiryRole.R:
                 named.append((lk0, record, prev))
         streams = StreamsTo(str(speaker.source))
         unit = yield Needs(outbound={lk0.object_id for lk0, _, _ in named}, queries={streams})

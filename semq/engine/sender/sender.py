@@ -22,7 +22,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK1
-from semq.umx_t.records import Inquiry, Role
+from semq.umx_t.records import Inquiry, InquiryRole
 from semq.umx_t.status import SaveFwd
 
 
@@ -90,7 +90,13 @@ class Sender:
         nonce = self.nonces[row.object_id] = self.core.new_nonce()
         self.asked[row.object_id] = self.asked.get(row.object_id, 0) + 1
         floor = self.rows.floor(row).value if row.save_fwd is SaveFwd.MUST else 0
-        facts: dict[str, Any] = {"role": Role.S, "ident": str(row.lk0), "sid": row.sid, "floor": floor, "nonce": nonce}
+        facts: dict[str, Any] = {
+            "role": InquiryRole.S,
+            "ident": str(row.lk0),
+            "sid": row.sid,
+            "floor": floor,
+            "nonce": nonce,
+        }
         if custodian is not None and link is not None:
             to: Address = link.peer
             facts |= {"lk1": custodian, "ref_id": custodian.object_id}

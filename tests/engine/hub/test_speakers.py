@@ -7,7 +7,7 @@ import pytest
 from semq.engine.hub.speakers import faults
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Presence, Receipt, Role
+from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
 
 PEER, OTHER, HUB = Address(1, "10008"), Address(1, "56001"), Address(2, "hub")
 MINE, THEIRS, THIRD = (f"1.{node}.1.1.a.7" for node in ("10008", "56001", "88001"))
@@ -31,23 +31,23 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
     (R, NOTES, OTHER, Receipt(ack_flag=ACK2, ident=THEIRS), False),
     (R, NOTES, OTHER, Receipt(ack_flag=ACK, ident=MINE), False),
     (R, NOTES, HUB, Receipt(ack_flag=ACK2, ident=MINE), False),
-    (Q, ASKS, OTHER, Inquiry(role=Role.S, ident=MINE), True),
-    (Q, ASKS, HUB, Inquiry(role=Role.S, ident=MINE), True),
-    (Q, ASKS, OTHER, Inquiry(role=Role.S, ident=THEIRS), False),
-    (Q, ASKS, HUB, Inquiry(role=Role.S, ident=THIRD), False),
-    (Q, ASKS, OTHER, Inquiry(role=Role.R, ident=THEIRS), True),
-    (Q, ASKS, HUB, Inquiry(role=Role.R, ident=THEIRS), True),
-    (Q, ASKS, OTHER, Inquiry(role=Role.R, ident=THIRD), False),
-    (Q, ASKS, OTHER, Inquiry(role=Role.P, ident=THEIRS), False),
+    (Q, ASKS, OTHER, Inquiry(role=InquiryRole.S, ident=MINE), True),
+    (Q, ASKS, HUB, Inquiry(role=InquiryRole.S, ident=MINE), True),
+    (Q, ASKS, OTHER, Inquiry(role=InquiryRole.S, ident=THEIRS), False),
+    (Q, ASKS, HUB, Inquiry(role=InquiryRole.S, ident=THIRD), False),
+    (Q, ASKS, OTHER, Inquiry(role=InquiryRole.R, ident=THEIRS), True),
+    (Q, ASKS, HUB, Inquiry(role=InquiryRole.R, ident=THEIRS), True),
+    (Q, ASKS, OTHER, Inquiry(role=InquiryRole.R, ident=THIRD), False),
+    (Q, ASKS, OTHER, Inquiry(role=InquiryRole.P, ident=THEIRS), False),
     (Q, ASKS, OTHER, Inquiry(ident=MINE), False),
-    (Q, ANSWERS, OTHER, Inquiry(role=Role.S, answer=Answer.RECV, ident=THEIRS), True),
-    (Q, ANSWERS, HUB, Inquiry(role=Role.P, answer=Answer.RECV, ident=THEIRS), True),
-    (Q, ANSWERS, OTHER, Inquiry(role=Role.S, answer=Answer.RECV, ident=THIRD), False),
+    (Q, ANSWERS, OTHER, Inquiry(role=InquiryRole.S, answer=Answer.RECV, ident=THEIRS), True),
+    (Q, ANSWERS, HUB, Inquiry(role=InquiryRole.P, answer=Answer.RECV, ident=THEIRS), True),
+    (Q, ANSWERS, OTHER, Inquiry(role=InquiryRole.S, answer=Answer.RECV, ident=THIRD), False),
     (Function.PRESENCE, SAYS, OTHER, Presence(node="1.10008"), False),
     (Function.PRESENCE, SAYS, HUB, Presence(node="1.10008", certificates=()), True),
     (Function.PRESENCE, SAYS, HUB, Presence(node="1.56001", certificates=()), False),
     # A node id that begins as another one does is another node.
-    (Q, ASKS, OTHER, Inquiry(role=Role.S, ident="1.100081.1.1.a.7"), False),
+    (Q, ASKS, OTHER, Inquiry(role=InquiryRole.S, ident="1.100081.1.1.a.7"), False),
 ]
 
 
@@ -59,7 +59,7 @@ def test_what_a_node_may_say(function: Function, primitive: Primitive, to: Addre
 
 
 def test_what_is_honest_in_a_packet_goes_on() -> None:
-    good, bad = Inquiry(role=Role.S, ident=MINE), Inquiry(role=Role.S, ident=THIRD)
+    good, bad = Inquiry(role=InquiryRole.S, ident=MINE), Inquiry(role=InquiryRole.S, ident=THIRD)
     honest, wrong = faults(Packet(PEER, OTHER, Q, ASKS, [good, bad, good]), PEER, HUB)
     assert list(honest) == [good, good]
     assert wrong == [(bad, "an inquiry about another node's message")]

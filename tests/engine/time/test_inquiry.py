@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from semq.umx_t.envelope import Frame, Function, Packet
-from semq.umx_t.records import HubFlag, Inquiry, Receipt, Role
+from semq.umx_t.records import HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import SendStatus
 from tests.flows.trio import SETTINGS, Trio, TrioWire, records
 
@@ -27,7 +27,7 @@ def asked(trio: Trio) -> list[str]:
     """The messages that A has asked about on its present session, in order."""
     assert trio.a.up is not None
     asks = [frame for frame in trio.a.up.sent if isinstance(frame, Packet) and frame.function is Function.INQUIRIES]
-    return [r.ident for r in records(asks) if isinstance(r, Inquiry) and r.role is Role.S]
+    return [r.ident for r in records(asks) if isinstance(r, Inquiry) and r.role is InquiryRole.S]
 
 
 def test_a_backlog_in_custody_is_asked_about_at_its_pace() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
-from spark_reconcile.errors import BadRequest, LedgerAway
+from spark_reconcile.errors import BadRunRequest, LedgerAway
 from spark_reconcile.extracts import extract as module
 from spark_reconcile.extracts.extract import Extract, LedgerOrigin, batches_of, extract_ledger
 from spark_reconcile.extracts.ledger import Disclosure
@@ -84,7 +84,7 @@ def test_a_date_that_is_not_over_reaches_to_now(office: Office) -> None:
     office.write(replace(OfficeMessage(1), at=OfficeMessage(1).at + 86_400_000), DIRECT)
     made = office.extract(today)["1.a"]
     assert made.watermark == int(office.clock.now.timestamp() * 1000) - module.SETTLE_MS
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRunRequest):
         office.extract(date(2026, 11, 23))
 
 

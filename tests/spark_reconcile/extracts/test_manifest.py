@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts.manifest import MANIFEST_MAX, Manifest, Part, Signature, canonical, read_manifest
+from spark_reconcile.extracts.manifest import MANIFEST_MAX, ExtractPart, Manifest, Signature, canonical, read_manifest
 
 MIDNIGHT, HOUR = 1_795_132_800_000, 3_600_000
 GOOD = Manifest(
     node="1.10008", business_date="2026-11-20", zone="UTC", cutoff="00:00", window_start=MIDNIGHT,
-    window_end=MIDNIGHT + 24 * HOUR, watermark=MIDNIGHT + 24 * HOUR, rows=3, files=(Part("part-00000-ab.parquet", 3, 10, "0" * 64),), created_at="now",
+    window_end=MIDNIGHT + 24 * HOUR, watermark=MIDNIGHT + 24 * HOUR, rows=3, files=(ExtractPart("part-00000-ab.parquet", 3, 10, "0" * 64),), created_at="now",
 )  # fmt: skip
 
 

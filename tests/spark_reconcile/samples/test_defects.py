@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reconcile.days import Calendar
-from spark_reconcile.errors import BadRequest
+from spark_reconcile.errors import BadRunRequest
 from spark_reconcile.samples.defects import DEFECTS, plant
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
@@ -55,6 +55,6 @@ def test_large_extracts_are_left_alone(
     delivered: Office, clock: StandingClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("spark_reconcile.samples.defects.ROWS_MAX", 10)
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRunRequest):
         plant(Place.at(delivered.root / "extracts"), DAY, UTC, clock)
     assert plant(Place.at(tmp_path / "nothing"), DAY, UTC, clock) == []

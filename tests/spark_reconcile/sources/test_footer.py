@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reconcile.extracts.manifest import Manifest, Part
+from spark_reconcile.extracts.manifest import ExtractPart, Manifest
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.sources.footer import MAGIC, BadFooter, Chunk, _read, _Reader, chunks, put_in_order
 from spark_reconcile.sources.parts import looked_into
@@ -63,7 +63,7 @@ def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path:
     file = write(tmp_path, compression="zstd")
     whole = Path(file.path).read_bytes()
     footer = int.from_bytes(whole[-8:-4], "little")
-    part = Part(FILE, len(ROWS), len(whole), "0" * 64)
+    part = ExtractPart(FILE, len(ROWS), len(whole), "0" * 64)
     states = set()
     for at in range(len(whole) - 8 - footer, len(whole), 9):
         for byte in (whole[at] ^ 1 << at % 8, 0xFF):
@@ -96,7 +96,7 @@ def test_the_encodings_of_a_column_are_put_in_one_order(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there_is_named(tmp_path: Path, absent: str) -> None:
     table = pa.Table.from_pylist(ROWS, ARROW_SCHEMA).drop_columns([absent])
     pq.write_table(table, tmp_path / FILE)
-    seen = looked_into(Part(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
+    seen = looked_into(ExtractPart(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
     assert seen[:2] == ("UNKNOWN_SCHEMA", f"{FILE}: column {absent} is missing")
 
 

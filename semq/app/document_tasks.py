@@ -1,0 +1,51 @@
+"""Documents of an inbox that are handled side by side, one task for each.
+
+After a lost connection the node delivers an unsettled document again while its task still runs. The task goes on, and
+settles the last delivery: an earlier one cannot be settled any more. Used by ``semq.folders`` and ``semq.webhooks``.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Callable, Coroutine
+from typing import Any
+
+from semq.app.values import Document
+
+log = logging.getLogger(__name__)
+
+
+class DocumentTasks:
+    """The tasks of one inbox. ``handle`` is called with the LK0 of a document, and settles ``last(lk0)``."""
+
+    def __init__(self, handle: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+        self._handle = handle
+        self._last: dict[str, Document] = {}  #: by LK0: its last delivery
+
+    def last(self, lk0: str) -> Document:
+        """Return the last delivery of a document whose task runs."""
+        return self._last[lk0]
+
+    async def run(self, documents: AsyncIterable[Document]) -> None:
+        """Handle documents until cancelled, or until the iteration ends or raises; then end all tasks."""
+        running: set[asyncio.Task[None]] = set()
+        try:
+            async for document in documents:
+                is_known = document.lk0 in self._last
+                self._last[document.lk0] = document
+                if not is_known:
+                    task = asyncio.create_task(self._run(document.lk0))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            self._last.clear()  # of tasks that had not begun
+
+    async def _run(self, lk0: str) -> None:
+        try:
+            await self._handle(lk0)
+        except Exception:
+            log.exception("document %s was not handled; it stays unacknowledged", lk0)
+        finally:
+            del self._last[lk0]

@@ -1,0 +1,111 @@
+"""Sections of a companion ([[folders]], [[webhooks]]): each is kept running by itself, and its failures are reported.
+
+A section that fails is reported to the node (``section_states``) and tried again after a pause, while the others go on.
+Used by ``semq.folders`` and ``semq.webhooks``.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import structlog
+
+from semq.clock import SystemClock
+from semq.config.settings import Settings
+from semq.errors import SemqError, Unavailable
+from semq.service import companion_process
+from semq.service.companion_process import WITH_PARENT, Job
+from semq.service.section_states import SectionStates
+from semq.umx_t import retry
+
+log = structlog.get_logger("semq.companion")
+
+PATIENCE_S = 60.0  # longest wait of one operation for the node
+QUEUE_EXPIRES_S = 30 * 24 * 3600  # events are dropped when no section has taken them for so long
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0  # pause of a section that fails
+STDOUT = 1  # a pipe to the node
+
+Serve = Callable[[Settings, str, Job, SectionStates], Coroutine[Any, Any, None]]
+
+
+class CompanionSection(NamedTuple):
+    """A part of a companion that fails and recovers by itself. ``run`` calls its argument when the section works."""
+
+    name: str
+    run: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
+
+
+def main(program: str, description: str, serve: Serve, argv: list[str] | None = None) -> int:
+    """Run ``serve(settings, url of the node, what waits for the end, states)``; return the exit status."""
+    is_heard = WITH_PARENT in (sys.argv if argv is None else argv)
+    states = SectionStates(_report if is_heard else lambda line: None, SystemClock())
+
+    async def serve_with_states(settings: Settings, url: str, stopped: Job) -> None:
+        await serve(settings, url, stopped, states)
+
+    return companion_process.main(program, description, serve_with_states, argv)
+
+
+def _report(line: bytes) -> None:
+    with suppress(OSError):  # the node has ended, and so does this process
+        os.write(STDOUT, line)
+
+
+async def until(
+    stopped: Job, sections: Sequence[CompanionSection], states: SectionStates, fatal: tuple[type[SemqError], ...] = ()
+) -> None:
+    """Serve sections until ``stopped`` returns. Raises ``fatal`` errors, which concern all sections alike."""
+    ended = asyncio.ensure_future(stopped())
+    serving = asyncio.ensure_future(side_by_side(sections, states, fatal))
+    try:
+        await asyncio.wait((ended, serving), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+    finally:
+        ended.cancel()
+        serving.cancel()
+        await asyncio.gather(ended, serving, return_exceptions=True)
+
+
+async def side_by_side(
+    sections: Sequence[CompanionSection], states: SectionStates, fatal: tuple[type[SemqError], ...]
+) -> None:
+    """Keep sections running until cancelled. Raises the first ``fatal`` error of one."""
+    tasks = [asyncio.ensure_future(_kept(section, states, fatal)) for section in sections]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _kept(section: CompanionSection, states: SectionStates, fatal: tuple[type[SemqError], ...]) -> None:
+    """Run a section, and again after a pause whenever it fails. Raises ``fatal`` errors."""
+    failures = 0
+
+    def works() -> None:
+        nonlocal failures
+        failures = 0
+        states.works(section.name)
+
+    while True:
+        try:
+            await section.run(works)
+            return
+        except fatal:
+            raise
+        except Exception as error:
+            failures += 1
+            pause_s = retry.backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, SystemClock().random())
+            states.failed(section.name, error)
+            facts = {"section": section.name, "again_in_s": round(pause_s, 1)}
+            if isinstance(error, SemqError):
+                note = log.warning if isinstance(error, Unavailable) else log.error
+                note("section_failed", error=error.advice(), **facts)
+            else:
+                log.exception("section_failed", **facts)
+        await asyncio.sleep(pause_s)

@@ -1,0 +1,22 @@
+"""States of sections as a test reads them: what a companion reports, heard as its node hears it."""
+
+from semq.clock import SystemClock
+from semq.service.section_states import FailingSection, ReportedStates, SectionStates
+
+
+class Reported:
+    """Both ends of the report."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self._heard = ReportedStates()
+        self.states = SectionStates(self._take, SystemClock())
+
+    def _take(self, line: bytes) -> None:
+        self.lines.append(line)
+        self._heard.hear(line)
+
+    @property
+    def failing(self) -> dict[str, FailingSection]:
+        """The sections that fail now."""
+        return self._heard.failing

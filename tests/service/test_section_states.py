@@ -1,0 +1,53 @@
+"""Lines by which a companion reports failing sections, and what its node makes of them."""
+
+import json
+
+import pytest
+
+from semq.errors import SemqError
+from semq.service.section_states import SECTIONS_MAX, ReportedStates
+from tests.service.reported import Reported
+
+
+def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
+    reported = Reported()
+    reported.states.works("erp")
+    assert reported.lines == []  # nothing has changed
+    reported.states.failed("erp", SemqError("no answer"))
+    first = reported.failing["erp"]
+    assert (first.failures, first.error, first.is_paused) == (1, "SEMQ-1000 no answer", False)
+    reported.states.failed("erp", SemqError("status 500"), is_paused=True)
+    second = reported.failing["erp"]
+    assert (second.failures, second.since, second.is_paused) == (2, first.since, True)
+    assert second.error == "SEMQ-1000 status 500"
+    reported.states.failed("archive", OSError(28, "No space left on device"))
+    reported.states.works("erp")
+    assert list(reported.failing) == ["archive"]
+
+
+def test_a_report_is_one_line_whatever_an_address_answered() -> None:
+    reported = Reported()
+    reported.states.failed("erp", SemqError("\x1b[2J\n" + "\ud800" + "x" * 100_000))
+    [line] = reported.lines
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert len(line) < 2000
+    assert json.loads(line)["section"] == "erp"
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"Serving HTTP on 127.0.0.1\n", b"{}\n", b"null\n", b"\xff\n", b'{"section": 5}\n']
+)
+def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
+    heard = ReportedStates()
+    heard.hear(line)
+    assert heard.status() == {}
+
+
+def test_a_node_remembers_a_bounded_number_of_sections() -> None:
+    reported = Reported()
+    for number in range(SECTIONS_MAX + 5):
+        reported.states.failed(str(number), SemqError("away"))
+    assert len(reported.failing) == SECTIONS_MAX
+    reported.states.failed("0", SemqError("away"))
+    assert reported.failing["0"].failures == 2
