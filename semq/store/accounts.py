@@ -31,7 +31,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class AccountSession:
     """A signed-in browser, identified by the hash of its cookie."""
 
     hash: bytes
@@ -129,14 +129,14 @@ def _end_sessions(connection: Connection, name: str, keep: bytes | None) -> None
 # --- sessions and links
 
 
-def add_session(connection: Connection, new: Session, roles: Sequence[str] | None) -> None:
+def add_session(connection: Connection, new: AccountSession, roles: Sequence[str] | None) -> None:
     """Store a session, and delete those that have ended. ``roles`` None: the roles of the account."""
     with connection.begin():
         connection.execute(delete(web_session).where(SESSION.ends_at < new.made_at))
         connection.execute(_values(web_session, new, roles=None if roles is None else list(roles)))
 
 
-def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> Session | None:
+def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> AccountSession | None:
     """Return an open session with the present roles of its account; None if it ended or the account is disabled."""
     row = connection.execute(
         select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
@@ -146,7 +146,7 @@ def session(connection: Connection, hash_: bytes, now: datetime, idle_since: dat
     ).one_or_none()
     if row is None:
         return None
-    return Session(row.hash, row.account, tuple(row.effective), row.made_at, row.seen_at, row.ends_at, row.peer)
+    return AccountSession(row.hash, row.account, tuple(row.effective), row.made_at, row.seen_at, row.ends_at, row.peer)
 
 
 def see_session(connection: Connection, hash_: bytes, now: datetime) -> None:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from semq.clock import Clock
 from semq.config.sections import HttpSection
 from semq.store import accounts
-from semq.store.accounts import Session
+from semq.store.accounts import AccountSession
 from semq.umx_t.address import Address
 from semq.web.database import Database
 from semq.web.secret import hash_of, new_secret
@@ -33,7 +33,7 @@ class Sessions:
         self._database = database
         self._clock = clock
         self._is_tls = is_tls
-        self._known: OrderedDict[bytes, tuple[float, Session]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, AccountSession]] = OrderedDict()
         prefix = "__Host-" if is_tls else ""
         self.cookie = f"{prefix}semq_{address.type}_{address.id}"
         self.form_cookie = f"{prefix}semq_form_{address.type}_{address.id}"
@@ -42,7 +42,7 @@ class Sessions:
         """Begin a session and return its secret. ``roles`` None: those of the account. Raises StoreUnavailable."""
         secret, now = new_secret(), self._clock.wall()
         ends_at = now + timedelta(seconds=self._http.session_s)
-        new = Session(hash_of(secret), account, tuple(roles or ()), now, now, ends_at, peer)
+        new = AccountSession(hash_of(secret), account, tuple(roles or ()), now, now, ends_at, peer)
         await self._database.write(accounts.add_session, new, roles)
         return secret
 
@@ -53,7 +53,7 @@ class Sessions:
             return None
         return Visitor(found.account, "link" if found.account == FIRST else "session", peer, rights_of(found.roles))
 
-    async def _find(self, hash_: bytes) -> Session | None:
+    async def _find(self, hash_: bytes) -> AccountSession | None:
         now, moment = self._clock.wall(), self._clock.monotonic()
         known = self._known.get(hash_)
         if known is not None and moment - known[0] < KNOWN_S and now < known[1].ends_at:

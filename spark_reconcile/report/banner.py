@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_reconcile.judgement.verdicts import URGENCY, VERDICT
-from spark_reconcile.report.figures import Figures
+from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sections import breach_words
@@ -57,8 +57,10 @@ def _breach(breach: Breach, findings: Findings, pairs: Pairs, places: Mapping[st
     verdict = VERDICT[breach.verdict]
     anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
     mine: Pair | None = next((pair for pair in pairs.shown if pair.name == breach.pair), None)
-    worst, most = pairs.worst.get(breach.verdict, (None, Figures())) if not breach.pair else (None, Figures())
-    figures = Figures(breach.messages) if breach.pair else findings.tally.figures(breach.verdict)
+    worst, most = (
+        pairs.worst.get(breach.verdict, (None, VerdictFigures())) if not breach.pair else (None, VerdictFigures())
+    )
+    figures = VerdictFigures(breach.messages) if breach.pair else findings.tally.figures(breach.verdict)
     return {
         "verdict": verdict,
         "place": places.get(breach.verdict, "verdicts"),
@@ -72,7 +74,7 @@ def _breach(breach: Breach, findings: Findings, pairs: Pairs, places: Mapping[st
         "pair_anchor": anchors.get(breach.pair),
         "worst": worst,
         "worst_anchor": worst and anchors.get(worst.name),
-        "worst_words": Figures(most.date, most.found).words(),
+        "worst_words": VerdictFigures(most.date, most.found).words(),
     }
 
 

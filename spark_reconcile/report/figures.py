@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE = "of this date", "of earlier dates, found now", "of earlier dates, known before"
 
 
-class Figures(NamedTuple):
+class VerdictFigures(NamedTuple):
     """How many messages have a verdict or finding."""
 
     date: int = 0  #: messages of this date
@@ -36,16 +36,18 @@ class Figures(NamedTuple):
         """What there is of each, as the page says it everywhere."""
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
-    def plus(self, other: "Figures") -> "Figures":
+    def plus(self, other: "VerdictFigures") -> "VerdictFigures":
         """Both together."""
-        return Figures(*map(sum, zip(self, other, strict=True)))
+        return VerdictFigures(*map(sum, zip(self, other, strict=True)))
 
 
-def figures(rows: Iterable[dict[str, Any]]) -> Figures:
+def figures(rows: Iterable[dict[str, Any]]) -> VerdictFigures:
     """Add up rows that have scope, messages and turned."""
-    total = Figures()
+    total = VerdictFigures()
     for row in rows:
         is_date = row["scope"] == "date"
         turned = 0 if is_date else row["turned"] or 0
-        total = total.plus(Figures(row["messages"] * is_date, turned, 0 if is_date else row["messages"] - turned))
+        total = total.plus(
+            VerdictFigures(row["messages"] * is_date, turned, 0 if is_date else row["messages"] - turned)
+        )
     return total

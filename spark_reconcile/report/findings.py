@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from spark_reconcile.days import Calendar, Window
 from spark_reconcile.judgement.verdicts import VERDICT, VERDICTS
-from spark_reconcile.report.figures import Figures, figures
+from spark_reconcile.report.figures import VerdictFigures, figures
 from spark_reconcile.run.limits import Breach, Plausibility, VerdictCount
 from spark_reconcile.sources.clocks import Skew
 from spark_reconcile.sources.gaps import Gap
@@ -32,7 +32,7 @@ class Tally:
                 counts[row["verdict"]] += row["messages"]
         return counts
 
-    def figures(self, verdict: str = "", finding: str = "") -> Figures:
+    def figures(self, verdict: str = "", finding: str = "") -> VerdictFigures:
         """How many messages have a verdict, a finding, or a verdict that somebody must act on."""
         return figures(
             row

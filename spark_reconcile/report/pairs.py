@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICTS
-from spark_reconcile.report.figures import Figures
+from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Tally
 from spark_reconcile.report.sheets import Written, write_sheet
 from spark_reconcile.report.tables import read_batches, read_rows, rows_of
@@ -67,11 +67,11 @@ class Pair:
         """The number of exceptions of earlier dates."""
         return _wrong(self.carried)
 
-    def figures(self, verdict: str = "") -> Figures:
+    def figures(self, verdict: str = "") -> VerdictFigures:
         """Return the number of messages with a verdict, or of exceptions."""
         names = (verdict,) if verdict else EXCEPTIONS
         date, carried, found = (sum(counts[name] for name in names) for counts in (self.date, self.carried, self.found))
-        return Figures(date, found, carried - found)
+        return VerdictFigures(date, found, carried - found)
 
 
 def _wrong(counts: Counter[str]) -> int:
@@ -94,7 +94,7 @@ class Pairs(NamedTuple):
 
     sheet: Written
     shown: tuple[Pair, ...]
-    worst: Mapping[str, tuple[Pair, Figures]]  #: by verdict: the pair with most new messages
+    worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages
     tallies: Mapping[str, Tally]  #: by name of the pair
     matrix: Counts  #: of all pairs among the worst nodes
     past: Sequence[tuple[date, Counts]]  #: of the dates before, oldest first
@@ -102,13 +102,13 @@ class Pairs(NamedTuple):
 
 def write_pairs(
     table: Place, target: Place, settings: ReconcileSettings, breaches: Iterable[Breach]
-) -> tuple[Written, tuple[Pair, ...], dict[str, tuple[Pair, Figures]]]:
+) -> tuple[Written, tuple[Pair, ...], dict[str, tuple[Pair, VerdictFigures]]]:
     """Write pairs.csv; return its size, the pairs to show, and the worst pair of each verdict."""
     passed: dict[str, list[str]] = {}
     for breach in breaches:
         passed.setdefault(breach.pair, []).append(breach.verdict)
     shown: list[Pair] = []
-    worst: dict[str, tuple[Pair, Figures]] = {}
+    worst: dict[str, tuple[Pair, VerdictFigures]] = {}
 
     def watch(pairs: Iterator[Pair]) -> Iterator[Pair]:
         for pair in pairs:

@@ -8,7 +8,7 @@ from typing import Any
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 from spark_reconcile.report import charts
-from spark_reconcile.report.figures import Figures
+from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.words import CHINESE, duration, longer, percent_above, span
 from spark_reconcile.run.limits import Breach
@@ -49,10 +49,10 @@ def limit_words(limit: Limit | None) -> str:
     return ", ".join(_accepted(what, value) for what, value in given if value is not None)
 
 
-def breach_words(breach: Breach, figures: Figures | None = None) -> str:
+def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
     """What was found and what is accepted, with as many digits as tell them apart."""
-    new = figures or Figures(breach.messages)
-    what = Figures(new.date, new.found).words()
+    new = figures or VerdictFigures(breach.messages)
+    what = VerdictFigures(new.date, new.found).words()
     found = {
         "max_count": lambda: what,
         "max_rate": lambda: f"{percent_above(breach.found, breach.accepted)} of {breach.of:,} messages ({what})",

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection
 
 from semq.store import accounts
-from semq.store.accounts import Account, Session, Token
+from semq.store.accounts import Account, AccountSession, Token
 from semq.store.postgres.migration import engine_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,8 +24,8 @@ def connection(database: str) -> Iterator[Connection]:
 ANN = Account("ann", "scrypt$x$y", ("admin",), NOW, "link")
 
 
-def session_of(account: str, hash_: bytes = b"h") -> Session:
-    return Session(hash_, account, (), NOW, NOW, NOW + HOUR)
+def session_of(account: str, hash_: bytes = b"h") -> AccountSession:
+    return AccountSession(hash_, account, (), NOW, NOW, NOW + HOUR)
 
 
 def test_an_account_is_added_once(connection: Connection) -> None:

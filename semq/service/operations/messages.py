@@ -32,7 +32,7 @@ State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status o
 Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
 
 
-class Side(StrEnum):
+class ReadSide(StrEnum):
     """Which queues are read; ``submitted``: only submissions by SQL that are waiting or refused."""
 
     all = "all"
@@ -44,7 +44,7 @@ class Side(StrEnum):
 class MessageSelection(Arguments, frozen=True, kw_only=True):
     """The selection of messages; an absent argument matches everything."""
 
-    side: Annotated[Side, Meta(description="The queue of sent or of received messages.")] = Side.all
+    side: Annotated[ReadSide, Meta(description="The queue of sent or of received messages.")] = ReadSide.all
     partner: Partner | None = None
     type: DataType | None = None
     key: Key | None = None

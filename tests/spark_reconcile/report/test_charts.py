@@ -3,7 +3,7 @@
 from xml.etree import ElementTree as ET
 
 from spark_reconcile.report import charts
-from spark_reconcile.report.figures import Figures
+from spark_reconcile.report.figures import VerdictFigures
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -35,7 +35,7 @@ def test_a_chart_is_real_text_in_chinese_too_and_escapes_what_it_is_given() -> N
 
 
 def test_bars_tell_each_figure_apart_with_its_number() -> None:
-    figures = {"A": Figures(4, 2, 3), "B": Figures(0, 0, 5)}
+    figures = {"A": VerdictFigures(4, 2, 3), "B": VerdictFigures(0, 0, 5)}
     rows = [
         {"verdict": name, "called": f"{name} 一", "from": part, "messages": count}
         for name, one in figures.items()
@@ -48,7 +48,7 @@ def test_bars_tell_each_figure_apart_with_its_number() -> None:
 
 
 def test_narrow_screens_have_the_same_numbers_in_bars_that_no_screen_cuts() -> None:
-    parts = Figures(3_000_000, 0, 1_000_000).parts
+    parts = VerdictFigures(3_000_000, 0, 1_000_000).parts
     rows = [{"verdict": "STATE_CONTRADICTION", "called": "x", "from": part, "messages": n} for part, n in parts]
     assert bars_of(charts.bars(rows, "b")) == {"STATE_CONTRADICTION": ("3,000,000 + 1,000,000", [75.0, 25.0])}
     days = [{"day": "11-20", "n": 8}, {"day": "<i>", "n": 2}, {"day": "11-22", "n": 0}]

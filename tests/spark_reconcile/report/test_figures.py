@@ -1,6 +1,6 @@
 """Figures: three numbers that never overlap, and words that say which is which."""
 
-from spark_reconcile.report.figures import Figures, figures
+from spark_reconcile.report.figures import VerdictFigures, figures
 
 
 def test_rows_add_up_to_figures_that_do_not_overlap() -> None:
@@ -10,12 +10,15 @@ def test_rows_add_up_to_figures_that_do_not_overlap() -> None:
         {"scope": "carried", "messages": 1, "turned": None},
     ]
     found = figures(rows)
-    assert found == Figures(2, 2, 3)
+    assert found == VerdictFigures(2, 2, 3)
     assert (found.new, found.all) == (4, 7)
 
 
 def test_the_words_name_what_there_is_and_never_a_sum() -> None:
-    assert Figures(2, 2, 3).words() == "2 of this date, 2 of earlier dates, found now, 3 of earlier dates, known before"
-    assert Figures(1_200).words() == "1,200 of this date"
-    assert Figures(0, 0, 1).words() == "1 of earlier dates, known before"
-    assert Figures().words() == "0 of this date"
+    assert (
+        VerdictFigures(2, 2, 3).words()
+        == "2 of this date, 2 of earlier dates, found now, 3 of earlier dates, known before"
+    )
+    assert VerdictFigures(1_200).words() == "1,200 of this date"
+    assert VerdictFigures(0, 0, 1).words() == "1 of earlier dates, known before"
+    assert VerdictFigures().words() == "0 of this date"

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reconcile.report import pairs as module
-from spark_reconcile.report.figures import Figures
+from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.pairs import DateCount, Pair, count, write_pairs
 from spark_reconcile.report.sheets import Written
 from spark_reconcile.run.limits import Breach
@@ -89,10 +89,10 @@ def test_the_worst_pair_of_each_verdict_is_found_among_all(tmp_path: Path, monke
     monkeypatch.setattr(module, "PAIRS_SHOWN", 1)
     _, _, worst = write_pairs(table(tmp_path / "pairs.parquet"), Place.at(tmp_path / "pairs.csv"), SETTINGS, ())
     assert {name: (pair.name, figures) for name, (pair, figures) in worst.items()} == {
-        "MATCHED": ("1.10>1.b", Figures(90)),
-        "NOT_DELIVERED": ("1.10>1.b", Figures(7, 1, 1)),
-        "IN_FLIGHT": ("1.10>1.b", Figures(3)),
-        "MISSING_AT_HUB": ("1.b>1.10", Figures(0, 1, 4)),
+        "MATCHED": ("1.10>1.b", VerdictFigures(90)),
+        "NOT_DELIVERED": ("1.10>1.b", VerdictFigures(7, 1, 1)),
+        "IN_FLIGHT": ("1.10>1.b", VerdictFigures(3)),
+        "MISSING_AT_HUB": ("1.b>1.10", VerdictFigures(0, 1, 4)),
     }
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_reconcile.report.figures import Figures
+from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Tally, tally
 from spark_reconcile.report.sections import ages, breach_words, latency, limit_words, sources
 from spark_reconcile.run.limits import Breach
@@ -88,9 +88,9 @@ def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
         ]
     )
     assert [counted.figures(name) for name in ("SOURCE_MISSING", "NOT_DELIVERED", "PARKED")] == [
-        Figures(0, 1, 0), Figures(1, 0, 0), Figures(),
+        VerdictFigures(0, 1, 0), VerdictFigures(1, 0, 0), VerdictFigures(),
     ]  # fmt: skip
-    assert breach_words(Breach("", "X", "max_count", 4, 0, 4), Figures(2, 2, 9)) == (
+    assert breach_words(Breach("", "X", "max_count", 4, 0, 4), VerdictFigures(2, 2, 9)) == (
         "2 of this date, 2 of earlier dates, found now; accepted: none"
     )
     (some,) = (one for one in ages(counted) if one["messages"])
