@@ -24,7 +24,7 @@ ANSWERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Node:
+class ScriptedNode:
     """A node that gives the answers above."""
 
     answers: Any = ANSWERS
@@ -46,7 +46,7 @@ class Node:
 @pytest.fixture(autouse=True)
 def node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "network" not in request.fixturenames:
-        monkeypatch.setattr(session, "Client", Node)
+        monkeypatch.setattr(session, "Client", ScriptedNode)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from semq.cli import session
 from semq.cli.monitoring.top import Snapshot, _rates
 from tests.app.network import Network
 from tests.cli.command import semq
-from tests.cli.monitoring.test_check import Node
+from tests.cli.monitoring.test_check import ScriptedNode
 from tests.cli.test_output_of_commands import BAD, STATUS, UNSAFE
 
 HOSTILE: dict[str, Any] = {
@@ -34,8 +34,8 @@ def test_rates_are_per_second_between_two_answers() -> None:
 
 
 def test_nothing_hostile_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "Client", Node)
-    monkeypatch.setattr(Node, "answers", HOSTILE)
+    monkeypatch.setattr(session, "Client", ScriptedNode)
+    monkeypatch.setattr(ScriptedNode, "answers", HOSTILE)
     for extra in ((), ("--json",)):
         said = semq("top", "--count", "2", "--interval", "0.5", "--node", "played", *extra)
         assert (said.status, said.err) == (0, "")
