@@ -50,6 +50,9 @@ installation/test_process.py           slow,processes        demo
 installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
 simulation                             slow                  -
+test_house                             -                     house
+test_names.py                          -                     house
+test_protocol_references.py            -                     house
 differential                           slow,processes        differential
 cli/node/test_process.py               slow,processes        network
 cli/node/test_database.py              slow,processes        network

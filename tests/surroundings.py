@@ -1,10 +1,11 @@
-"""Where a test run keeps what it makes: temporary files in memory, bytecode beside the sources.
+"""Surroundings of a test run: temporary files in memory, bytecode beside the sources, rare garbage collections.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes demand it; on a disk, every test would
 wait until some hundred files of its database are durable, when it is made and when it is dropped. Nothing that a test
 finds depends on that, for no test switches a machine off.
 """
 
+import gc
 import os
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 6 << 30
+GC_THRESHOLDS = (100_000, 50, 100)
 
 
 def use_memory() -> None:
@@ -35,3 +37,8 @@ def keep_bytecode() -> None:
     """Let this process and its children write bytecode: rewriting all assertions takes longer than many tests."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+def collect_rarely() -> None:
+    """Let garbage collections be rare: a worker has many objects, and looking through them took a fifth of its time."""
+    gc.set_threshold(*GC_THRESHOLDS)
