@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from semq import __version__
+from semq.counters import COUNTERS
 from semq.engine.latency import BOUNDS_S, Histogram, Stage
 from semq.service.health import VERDICTS, checks
 
@@ -155,6 +156,7 @@ def _pairs(name: str) -> Callable[[Figures], list[Sample]]:
     return samples
 
 
+EVENTS = "; ".join(f"{name}: {meaning}" for name, meaning in COUNTERS.items())
 # Name | kind | help | samples
 METRICS = (
     Metric("semq_node_info", "info", "The node, its kind and its version.", _info),
@@ -164,7 +166,8 @@ METRICS = (
     Metric("semq_partners", "gauge", "Partners, by what the hub says of their presence.", _partners),
     Metric("semq_companion_up", "gauge", "1 if the program beside the node runs.", _companions),
     Metric("semq_certificate_days_left", "gauge", "Days until the node's own certificate ends.", _own_days),
-    Metric("semq_events_total", "counter", "Events counted by the engine since it began.", _each("counters", "event")),
+    Metric("semq_events_total", "counter", f"Events counted by the engine since it began ({EVENTS}).",
+           _each("counters", "event")),
     Metric("semq_queue_rows", "gauge", "Rows of the queues at the last census, by state.", _rows),
     Metric("semq_queue_oldest_seconds", "gauge", "Age of the oldest document that has not ended.", _oldest),
     Metric("semq_failed_rows", "gauge", "Documents that failed and wait for a person.", _figure("failed")),

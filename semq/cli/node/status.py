@@ -9,26 +9,20 @@ from typing import Any
 from semq.cli.output.printer import Output
 from semq.cli.output.table import Column
 from semq.cli.output.values import ago, counted, local, moment, node_name, plain, size
+from semq.counters import COUNTERS
 
 Status = Mapping[str, Any]
 KINDS = {"local": "an institution's node", "platform": "the hub"}
 PARTNERS: tuple[Column, ...] = (
     ("partner", "<"), ("online", "<"), ("waiting", ">"), ("quota", "<"), ("may be sent to", "<"), ("sealing", "<"),
 )  # fmt: skip
-# What the engine has counted | in words, in the order of the page; the rest is a matter of --counters.
+# Counters of the engine on the page, in this order; the others are shown by --counters.
 TRAFFIC = (
-    ("accepted", "accepted from applications"),
-    ("forwarded", "forwarded"),
-    ("stored", "stored"),
-    ("delivered", "delivered"),
-    ("received", "received and recorded"),
-    ("rejected", "rejected"),
-    ("cancelled", "cancelled"),
-    ("inquired", "inquiries sent"),
-    ("duplicate", "duplicates dropped"),
-    ("violation", "violations by peers refused"),
-)
-COUNTERS = ("counters", "amqp", "store")
+    "accepted", "forwarded", "stored", "delivered", "received", "rejected", "cancelled", "inquired", "duplicate",
+    "violation",
+)  # fmt: skip
+COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meaning", "<"))
+FIGURES = ("amqp", "store")
 
 
 def print_status(out: Output, told: Status) -> None:
@@ -46,8 +40,12 @@ def print_status(out: Output, told: Status) -> None:
 
 
 def print_counters(out: Output, told: Status) -> None:
-    """All figures since the node began, one a line."""
-    out.facts({name: told[name] for name in COUNTERS if told.get(name)})
+    """Print the counters of the engine with their meanings, and all figures of endpoint and store."""
+    counts = told.get("counters") or {}
+    named = [name for name in COUNTERS if name in counts]
+    others = sorted(counts.keys() - COUNTERS.keys())  # of a node of another version
+    out.table(COUNTER_COLUMNS, [(name, counts[name], COUNTERS.get(name, "")) for name in (*named, *others)])
+    out.facts({name: told[name] for name in FIGURES if told.get(name)})
 
 
 def _node(told: Status) -> Iterator[tuple[str, str]]:
@@ -76,9 +74,9 @@ def _work(told: Status) -> Iterator[tuple[str, str]]:
 
 def _traffic(told: Status) -> Iterator[tuple[str, str]]:
     counters = told.get("counters") or {}
-    for name, words in TRAFFIC:
+    for name in TRAFFIC:
         if counters.get(name):
-            yield str(counters[name]), words
+            yield str(counters[name]), COUNTERS[name]
 
 
 def _waiting(told: Status) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,9 @@ def test_the_status_of_a_local_node(network: Network) -> None:
     assert re.search(r"running since +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d \(", words.out)
     assert re.search(r"link to hub +up, 2\.hub", words.out)
     assert "store.units" not in words.out
-    assert "store.units" in semq("node", "status", "--counters", "--node", network.sender.url).out
+    counters = semq("node", "status", "--counters", "--node", network.sender.url).out
+    assert "store.units" in counters
+    assert re.search(r"^accepted +\d+ +accepted from applications$", counters, re.MULTILINE)
 
 
 def test_the_incarnation_names_store_and_life(network: Network) -> None:

@@ -1,0 +1,41 @@
+"""What the engines count since they began, in words: the list behind ``semq node status --counters`` and metrics.
+
+Names are mostly those of the ledger's events. Counted by ``semq.engine.core.Core.count``; everybody may read the list.
+"""
+
+# Counter | what it counts
+COUNTERS: dict[str, str] = {
+    # at the sender
+    "accepted": "accepted from applications",
+    "refused": "refused: submissions of applications; at a hub also documents that may not be sent",
+    "nacked": "refused to publishers for now (basic.nack), who may repeat",
+    "submission_refused": "submissions by SQL that were refused",
+    "submission_withdrawn": "submissions by SQL that were withdrawn before they were accepted",
+    "delivered": "delivered: the receiver has them",
+    "rejected": "rejected by the receiver or the hub",
+    "cancelled": "ended by their void markers",
+    "lost": "lost with a store of the hub",
+    "unknown": "ended without a known outcome",
+    "dropped": "dropped, because the target was offline",
+    "corrected": "ended otherwise than first reported, by later evidence",
+    "sealed_again": "sealed again for a new certificate of the target",
+    "inquired": "inquiries sent",
+    "cleaned": "rows deleted from the queues",
+    # at the hub
+    "forwarded": "forwarded to targets that are online",
+    "stored": "stored for targets that are offline or busy",
+    "refused_by_operator": "stored copies that an operator refused",
+    "ack_other": "acknowledgements that name another message than the stored copy",
+    "unknown_packet": "packets of a kind that this version does not know",
+    # at the receiver
+    "received": "received and recorded",
+    "duplicate": "duplicates dropped",
+    "signer_awaited": "messages left for later, because the certificate of their signer has not come yet",
+    "floor_ignored": "floors of unknown streams ignored",
+    "answer_late": "answers of applications to documents that have left the queue",
+    "answer_failed": "answers of applications that could not be recorded; the documents are delivered again",
+    # at every node
+    "unreadable": "rows whose stored message cannot be read, set aside for a person",
+    "disbelieved": "packets without the proof that they need, ignored",
+    "violation": "violations by peers refused",
+}

@@ -1,0 +1,53 @@
+"""The list of counters and the places that count agree, both ways."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from semq.counters import COUNTERS
+from semq.store.rows import Event
+from semq.umx_t.status import Outcome
+from tests.test_house import ROOT
+
+# Names that are made of events and outcomes, where it is done.
+OF_EVENTS = {Event.VIOLATION, Event.FORWARDED, Event.DROPPED, Event.REFUSED}
+MADE = {
+    "semq/engine/core.py": {"violation"},
+    "semq/engine/hub/forwarding.py": {event.name.lower() for event in OF_EVENTS - {Event.VIOLATION}},
+    "semq/engine/sender/outbound.py": {outcome.name.lower() for outcome in Outcome},
+}
+
+
+def test_every_counter_is_listed_and_every_listed_one_is_counted() -> None:
+    found = {name for file in _files() for name in _counted(file)}
+    found |= {name for names in MADE.values() for name in names}
+    assert found == set(COUNTERS)
+
+
+def test_names_are_made_only_where_it_is_known() -> None:
+    assert {str(file.relative_to(ROOT)) for file in _files() if None in _arguments(file)} == set(MADE)
+
+
+def _files() -> list[Path]:
+    return [file for room in ("semq/engine", "local_node", "platform_node") for file in (ROOT / room).rglob("*.py")]
+
+
+def _counted(file: Path) -> Iterator[str]:
+    return (name for name in _arguments(file) if name is not None)
+
+
+def _arguments(file: Path) -> set[str | None]:
+    """Return the names that a module passes to ``core.count``; None for one that is no constant."""
+    names: set[str | None] = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "count":
+            if not _is_core(file.name, node.func.value):
+                continue
+            argument = node.args[0] if node.args else None
+            names.add(str(argument.value) if isinstance(argument, ast.Constant) else None)
+    return names
+
+
+def _is_core(file: str, owner: ast.expr) -> bool:
+    name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    return name in ("core", "_core") or (file == "core.py" and name == "self")
