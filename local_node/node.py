@@ -15,7 +15,8 @@ from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.doors.submission import SubmitExchange
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
-from local_node.link.uplink import UMX, Uplink, UplinkSettings, link_limits, way_to_hub
+from local_node.link.hub_addresses import HubAddresses, ways_to_hub
+from local_node.link.uplink import UMX, Uplink, UplinkSettings, link_limits
 from local_node.operations.certificates import CertificateOperations
 from local_node.operations.failed import FailedOperations
 from local_node.operations.messages import LocalOperations
@@ -25,6 +26,7 @@ from local_node.operations.trace import Traces
 from local_node.renewal import LOOK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
+from semq.config.sections import HubSection
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.engine.local_engine import LocalEngine
@@ -117,20 +119,30 @@ class LocalNode(Node[LocalEngine]):
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
         self.uplink = Uplink(
-            self.address, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn,
-            Answers(self).listen,
+            self.address, self._hub_addresses(), self._uplink_settings(), lambda: self.engine, self.identity,
+            self.clock, self.turn, Answers(self).listen,
         )  # fmt: skip
         if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
-            hub = HubAddress.of(self.settings.hub.url, self.settings.tls.minimum)
-            self.renewing = Renewing(self.who, hub, self.clock, self.uplink.restart)
+            self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
+
+    @property
+    def _hub(self) -> HubSection:
+        if self.settings.hub is None:
+            raise Misconfigured("A local node needs [hub] with url and password.")
+        return self.settings.hub
+
+    def _hub_addresses(self) -> HubAddresses:
+        tls = self.who.client() if self.who is not None and self._hub.is_tls else None
+        limits = link_limits(self.link_bytes_max)
+        return HubAddresses([replace(way, limits=limits) for way in ways_to_hub(self._hub, self.address, tls, UMX)])
+
+    def _hub_address(self) -> HubAddress:
+        way = self.uplink.way_to(UMX)
+        return HubAddress(way.host, way.port, self.settings.tls.minimum)
 
     def _uplink_settings(self) -> UplinkSettings:
-        hub, p = self.settings.hub, self.settings.protocol
-        if hub is None:
-            raise Misconfigured("A local node needs [hub] with url and password.")
-        tls = self.who.client() if self.who is not None and hub.is_tls else None
-        dial = replace(way_to_hub(hub, self.address, tls, UMX), limits=link_limits(self.link_bytes_max))
-        return UplinkSettings(dial, hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
+        hub, p = self._hub, self.settings.protocol
+        return UplinkSettings(hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
 
     async def began(self) -> None:
         if self.lives == 1:

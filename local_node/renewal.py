@@ -21,10 +21,10 @@ log = structlog.get_logger("semq.renewing")
 
 
 class Renewing:
-    """The renewal of one identity at one hub. ``renewed`` is called when a new certificate is active."""
+    """The renewal of one identity, asked of the hub at the address in use; ``renewed`` follows a new certificate."""
 
     def __init__(
-        self, who: NodeIdentity, hub: HubAddress, clock: Clock, renewed: Callable[[], Awaitable[None]]
+        self, who: NodeIdentity, hub: Callable[[], HubAddress], clock: Clock, renewed: Callable[[], Awaitable[None]]
     ) -> None:
         self._who = who
         self._hub = hub
@@ -49,7 +49,7 @@ class Renewing:
     async def now(self) -> None:
         """Renew now. Raises the hub's refusal or the error of the connection."""
         async with self._busy:
-            await renew(self._who.ring, self._hub, self._who.trust, self._clock)
+            await renew(self._who.ring, self._hub(), self._who.trust, self._clock)
             self._who.rotate()
             self._failures = 0
             await self._renewed()

@@ -270,6 +270,26 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             )
         ],
     ),
+    "another address of the hub, in clear to another machine": (
+        LOCAL.replace("[hub]", '[hub]\nmore_urls = ["amqp://hub.example.org"]'),
+        {},
+        [
+            (
+                "semq.toml: hub.more_urls: leads to another machine without TLS: use amqps://, "
+                "or set hub.allow_plain to permit it"
+            )
+        ],
+    ),
+    "addresses of the hub with and without certificates": (
+        LOCAL.replace("[hub]", '[hub]\nmore_urls = ["amqps://127.0.0.1:1"]'),
+        {},
+        ["semq.toml: hub.more_urls: must all begin like hub.url, with amqps:// or with amqp://"],
+    ),
+    "an address of the hub twice": (
+        LOCAL.replace("[hub]", '[hub]\nmore_urls = ["amqp://127.0.0.1:17670"]'),
+        {},
+        ["semq.toml: hub.more_urls: names an address twice"],
+    ),
     "a port in clear for other machines": (
         HUB_CONFIG + '[amqp]\nhost = "0.0.0.0"\n',
         {},
@@ -410,7 +430,7 @@ def test_the_origin_of_every_value_is_known(file: Path) -> None:
     assert origins["nodes.10008.password"] == ("********", str(file))
     assert origins["protocol.inquiry_s"] == ("15.0", "default")
     assert origins["database.url"] == ("", "default")
-    assert all(row.help for row in settings.explain() if not row.key.startswith(("hub", "nodes")))
+    assert all(row.help for row in settings.explain() if not row.key.startswith(("hub", "http", "nodes")))
 
 
 def test_settings_do_not_change(file: Path) -> None:

@@ -11,26 +11,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 from msgspec.structs import replace as replace_packet
 
+from local_node.link.hub_addresses import HubAddresses
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.clock import Clock
-from semq.config.sections import HubSection
 from semq.engine.frames import read_frame, write_frame
 from semq.engine.local_engine import LocalEngine
 from semq.errors import SemqError
 from semq.pki.errors import WrongName
-from semq.service.identity import certificate_of, must_be_hub
+from semq.service.identity import certificate_of
 from semq.service.intake import Intake
 from semq.store.work import after_commit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
-from semq.transport.dialer import PRODUCT, DialConfig, dial
+from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 from semq.umx_t.address import Address, NodeType, parse_address
@@ -50,9 +49,8 @@ log = structlog.get_logger("semq.uplink")
 
 @dataclass(frozen=True, slots=True)
 class UplinkSettings:
-    """The address of the hub, and the bounds of the traffic in progress."""
+    """The bounds of the traffic in progress, and the pauses between attempts."""
 
-    dial: DialConfig
     reconnect_s_min: float = 0.5
     reconnect_s_max: float = 10.0
     unconfirmed_max: int = 1024
@@ -66,22 +64,6 @@ def link_limits(bytes_max: int) -> ConnectionLimits:
     """
     return ConnectionLimits(
         heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=2 * bytes_max, stream_from=bytes_max + 1
-    )
-
-
-def way_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
-    """Return how to dial the hub. With ``tls``, a peer whose certificate is not a hub's is disconnected."""
-    url = urlsplit(hub.url)
-    return DialConfig(
-        only=PRODUCT,
-        host=url.hostname or "127.0.0.1",
-        port=url.port or (5671 if tls else 5672),
-        virtual_host=virtual_host,
-        user=str(address),
-        # With TLS the certificate identifies this node; a password would be one more secret to lose.
-        password=hub.password.get_secret_value() if hub.password and tls is None else None,
-        tls=tls,
-        check=must_be_hub if tls else lambda _: None,
     )
 
 
@@ -129,6 +111,7 @@ class Uplink:
     def __init__(
         self,
         address: Address,
+        addresses: HubAddresses,
         settings: UplinkSettings,
         engine: Callable[[], LocalEngine],
         identity: Callable[[], Mapping[str, Any]],
@@ -139,6 +122,7 @@ class Uplink:
         """``linked`` is started with each session."""
         self._linked = linked
         self._address = address
+        self._hub = addresses
         self._settings = settings
         self._engine = engine
         self._identity = identity  #: the login properties of this process (PROTOCOL.md section 10)
@@ -168,11 +152,11 @@ class Uplink:
 
     def use(self, tls: ssl.SSLContext) -> None:
         """Use this TLS context for further dials."""
-        self._settings = replace(self._settings, dial=replace(self._settings.dial, tls=tls))
+        self._hub.change(lambda way: replace(way, tls=tls))
 
     def way_to(self, virtual_host: str) -> DialConfig:
         """Return how to dial another virtual host of the hub with this node's identity."""
-        return replace(self._settings.dial, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S))
+        return replace(self._hub.current, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S))
 
     async def restart(self) -> None:
         """End the session; a new one is dialled (for a new engine)."""
@@ -180,11 +164,12 @@ class Uplink:
             await self._client.close(1.0)
 
     async def _run(self) -> None:
-        failures = 0
+        failures = 0  # since the last session, of all addresses together
         while True:
+            is_lost = False
             try:
                 await self._session()
-                failures = 0
+                failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
                 self.last_error = str(error)
@@ -195,14 +180,17 @@ class Uplink:
                 log.exception("uplink_failed")
             finally:
                 self._down()
-            s = self._settings
-            await asyncio.sleep(
-                retry.backoff(max(failures, 1), s.reconnect_s_min, s.reconnect_s_max, self._clock.random())
-            )
+            # All addresses are tried without a pause between them; after a loss there is one, since many nodes lose
+            # their sessions together.
+            self._hub.turn()
+            if is_lost or failures % len(self._hub.ways) == 0:
+                rounds, s = failures // len(self._hub.ways), self._settings
+                pause_s = retry.backoff(max(rounds, 1), s.reconnect_s_min, s.reconnect_s_max, self._clock.random())
+                await asyncio.sleep(pause_s)
 
     async def _session(self) -> None:
         """Run one session from dialling to its end. Raises the error of a failed dial."""
-        config = replace(self._settings.dial, client_properties=self._identity())
+        config = replace(self._hub.current, client_properties=self._identity())
         client = self._client = await dial(config, self._clock, self._turn)
         try:
             version = agree(client.machine.peer_properties.get(PROPERTY))

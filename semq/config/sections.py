@@ -196,6 +196,8 @@ class HubSection(Section):
 
     url: Annotated[str, AfterValidator(_hub_url)]
     """amqps://host:port, with the certificate of this node; amqp://host:port with the password"""
+    more_urls: list[Annotated[str, AfterValidator(_hub_url)]] = []
+    """further addresses of the same hub (its standby, another network), tried in turn when one does not answer"""
     password: SecretStr | None = None
     """the same as nodes."ID".password at the hub; not used with amqps"""
     allow_plain: bool = False

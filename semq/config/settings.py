@@ -133,6 +133,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     kind, nodes = settings.node.kind, settings.nodes
     if kind == "local" and settings.hub is None:
         yield "hub", "missing: a local node needs hub.url (and hub.password if it is not amqps://)"
+    yield from _hub_faults(settings)
     yield from _plain_faults(settings)
     yield from _user_faults(settings)
     if kind == "local" and nodes:
@@ -221,6 +222,17 @@ def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "http.url", "must be https://host or http://host"
 
 
+def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Return the faults of the addresses of the hub."""
+    hub = settings.hub
+    if hub is None:
+        return
+    if any(urlsplit(url).scheme != urlsplit(hub.url).scheme for url in hub.more_urls):
+        yield "hub.more_urls", "must all begin like hub.url, with amqps:// or with amqp://"
+    if len({hub.url, *hub.more_urls}) <= len(hub.more_urls):
+        yield "hub.more_urls", "names an address twice"
+
+
 def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """Return the settings that would expose passwords or documents to a network without ``allow_plain``."""
     amqp, hub = settings.amqp, settings.hub
@@ -232,8 +244,9 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
                 "hub.password",
                 f"missing (or {PREFIX}HUB__PASSWORD): amqp:// logs in with it, amqps:// with a certificate",
             )
-        if not (hub.allow_plain or is_loopback(urlsplit(hub.url).hostname or "")):
-            yield "hub.url", "leads to another machine without TLS: use amqps://, or set hub.allow_plain to permit it"
+        for name, url in [("hub.url", hub.url), *(("hub.more_urls", url) for url in hub.more_urls)]:
+            if not (hub.allow_plain or is_loopback(urlsplit(url).hostname or "")):
+                yield name, "leads to another machine without TLS: use amqps://, or set hub.allow_plain to permit it"
     if not amqp.tls:
         for node_id, account in settings.nodes.items():
             if account.password is None:

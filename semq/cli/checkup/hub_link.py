@@ -7,8 +7,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 
+from local_node.link.hub_addresses import ways_to_hub
 from local_node.link.hub_request import VIRTUAL_HOST
-from local_node.link.uplink import way_to_hub
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing
 from semq.clock import SystemClock
@@ -16,9 +16,10 @@ from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.pki.tls import client_context
 from semq.service.identity import ring_of, trust_of
-from semq.transport.dialer import dial
+from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
+from semq.umx_t.address import Address
 
 CHECK = "way to the hub"
 
@@ -40,7 +41,6 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
     hub = settings.hub
     if hub is None:
         return
-    address = settings.address
     try:
         ring = ring_of(settings)
         if hub.is_tls:
@@ -49,23 +49,28 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
     except SemqError as error:
         yield failing(CHECK, error)
         return
-    config = way_to_hub(hub, address, tls, VIRTUAL_HOST)
+    for config in ways_to_hub(hub, settings.address, tls, VIRTUAL_HOST):
+        yield await _dialled(config, settings.address)
+
+
+async def _dialled(config: DialConfig, address: Address) -> Finding:
+    """The finding on one address of the hub."""
     where = f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())
     except DialFailed as error:
         cause = error.__cause__
         advice = next((words for kind, words in ADVICE if isinstance(cause, kind)), error.remedy)
-        yield Finding(CHECK, FAILING, f"{where}: {cause!r}", advice)
+        return Finding(CHECK, FAILING, f"{where}: {cause!r}", advice)
     except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host: the login was taken
-        yield Finding(CHECK, OK, f"{where} lets {address} in")
+        return Finding(CHECK, OK, f"{where} lets {address} in")
     except AccessRefused as error:
         advice = "By certificate: `semq cert list` at the hub. By password: hub.password here, nodes.ID.password there."
-        yield Finding(CHECK, FAILING, f"{where} does not let {address} in: {error.text}", advice)
+        return Finding(CHECK, FAILING, f"{where} does not let {address} in: {error.text}", advice)
     except AmqpError as error:
-        yield Finding(CHECK, FAILING, f"{where}: {error}", "Is it a SEMQ hub that listens there?")
+        return Finding(CHECK, FAILING, f"{where}: {error}", "Is it a SEMQ hub that listens there?")
     except SemqError as error:
-        yield failing(CHECK, error)
-    else:
-        yield Finding(CHECK, OK, f"{where} lets {address} in" + (f", {link.link.peer.tls}" if tls else ""))
-        await link.close(1.0)
+        return failing(CHECK, error)
+    told = f"{where} lets {address} in" + (f", {link.link.peer.tls}" if config.tls else "")
+    await link.close(1.0)
+    return Finding(CHECK, OK, told)

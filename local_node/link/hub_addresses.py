@@ -1,0 +1,60 @@
+"""The addresses of the hub: ``hub.url`` and ``hub.more_urls``, tried in turn.
+
+They lead to one hub: to its standby, to other instances, or by other networks. A name with several addresses in DNS is
+tried at all of them (``asyncio.loop.create_connection``).
+"""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from semq.config.sections import HubSection
+from semq.service.identity import must_be_hub
+from semq.transport.dialer import PRODUCT, DialConfig
+from semq.umx_t.address import Address
+
+CONNECT_S = 3.0  # for an address among several: a machine that is gone does not refuse, it stays silent
+
+
+def ways_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> list[DialConfig]:
+    """Return how to dial each address of the hub. With ``tls``, a peer whose certificate is not a hub's is
+    disconnected."""
+    ways = [_way(hub, url, address, tls, virtual_host) for url in (hub.url, *hub.more_urls)]
+    return [replace(way, connect_s=CONNECT_S) for way in ways] if len(ways) > 1 else ways
+
+
+def _way(hub: HubSection, url: str, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> DialConfig:
+    parts = urlsplit(url)
+    return DialConfig(
+        only=PRODUCT,
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or (5671 if tls else 5672),
+        virtual_host=virtual_host,
+        user=str(address),
+        # With TLS the certificate identifies this node; a password would be one more secret to lose.
+        password=hub.password.get_secret_value() if hub.password and tls is None else None,
+        tls=tls,
+        check=must_be_hub if tls else lambda _: None,
+    )
+
+
+@dataclass(slots=True)
+class HubAddresses:
+    """The addresses, and which of them is dialled next."""
+
+    ways: list[DialConfig]
+    _place: int = 0
+
+    @property
+    def current(self) -> DialConfig:
+        """The address that is in use, or dialled next."""
+        return self.ways[self._place]
+
+    def turn(self) -> None:
+        """Turn to the next address."""
+        self._place = (self._place + 1) % len(self.ways)
+
+    def change(self, change: Callable[[DialConfig], DialConfig]) -> None:
+        """Change how each address is dialled."""
+        self.ways = [change(way) for way in self.ways]
