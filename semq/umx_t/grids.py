@@ -58,6 +58,7 @@ class Heard(Word):
     returned_marker = (
         "S15: an operator of the hub has refused our marker, because no target exists that could answer it"
     )
+    returned_late = "S15: the refusal of a copy of the payload, of a row that has become a void marker since"
     gone = "S6: the custodian no longer has the copy"
     unavail = "S7: the custodian has been unreachable for T_cust"
     not_here = "S8: the receiver does not have it, and this node can send it again"
@@ -85,6 +86,8 @@ class SenderDeed(Word):
     make_void = "replace the payload by a void marker"
     give_up = "send a void marker, which competes with the payload to be recorded first by the receiver (rule N11)"
     refuse = "send a void marker, but keep reason and payload: the outcome is REJECTED unless an earlier copy arrived"
+    returned = "the same, and answer ReAck, so that the hub may delete its row"
+    reack = "answer ReAck, so that the hub may delete its row"
 
 
 SENDER = Grid(
@@ -102,8 +105,9 @@ void            .:reack2  CANCELLED:reack2  CANCELLED:reack2  CANCELLED:reack2  
 settled         .:reack2  UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    .:reack2
 refused         !         .                 REJECTED          .                 .                 .                 .                 .
 refused_again   !         .                 SS_INIT:refuse    .                 .                 .                 .                 .
-returned        !         SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    SS_INIT:refuse    .
-returned_marker !         UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
+returned        .:reack   SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  .:reack
+returned_marker .:reack   UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     .:reack
+returned_late   !         .:reack           .:reack           .:reack           .:reack           .:reack           .:reack           .:reack
 gone            !         .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
 unavail         !         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
 not_here        !         .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
@@ -137,8 +141,9 @@ void            !                 !                 !                 !         
 settled         !                 !                 !                 !                 !
 refused         !                 REJECTED          .                 .                 .
 refused_again   !                 !                 !                 !                 !
-returned        UNKNOWN           UNKNOWN           UNKNOWN           UNKNOWN           .
+returned        UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     .:reack
 returned_marker !                 !                 !                 !                 !
+returned_late   !                 !                 !                 !                 !
 gone            !                 !                 !                 !                 !
 unavail         !                 !                 !                 !                 !
 not_here        !                 !                 !                 !                 !
@@ -329,7 +334,6 @@ EXCEPTIONS = tuple(
 class3    S1 and S2 in one transaction: a document that can leave at once is accepted in SS_SENT, without `claim`.
 class3    CANCELLED is the outcome unless the row says LOST (it was given up), REJECTED (the marker came from a refusal or an expiry) or UNKNOWN (this store has no marker: it was restored from a backup).
 class3    S5: an Inquiry-Resp names no row of the receiver, so it is not answered with ReAck2.
-class3    S15: ReAck of a refusal is sent in every state, also for a row that is deleted or has become a marker.
 class12   A row of class 2 without a receipt is deleted when it is sent; class 1 that cannot leave at once is DROPPED when it is accepted.
 hub       H1: a payload that is to be refused (section 18) is not stored if it is ABSENT.
 hub       H2, H3, H14, H15: forwarded messages leave no row.

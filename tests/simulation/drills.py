@@ -25,15 +25,15 @@ Goal = tuple[str, Standing, Heard]  # grid, where a row stands, what it hears
 # Drills of a round, grid and standing: what is heard there.
 TABLE = """
 1  class3   AWAY        void save unavail fwd fwd_failed
-1  class3   AWAY        refused refused_again gone cancel ask offline returned returned_marker
+1  class3   AWAY        refused refused_again gone cancel ask offline returned returned_marker returned_late
 3  class3   AWAY        recv rej settled resend
-1  class3   GONE        settled unavail refused refused_again gone resend cancel returned returned_marker
-1  class3   SS_INIT     settled unavail refused refused_again gone returned returned_marker
-1  class3   SS_SENT     settled unavail gone give_up returned returned_marker
-1  class3   SS_ACK_FWD  unavail gone returned returned_marker
+1  class3   GONE        settled unavail refused refused_again gone resend cancel returned returned_marker returned_late
+1  class3   SS_INIT     settled unavail refused refused_again gone returned returned_marker returned_late
+1  class3   SS_SENT     settled unavail gone give_up returned returned_marker returned_late
+1  class3   SS_ACK_FWD  unavail gone returned returned_marker returned_late
 3  class3   SS_ACK_FWD  settled
 1  class3   SS_ACK      settled not_here not_here_bare claim
-1  class3   FINAL       unavail not_here not_here_bare offline gone refused returned returned_marker
+1  class3   FINAL       unavail not_here not_here_bare offline gone refused returned returned_marker returned_late
 4  class12  SS_INIT     recv rej save
 3  class3   FINAL       corrected recv
 3  class12  FINAL       corrected
@@ -63,7 +63,7 @@ HINT_OF: dict[Heard, Hint] = {
     Heard.not_here_bare: Answer.NOT,
     Heard.offline: Answer.OFFLINE,
 }
-RETURNS = (Heard.returned, Heard.returned_marker)  # said of a copy that an operator has refused
+RETURNS = (Heard.returned, Heard.returned_marker, Heard.returned_late)  # said of a copy that an operator has refused
 TRUTHS = {Heard.recv: Answer.RECV, Heard.rej: Answer.REJ, Heard.void: Answer.VOID, Heard.settled: Answer.SETTLED}
 # From a standing towards another: what is said.
 WAY: dict[Standing, dict[Standing, Hint]] = {
@@ -150,13 +150,14 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
 
 def _returned(link: "SimLink", row: Outbound, news: Heard, *, ends: bool) -> list[Frame]:
     """An operator has refused a copy of it, wherever that lay: of a marker only where a marker has left."""
-    is_marker = news is Heard.returned_marker
+    is_marker = news is not Heard.returned
     known = truth(link.owner.world, row) if ends else None
     may_have_left = row.att > 0 or row.sid < 0
     if row.void is not is_marker or not may_have_left or (ends and known is None):
         return []
-    link.owner.world.oracle.returns(row.lk0, void=row.void)
-    refusal = refused_copy(link, row)
+    void = news is Heard.returned_marker
+    link.owner.world.oracle.returns(row.lk0, void=void)
+    refusal = refused_copy(link, row, void=void)
     return [refusal] if known is None else [truth_said(link, row, known), refusal]
 
 

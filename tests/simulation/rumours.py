@@ -80,10 +80,10 @@ def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") ->
     return Packet(source, here, Function.INQUIRIES, Primitive.CONFIRMATION, [answer])
 
 
-def refused_copy(link: "SimLink", row: Outbound) -> Packet:
-    """The refusal of a copy by an operator of the platform."""
+def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
+    """The refusal of a copy by an operator of the platform: of the payload, or of the void marker."""
     note = Receipt(
-        flag=HubFlag.REFUSED, ident=str(row.lk0), lk1=NOBODY, void=row.void, reason=(RefusedByOperator.code, "asked to")
+        flag=HubFlag.REFUSED, ident=str(row.lk0), lk1=NOBODY, void=void, reason=(RefusedByOperator.code, "asked to")
     )
     return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [note])
 

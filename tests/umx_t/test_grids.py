@@ -160,7 +160,7 @@ def test_nothing_leaves_a_final_state(grid: AnyGrid) -> None:
             assert rule.after is Standing.SS_ACK2
             continue
         assert rule is None or rule.after is Standing.FINAL
-        assert rule is None or rule.deed in (None, SenderDeed.reack2)
+        assert rule is None or rule.deed in (None, SenderDeed.reack2, SenderDeed.reack)
 
 
 def test_class_3_rises_and_only_a_no_of_the_responsible_party_goes_back() -> None:

@@ -24,7 +24,7 @@ from semq.umx_t.grids import SenderDeed, Standing
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import Outcome, SaveFwd
 
-MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse})
+MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.refuse, SenderDeed.returned})
 
 
 class End(NamedTuple):
@@ -44,6 +44,14 @@ class ReceiverEvidence(NamedTuple):
     prev: Pos | None = None  #: the position that this row waits for
 
 
+class ReturnedCopy(NamedTuple):
+    """The refusal of a copy by an operator of the hub (S15), to be answered with ReAck."""
+
+    lk0: LK0
+    lk1: LK1
+    reason: Reason
+
+
 @dataclass(slots=True)
 class AfterOutbound:
     """What follows the commit of one piece of work on our own rows, by value (``semq.store.ended``)."""
@@ -59,7 +67,8 @@ class AfterOutbound:
     events: list[Any] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes that were told before
     frames: list[Data] = field(default_factory=list)  #: to be sent
-    evidence: list[ReceiverEvidence] = field(default_factory=list)  #: to be answered
+    evidence: list[ReceiverEvidence] = field(default_factory=list)  #: to be answered with ReAck2
+    returns: list[ReturnedCopy] = field(default_factory=list)  #: to be answered with ReAck
 
 
 class RowsOwner(Protocol):
@@ -139,6 +148,22 @@ def _refuse(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, re
     _mark_void(rows.core.address, unit, row, after, stored.payload if stored is not None else b"")
 
 
+def _returned(
+    rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, refusal: ReturnedCopy | Reason | None
+) -> None:
+    """S15, S16: the marker goes on with the reason; only the hub waits for a ReAck."""
+    if isinstance(refusal, ReturnedCopy):
+        after.returns.append(refusal)
+        refusal = refusal.reason
+    assert refusal is not None
+    _refuse(rows, unit, row, after, refusal)
+
+
+def _reack(rows: RowsOwner, unit: Unit, row: Outbound | None, after: AfterOutbound, cause: Any) -> None:
+    if isinstance(cause, ReturnedCopy):
+        after.returns.append(cause)
+
+
 def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, payload: bytes) -> None:
     row.void = True
     try:
@@ -171,4 +196,6 @@ EFFECTS: dict[SenderDeed, Callable[[RowsOwner, Unit, Any, AfterOutbound, Any], N
     SenderDeed.make_void: _make_void,
     SenderDeed.give_up: _give_up,
     SenderDeed.refuse: _refuse,
+    SenderDeed.returned: _returned,
+    SenderDeed.reack: _reack,
 }

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTarget
 from semq.engine.ports import Believed
-from semq.engine.sender.deeds import ReceiverEvidence
+from semq.engine.sender.deeds import ReceiverEvidence, ReturnedCopy
 from semq.engine.sender.disbelief import is_unbelieved
 from semq.engine.sender.outbound import NEWS, is_open
 from semq.engine.sender.refused_copies import news_of, says_returned
@@ -171,7 +171,6 @@ class _Receipts(Statements):
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
         self._kept: KeptReceipts | None = None
-        self._refusals: list[tuple[LK0, LK1]] = []  #: to be answered, so that the hub may forget its copies
         self._unbelieved_in_clear: list[int] = []
         self._unkept: list[int] = []  #: documents without a row whose application is told
 
@@ -242,15 +241,10 @@ class _Receipts(Statements):
             self.core.tell(self.unit, kind, row, self.after.events, self.after.at)
 
     def _returned(self, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
-        """S15: answered always, also when the row is gone, so that the hub may forget its copy."""
-        if row is not None:
-            if not self.is_hub(row):
-                return
-            news = news_of(row, record)
-            if news is not None:
-                reason = record.reason or (RefusedByOperator.code, "refused at the platform")
-                self.hear(row, news, " ".join(reason), reason, reason)
-        self._refusals.append((lk0, lk1))
+        """S15: the refusal of a copy; answered also when the row is gone."""
+        if row is None or self.is_hub(row):
+            reason = record.reason or (RefusedByOperator.code, "refused at the platform")
+            self.hear(row, news_of(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
         """Section 18: the refusal ends the only copy ever sent; before a later one an earlier may have arrived.
@@ -288,7 +282,7 @@ class _Receipts(Statements):
         super().apply()
         for object_id in self._unkept:
             self.sender.rows.unkept.pop(object_id, None)
-        for lk0, lk1 in self._refusals:
+        for lk0, lk1, _ in self.after.returns:
             receipt = Receipt(
                 src_semq_id=lk1.semq_id, src_semq_db_id=lk1.semq_db_id, src_ref_id=lk1.object_id,
                 ack_flag=AckFlag.TRANSPORT, ident=str(lk0),

@@ -13,11 +13,11 @@ from semq.umx_t.records import Receipt
 from semq.umx_t.status import Outcome
 
 
-def news_of(row: Outbound, record: Receipt) -> Heard | None:
-    """What the refusal of a copy is for its row; None: nothing, the row has become a marker since."""
-    if row.void:
-        return Heard.returned_marker if record.void else None
-    return Heard.returned
+def news_of(row: Outbound | None, record: Receipt) -> Heard:
+    """The event of the sender's grid for the refusal of a copy."""
+    if row is None or not row.void:
+        return Heard.returned
+    return Heard.returned_marker if record.void else Heard.returned_late
 
 
 def says_returned(reason: Reason | None) -> bool:
