@@ -88,13 +88,13 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostg
 
 @pytest.fixture
 def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
-    with _new_database(postgres, template="template0") as url:
+    with new_database_of(postgres, template="template0") as url:
         yield url
 
 
 @pytest.fixture
 def database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
-    with _new_database(postgres, template=migrated_template) as url:
+    with new_database_of(postgres, template=migrated_template) as url:
         yield url
 
 
@@ -102,7 +102,7 @@ def database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[str
 def new_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[Callable[[], str]]:
     """Makes as many migrated databases as a test asks for."""
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(_new_database(postgres, template=migrated_template))
+        yield lambda: stack.enter_context(new_database_of(postgres, template=migrated_template))
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def migrated_template(postgres: EmbeddedPostgres) -> str:
 
 
 @contextmanager
-def _new_database(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+def new_database_of(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     _admin(postgres, sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
     try:

@@ -38,6 +38,7 @@ FLOORS: dict[str, float] = {
     "platform_node": 4,
     "semq.app": 5,
     "semq.cli": 5,
+    "semq.console": 5,
     "semq.demo": 5,
     "semq.installation": 5,
     "semq.folders": 5,
@@ -60,6 +61,8 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("semq.demo", "semq.installation"): "it starts one",
     ("semq.web", "semq.app"): "the web process asks the node as any application does",
     ("semq.cli", "semq.web"): "it starts it",
+    ("semq.console", "semq.web"): "its pages are served by the web process",
+    ("semq.console", "spark_reconcile"): "it shows the runs and explains verdicts",
     ("semq.demo", "semq.app"): "the demo's institutions send and receive as applications do",
 }
 
@@ -119,6 +122,8 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/test_protocol_references.py": "opposite PROTOCOL.md",
     "tests/service/test_wire.py": "opposite the bytes between nodes",
     "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",
+    "tests/console/test_pages_in_browser.py": "opposite all pages, in a browser",
+    "tests/console/test_roles_and_forms.py": "opposite all forms",
     "tests/flows": "conversations between nodes",
     "tests/simulation": "whole nodes on a seeded network",
     "tests/crash": "whole nodes, killed",

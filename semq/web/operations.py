@@ -90,13 +90,14 @@ class Operations:
 LOOKS = """
 node.status node.health node.metrics msg.list msg.show msg.trace queue.counts queue.partners stuck.list stuck.explain
 failed.list failed.show cert.show cert.list trust.list nodes.list definitions.export held.list held.count stores.list
+queue.census stuck.causes stuck.page failed.page msg.search msg.outlook job.list nodes.tokens
 broker.queues broker.consumers broker.connections broker.channels broker.exchanges broker.bindings worker.list
 """
 ACTS = {
     Role.OPERATOR: "msg.inquire msg.cancel msg.hold msg.release msg.resend failed.requeue failed.remove failed.park"
     " held.refuse held.resend",
     Role.ADMIN: "node.reload node.drain trust.add trust.remove cert.renew cert.rotate cert.revoke nodes.token"
-    " nodes.rebind definitions.import stores.retire",
+    " nodes.rebind definitions.import stores.retire job.run job.pause job.resume",
 }
 
 

@@ -50,9 +50,9 @@ class Web:
         parts = mounts.present()
         self.has_console = any(part.is_console for part in parts)
         self.folders = {part.name: part.folder for part in parts}
-        languages = Languages([folder / "translations" for folder in self.folders.values()])
+        self.languages = Languages([folder / "translations" for folder in self.folders.values()])
         templates: list[Path] = [folder / "templates" for folder in self.folders.values()]
-        self.templates = environment(templates, languages)
+        self.templates = environment(templates, self.languages)
         self.routes = [route for part in parts for route in part.routes]
 
     async def snapshot(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:

@@ -9,33 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from semq.moments import in_local, local_text, time_of_day
+from semq.service.status_words import WORDS
 
-# The statuses of the design | in words.
-WORDS = {
-    "SS_INIT": "waits to be sent",
-    "SS_SENT": "sent",
-    "SS_ACK_FWD": "forwarded by the hub",
-    "SS_ACK": "stored at the hub",
-    "SS_ACK2": "the receiver has it",
-    "DELIVERED": "delivered",
-    "REJECTED": "rejected",
-    "CANCELLED": "cancelled",
-    "LOST": "lost with a store of the hub",
-    "UNKNOWN": "outcome unknown",
-    "DROPPED": "dropped, the target was offline",
-    "NEW": "waits for the application",
-    "DONE": "the application has it",
-    "PARKED": "set aside for a person",
-    "RECV": "received and recorded",
-    "REJ": "received and refused",
-    "VOID": "a void marker: it was cancelled before it came",
-    "AS_INIT": "not known to be noted",
-    "AS_ACK": "noted",
-    "MUST": "must get there",
-    "SUBMITTED": "handed over by SQL, to be looked at",
-    "WAITS": "handed over by SQL, cannot be accepted yet",
-    "REFUSED": "handed over by SQL, refused",
-}
 SIZES = ("size", "bytes")
 TOLD_BY_NODES = frozenset({"detail", "error", "last_error", "said", "text"})  # words in which times are in UTC
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

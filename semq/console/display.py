@@ -1,0 +1,173 @@
+"""Rendering: ``show`` adds what every template of the console uses. Times are in UTC, and say so."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from semq.engine.people.stuck import StuckCause
+from semq.foreign_text import shown
+from semq.moments import milliseconds, utc_text
+from semq.service.status_words import WORDS
+from semq.umx_t.short_name import short_name
+from semq.umx_t.status import Direction
+from semq.web import languages
+from semq.web.visit import Visit
+
+Row = Mapping[str, Any]
+UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))
+# Kind of a status, for its colour; the word is always there, too
+GOOD = frozenset({"SS_ACK2", "DELIVERED", "DONE", "AS_ACK", "RECV"})
+WARN = frozenset({"SS_INIT", "WAITS", "SUBMITTED", "NEW", "UNKNOWN", "CANCELLED", "VOID", "DROPPED"})
+BAD = frozenset({"REJECTED", "PARKED", "LOST", "REFUSED", "REJ"})
+
+
+def translator(visit: Visit) -> Callable[[str], str]:
+    """Return a function that translates into the language of a visit."""
+    languages.use(visit.language)
+    return visit.web.languages.gettext
+
+
+def now_ms(visit: Visit) -> int:
+    """Return the time, in milliseconds since 1970 UTC."""
+    return round(visit.web.clock.wall().timestamp() * 1000)
+
+
+def show(visit: Visit, template: str, **context: Any) -> Response:
+    """Return a page of the console."""
+    _ = translator(visit)
+    now = now_ms(visit)
+    known: dict[str, Any] = {
+        "at": at, "size": size, "state_of": state_of, "kind_of": kind_of, "document": document, "href": href,
+        "node_name": node_name, "name_of": name_of, "percent": percent, "as_of": now,
+        "ago": lambda value: ago(_, value, now),
+        "span": lambda value: span(_, value),
+        "words": lambda value: _(WORDS.get(str(value), str(value))),
+        "cause_step": lambda row: cause_step(_, row),
+        "message_path": message_path, "coded": coded,
+    }  # fmt: skip
+    return visit.render(template, **(known | context))
+
+
+def at(value: object) -> Markup:
+    """Return a time with its zone as an element; empty if there is none."""
+    try:
+        text = utc_text(_ms(value)) if value not in (None, "") else ""
+    except (ValueError, OverflowError, TypeError):
+        return Markup.escape(shown(str(value)))
+    if not text:
+        return Markup("")
+    words = text.replace("T", " ").replace("+00:00", " UTC")
+    return Markup('<time datetime="{}">{}</time>').format(text, words)
+
+
+def _ms(value: object) -> float:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).timestamp() * 1000
+    return value if isinstance(value, int | float) else milliseconds(str(value))
+
+
+def span(_: Callable[[str], str], seconds: object) -> str:
+    """Return a duration in its two largest units."""
+    if not isinstance(seconds, int | float):
+        return ""
+    if 0 < seconds < 1:
+        return _("%(n)s ms") % {"n": round(seconds * 1000)}
+    rest, parts = int(seconds), []
+    for unit, words in UNITS:
+        if rest >= unit:
+            parts.append(_(words) % {"n": rest // unit})
+            rest %= unit
+    return " ".join(parts[:2]) or _("%(n)s s") % {"n": 0}
+
+
+def ago(_: Callable[[str], str], value: object, now: int) -> str:
+    """Return how long ago a time was, or how soon it is."""
+    try:
+        seconds = (now - _ms(value)) / 1000
+    except (ValueError, TypeError, OverflowError):
+        return ""
+    if seconds < 0:
+        return _("in %(time)s") % {"time": span(_, float(int(-seconds)))}
+    return _("%(time)s ago") % {"time": span(_, float(int(seconds)))}
+
+
+def size(octets: object) -> str:
+    """Return a number of octets for people."""
+    if not isinstance(octets, int | float):
+        return ""
+    for unit in ("B", "KiB", "MiB"):
+        if octets < 1024:
+            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+        octets /= 1024
+    return f"{octets:.1f} GiB"
+
+
+def percent(part: float, whole: float) -> int:
+    """Return a share in whole percent, from 0 to 100."""
+    return 0 if whole <= 0 else max(0, min(100, int(100 * part / whole)))
+
+
+def state_of(row: Row) -> str:
+    """Return the status of a message in one word."""
+    for name in ("outcome", "ss_status", "app_status", "state", "status", "last_event"):
+        if row.get(name):
+            return str(row[name])
+    return ""
+
+
+def kind_of(state: object) -> str:
+    """Return the kind of a status: good, warn, bad, or nothing."""
+    text = str(state)
+    return "good" if text in GOOD else "bad" if text in BAD else "warn" if text in WARN else ""
+
+
+def node_name(address: object) -> str:
+    """Return an institution as people write it: without the type of its node."""
+    return str(address or "").removeprefix("1.")
+
+
+def name_of(row: Row) -> str:
+    """Return the short name of a message."""
+    return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
+
+
+def document(row: Row) -> str:
+    """Return what people call a message: type and key, or its short name."""
+    parts = str(row.get("app_key") or "").split("/", 3)
+    if len(parts) == 4 and parts[3]:
+        return " ".join(part for part in (parts[1], parts[3]) if part)
+    return str(row.get("app_key") or "") or name_of(row)
+
+
+def href(path: str, **query: object) -> str:
+    """Return the address of a page with a query; what is empty is left out."""
+    given = [(name, str(value)) for name, value in query.items() if value not in (None, "", False)]
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def message_path(row: Row) -> str:
+    """Return the address of the page of one message."""
+    return "/messages/" + quote(str(row.get("lk0") or row.get("name")), safe="")
+
+
+def coded(text: str) -> Markup:
+    """Return a text with what stands between backticks as code."""
+    parts = [Markup.escape(shown(part)) for part in str(text).split("`")]
+    whole = [Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)]
+    return Markup("").join(whole)
+
+
+def cause_step(_: Callable[[str], str], row: Row) -> str:
+    """Return what a person can do about a stuck row, translated."""
+    stuck = row.get("stuck") or {}
+    cause = StuckCause.__members__.get(str(stuck.get("cause")))
+    if cause is None:
+        return str(stuck.get("next_step") or "")
+    at_hub = row.get("direction") == Direction.RELAYED.name
+    step = str(cause.value[-1] if at_hub else cause.value[1])
+    other = row["source"] if row["side"] == "inbound" else row["target"]
+    return _(step).format(id=row["name"], node=node_name(str(other).partition("/")[0]))

@@ -1,0 +1,38 @@
+"""The broker: queues, consumers, connections, channels and workers."""
+
+import json
+
+from starlette.responses import Response
+
+from semq.console.display import href, show
+from semq.console.live import LIVE
+from semq.web.visit import Visit, page
+
+# Part of the page | operation
+PARTS = {
+    "queues": "broker.queues", "consumers": "broker.consumers", "connections": "broker.connections",
+    "channels": "broker.channels", "workers": "worker.list",
+}  # fmt: skip
+
+
+async def broker(visit: Visit) -> Response:
+    """One part, in pages sorted by name."""
+    part = visit.query.get("part", "queues")
+    part = part if part in PARTS else "queues"
+    name = visit.query.get("name", "").strip()
+    after = None
+    if visit.query.get("after"):
+        try:
+            after = [str(one) for one in json.loads(visit.query["after"])]
+        except (ValueError, TypeError):
+            after = None
+    told = await visit.ask(PARTS[part], name=name or None, after=after, limit=100)
+    following = href("/broker", part=part, name=name, after=json.dumps(told["next"])) if told["next"] else None
+    first = href("/broker", part=part, name=name) if after else None
+    return show(
+        visit, "broker.html", part=part, parts=list(PARTS), rows=told["rows"], name=name, next=following, first=first,
+        live=LIVE,
+    )  # fmt: skip
+
+
+ROUTES = [page("/broker", broker)]

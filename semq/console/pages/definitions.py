@@ -1,0 +1,81 @@
+"""Definitions of the hub: the document in force, its export, and the difference that another one would make before it
+is imported.
+"""
+
+import difflib
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.responses import Response
+
+from semq.console.display import show, translator
+from semq.errors import SemqError
+from semq.web.visit import Role, Visit, form, page
+
+DOCUMENT_MAX = 4 << 20
+
+
+async def definitions(visit: Visit) -> Response:
+    """The document in force, and a field for another one."""
+    told = await visit.ask("definitions.export")
+    return show(visit, "definitions.html", version=told["version"], document=told["document"], proposed=None)
+
+
+async def export(visit: Visit) -> Response:
+    """The document in force as a file."""
+    told = await visit.ask("definitions.export")
+    headers = {"content-disposition": f'attachment; filename="definitions-{int(told["version"])}.toml"'}
+    return Response(told["document"], media_type="application/toml", headers=headers)
+
+
+async def compare(visit: Visit) -> Response:
+    """What the proposed document would change. Nothing is changed."""
+    _ = translator(visit)
+    proposed = await _document(visit)
+    told = await visit.ask("definitions.export")
+    problem, difference = "", None
+    try:
+        difference = await visit.ask("definitions.diff", document=proposed)
+    except SemqError as error:
+        if not error.code.startswith("SEMQ-"):
+            raise
+        problem = str(error)
+    lines = _lines(str(told["document"]), proposed)
+    return show(
+        visit, "definitions.html", version=told["version"], document=told["document"], proposed=proposed,
+        problem=problem, difference=difference, lines=lines,
+    )  # fmt: skip
+
+
+async def import_(visit: Visit) -> Response:
+    """Put the compared document in force, if nobody has imported another one meanwhile."""
+    _ = translator(visit)
+    given = await visit.form()
+    proposed, why = str(given.get("document", "")), str(given.get("why", "")).strip()
+    if not why:
+        return visit.see_other("/definitions", _("Nothing was done: give a reason."))
+    told = await visit.ask("definitions.import", document=proposed, why=why, expect=int(str(given.get("expect", "0"))))
+    return visit.see_other("/definitions", _("Version %(version)s is in force.") % {"version": told["version"]})
+
+
+async def _document(visit: Visit) -> str:
+    given = await visit.form()
+    file = given.get("file")
+    if isinstance(file, UploadFile) and file.filename:
+        return (await file.read(DOCUMENT_MAX)).decode("utf-8", "replace")
+    return str(given.get("document", ""))[:DOCUMENT_MAX].replace("\r\n", "\n")
+
+
+def _lines(before: str, after: str) -> list[tuple[str, str]]:
+    """Return the difference as kinds and lines: added, removed, same."""
+    kinds = {"+": "added", "-": "removed"}
+    told = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
+    return [(kinds.get(line[:1], "same"), line) for line in told if not line.startswith(("+++", "---", "@@"))]
+
+
+ROUTES: list[Any] = [
+    page("/definitions", definitions),
+    page("/definitions/export", export),
+    form("/definitions/compare", compare, role=Role.ADMIN),
+    form("/definitions/import", import_, role=Role.ADMIN),
+]

@@ -1,0 +1,123 @@
+"""Failed documents of a local node: look, then requeue or remove one, some, or all that fit a filter."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from semq.console import bulk
+from semq.console.bulk import BulkAct
+from semq.console.display import href, show, translator
+from semq.console.live import LIVE
+from semq.web.visit import Role, Visit, form, page
+
+FILTERS = ("side", "partner", "type", "key", "code")
+ACTS = {"requeue": "failed.requeue", "remove": "failed.remove"}
+BATCH, PAGE = 100, 500
+SAMPLE = 10
+
+
+def identity(row: Mapping[str, Any]) -> str:
+    """Return the name of a failed document for operations: record id of a received one, locator of a sent one."""
+    return str(row["id"]) if row["side"] == "inbound" else str(row["lk0"])
+
+
+async def failed(visit: Visit) -> Response:
+    """The failed documents, the newest first."""
+    given = {name: visit.query.get(name, "").strip() for name in FILTERS}
+    chosen = {name: value for name, value in given.items() if value}
+    told = await visit.ask("failed.page", **chosen, after=visit.query.get("after") or None, limit=50)
+    return show(
+        visit, "failed.html", rows=told["rows"], of=told["of"], counted_at=told["as_of"], given=given,
+        identity=identity,
+        next=href("/failed", **chosen, after=told["next"]) if told["next"] else None,
+        first=href("/failed", **chosen) if visit.query.get("after") else None, acts=bulk.recent(visit), live=LIVE,
+    )  # fmt: skip
+
+
+async def prepare(visit: Visit) -> Response:
+    """Freeze a set of documents; the next page asks for a reason."""
+    _ = translator(visit)
+    given = await visit.form()
+    act = str(given.get("act", ""))
+    chosen = {name: str(given.get(name, "")).strip() for name in FILTERS if str(given.get(name, "")).strip()}
+    back = href("/failed", **chosen)
+    act, _sep, scope = act.partition("-")
+    if act not in ACTS:
+        return visit.see_other(back, _("There is no such act."))
+    if scope == "all":
+        rows = [row async for row in _every(visit, chosen)]
+        names = [identity(row) for row in rows]
+    else:
+        names = [str(one) for one in given.getlist("ids")]
+        rows = [{"lk0": name, "name": name} for name in names]
+    if not names:
+        return visit.see_other(back, _("Nothing was chosen."))
+    prepared = bulk.prepare(
+        visit, act=act, back=back, total=len(names), sample=rows[:SAMPLE], work=_work(ACTS[act], names),
+        chosen=", ".join(f"{name} {value}" for name, value in chosen.items()) if scope == "all" else "",
+    )  # fmt: skip
+    return visit.see_other(f"/acts/{prepared.key}")
+
+
+async def _every(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+    after = None
+    while True:
+        told = await visit.ask("failed.page", **chosen, after=after, limit=PAGE)
+        for row in told["rows"]:
+            yield row
+        after = told["next"]
+        if after is None:
+            return
+
+
+def _work(operation: str, names: list[str]) -> bulk.Work:
+    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
+        for place in range(0, len(names), BATCH):
+            batch = names[place : place + BATCH]
+            await visit.ask(operation, ids=batch, why=why)
+            yield len(batch)
+
+    return work
+
+
+async def act_page(visit: Visit) -> Response:
+    """A prepared act to confirm, or the progress of one."""
+    act = _act_of(visit)
+    if act is None:
+        return visit.see_other("/", translator(visit)("This act is not known any more: prepare it again."))
+    return show(visit, "act.html", act=act, live=LIVE)
+
+
+async def act_start(visit: Visit) -> Response:
+    """Confirm a prepared act."""
+    _ = translator(visit)
+    act, why = _act_of(visit), str((await visit.form()).get("why", "")).strip()
+    if act is None:
+        return visit.see_other("/", _("This act is not known any more: prepare it again."))
+    if not why:
+        return visit.see_other(f"/acts/{act.key}", _("Nothing was done: give a reason."))
+    act.start(visit, why, round(visit.web.clock.wall().timestamp() * 1000))
+    return visit.see_other(f"/acts/{act.key}")
+
+
+async def act_stop(visit: Visit) -> Response:
+    """Stop an act, or give up a prepared one."""
+    act = _act_of(visit)
+    if act is None:
+        return visit.see_other("/")
+    act.stop()
+    return visit.see_other(act.back if not act.done else f"/acts/{act.key}")
+
+
+def _act_of(visit: Visit) -> BulkAct | None:
+    return bulk.find(visit, visit.request.path_params["key"])
+
+
+ROUTES = [
+    page("/failed", failed),
+    form("/failed/prepare", prepare, role=Role.OPERATOR),
+    page("/acts/{key}", act_page, role=Role.OPERATOR),
+    form("/acts/{key}/start", act_start, role=Role.OPERATOR),
+    form("/acts/{key}/stop", act_stop, role=Role.OPERATOR),
+]

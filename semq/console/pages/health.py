@@ -1,0 +1,32 @@
+"""Health checks with their next steps, violations by peers, and all figures of the node."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from semq.console.display import show
+from semq.console.live import LIVE
+from semq.console.pages.overview import worded_checks
+from semq.web.visit import Visit, page
+
+PARTS = ("counters", "amqp", "store")
+
+
+async def health(visit: Visit) -> Response:
+    """The checks, and what stands behind them."""
+    told, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
+    return show(
+        visit, "health.html", checks=worded_checks(visit, told["checks"]), verdict=told["verdict"], status=status,
+        figures=list(_figures(status)), live=LIVE,
+    )  # fmt: skip
+
+
+def _figures(status: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
+    for part in PARTS:
+        for name, value in sorted((status.get(part) or {}).items()):
+            yield part, name, value
+
+
+ROUTES = [page("/health", health)]

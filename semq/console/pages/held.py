@@ -1,0 +1,89 @@
+"""Copies that the hub holds, by pair of institutions and each; refuse or send again some, or all that fit."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.responses import Response
+
+from semq.console import bulk
+from semq.console.display import href, now_ms, show, translator
+from semq.console.live import LIVE
+from semq.web.visit import Role, Visit, form, page
+
+FILTERS = ("target", "source", "type", "key")
+ACTS = {"refuse": "held.refuse", "resend": "held.resend"}
+BATCH, SAMPLE = 200, 10
+
+
+async def held(visit: Visit) -> Response:
+    """The pairs, and the copies that fit the filter, the oldest first."""
+    given = {name: visit.query.get(name, "").strip() for name in FILTERS}
+    chosen = {name: value for name, value in given.items() if value}
+    place = {"outbound": visit.query["outbound"]} if visit.query.get("outbound") else {}
+    census = await visit.ask("queue.census")
+    wanted = {"partner" if name == "target" else name: value for name, value in chosen.items()}
+    told = await visit.ask("msg.search", **wanted, **place, side="outbound", order="oldest", limit=50)
+    following = {"outbound": told["next"]["outbound"]} if told["next"] else {}
+    status = await visit.ask("nodes.list")
+    return show(
+        visit, "held.html", pairs=census["pairs"], counted_at=census["as_of"], rows=told["rows"], given=given,
+        online={one["node"] for one in status if one["online"]}, acts=bulk.recent(visit), live=LIVE,
+        next=href("/held", **chosen, **following) if following else None,
+        first=href("/held", **chosen) if place else None, identity=lambda row: row["lk0"],
+    )  # fmt: skip
+
+
+async def prepare(visit: Visit) -> Response:
+    """Freeze a set of copies: those that are named, or those that fit and were stored until now."""
+    _ = translator(visit)
+    given = await visit.form()
+    chosen: dict[str, Any] = {
+        name: str(given.get(name, "")).strip() for name in FILTERS if str(given.get(name, "")).strip()
+    }
+    act, _sep, scope = str(given.get("act", "")).partition("-")
+    back = href("/held", **chosen)
+    if act not in ACTS:
+        return visit.see_other(back, _("There is no such act."))
+    if scope == "all":
+        frozen = {**chosen, "before_ms": now_ms(visit)}
+        counted = await visit.ask("held.count", **frozen)
+        total, sample = sum(row["rows"] for row in counted), []
+        work = _of_filter(ACTS[act], frozen, total)
+    else:
+        names = [str(one) for one in given.getlist("ids")]
+        total, sample = len(names), [{"lk0": name, "name": name} for name in names[:SAMPLE]]
+        work = _of_names(ACTS[act], names)
+    if not total:
+        return visit.see_other(back, _("Nothing was chosen."))
+    prepared = bulk.prepare(
+        visit, act=act, back=back, total=total, sample=sample, work=work,
+        chosen=", ".join(f"{name} {value}" for name, value in chosen.items()),
+    )  # fmt: skip
+    return visit.see_other(f"/acts/{prepared.key}")
+
+
+def _of_filter(operation: str, frozen: dict[str, Any], total: int) -> bulk.Work:
+    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
+        after, done = 0, 0
+        while True:
+            told = await visit.ask(operation, **frozen, why=why, after=after, limit=BATCH)
+            count = min(BATCH, max(0, total - done)) if not told["done"] else max(0, total - done)
+            after, done = told["after"], done + count
+            yield count
+            if told["done"]:
+                return
+
+    return work
+
+
+def _of_names(operation: str, names: list[str]) -> bulk.Work:
+    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
+        for place in range(0, len(names), BATCH):
+            batch = names[place : place + BATCH]
+            await visit.ask(operation, ids=batch, why=why)
+            yield len(batch)
+
+    return work
+
+
+ROUTES = [page("/held", held), form("/held/prepare", prepare, role=Role.OPERATOR)]

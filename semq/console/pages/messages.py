@@ -1,0 +1,193 @@
+"""Messages: search with its filters in the address, one message with its time line, acts, and the payload."""
+
+import asyncio
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from semq.console.display import at, cause_step, href, message_path, name_of, node_name, show, size, translator
+from semq.console.live import LIVE
+from semq.console.timeline import outlook_line, time_line
+from semq.engine.people.stuck import StuckCause
+from semq.errors import SemqError
+from semq.foreign_text import shown_lines
+from semq.umx_t.status import AppStatus, Outcome, SendStatus
+from semq.web.visit import Role, Visit, form, page
+
+FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
+PLACE = ("outbound", "inbound")
+STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
+SHOWN_MAX = 64 << 10  # octets of a payload on a page
+# Act | operation, whether it needs a reason
+ACTS: dict[str, tuple[str, bool]] = {
+    "inquire": ("msg.inquire", False), "resend": ("msg.resend", True), "hold": ("msg.hold", True),
+    "release": ("msg.release", False), "cancel": ("msg.cancel", True),
+}  # fmt: skip
+LEFT_OUT = frozenset({"at", "id", "error", "stuck", "cleaned", "overdue", "has_payload", "name", "direction"})
+
+
+async def messages(visit: Visit) -> Response:
+    """Search among the queues, or find messages by a name."""
+    given = {name: visit.query.get(name, "").strip() for name in ("find", *FILTERS)}
+    shared = {"given": given, "states": STATES, "live": LIVE}
+    if given["find"]:
+        return await _found(visit, given["find"], shared)
+    place = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
+    chosen = {name: given[name] for name in FILTERS if given[name]}
+    told = await visit.ask("msg.search", **chosen, **place, limit=50)
+    next_page = href("/messages", **(chosen | told["next"])) if told["next"] else None
+    first = href("/messages", **chosen) if place else None
+    return show(
+        visit, "messages.html", rows=told["rows"], next=next_page, first=first, looked_at=told["looked_at"], found=None,
+        **shared,
+    )  # fmt: skip
+
+
+async def _found(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response:
+    """Lead to the message with a name; without one, say so on the page of the search."""
+    try:
+        row = await visit.ask("msg.show", id=name)
+    except SemqError as error:
+        if not error.code.startswith(("SEMQ-1", "SEMQ-2")):
+            raise
+        return show(visit, "messages.html", rows=[], next=None, first=None, looked_at=0, found=0, **shared)
+    return visit.see_other(message_path(row))
+
+
+async def message(visit: Visit) -> Response:
+    """One message: where it stands, its time line, what happens next."""
+    _ = translator(visit)
+    name, parties = visit.request.path_params["name"], visit.query.get("parties") == "1"
+    row, traced = await asyncio.gather(
+        visit.ask("msg.show", id=name), visit.ask("msg.trace", id=name, parties=True if parties else None)
+    )
+    outlook = []
+    if not row.get("cleaned"):
+        outlook = (await visit.ask("msg.outlook", id=row["lk0"]))["sides"]
+    is_hub = visit.web.settings.node.kind == "platform"
+    line = time_line(_, traced["events"])
+    told = []
+    for one in outlook:
+        cause = StuckCause.__members__.get(str(one["cause"]))
+        step = cause_step(_, row | {"side": one["side"], "stuck": one}) if cause else ""
+        told.append(one | {"meaning": _(cause.meaning) if cause else "", "step": step})
+        if one["waits_for"] != "nothing":
+            line.append(outlook_line(_, one | {"next_step": ""}, is_hub))
+    path = message_path(row)
+    is_whole = parties or row.get("submission") is not None
+    has_payload = not row.get("cleaned") and bool(row.get("has_payload", True)) and not is_hub
+    return show(
+        visit, "message.html", row=row, line=line, outlook=told, others=traced.get("others") or [],
+        unheard=traced.get("unheard") or [], later=None if is_whole else href(path, parties=1), live=LIVE,
+        sender=row.get("source") or "", receiver=str(row.get("target") or "").partition("/")[0],
+        acts=list(_acts(visit, row, is_hub)), pairs=list(_facts(visit, row)), has_payload=has_payload,
+    )  # fmt: skip
+
+
+def _acts(visit: Visit, row: Mapping[str, Any], is_hub: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield the acts that may be possible on a message: name, word, kind of the button."""
+    _ = translator(visit)
+    if row.get("cleaned") or row.get("outcome") is not None:
+        return
+    if not row.get("submission"):
+        yield "inquire", _("Inquire now"), "plain"
+    if row["side"] == "inbound":
+        return
+    if not row.get("submission"):
+        yield "resend", _("Send again"), "plain"
+    if row.get("held") and not is_hub:
+        yield "release", _("Release"), ""
+    elif row.get("ss_status") == SendStatus.SS_INIT.name and not is_hub:
+        yield "hold", _("Hold"), "plain"
+    if not is_hub:
+        yield "cancel", _("Cancel the document"), "danger"
+
+
+def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    _ = translator(visit)
+    yield _("short name"), name_of(row)
+    yield _("locator (LK0)"), row["lk0"]
+    for name, word in (("source", _("sender")), ("target", _("receiver"))):
+        yield word, node_name(row.get(name))
+    yield _("business key"), row.get("app_key")
+    yield _("size"), size(row.get("size"))
+    if row.get("reason"):
+        yield _("reason"), " ".join(map(str, row["reason"]))
+    for name, value in sorted(row.items()):
+        if name in LEFT_OUT or name in ("lk0", "source", "target", "app_key", "size", "reason", "side"):
+            continue
+        if value in (None, "", False, [], {}):
+            continue
+        yield name, at(value) if name.endswith("_at") else _("yes") if value is True else str(value)
+
+
+async def act(visit: Visit) -> Response:
+    """Act on one message, then show it."""
+    _ = translator(visit)
+    given = await visit.form()
+    name, wanted, why = str(given.get("id", "")), str(given.get("act", "")), str(given.get("why", "")).strip()
+    back = "/messages/" + quote(name, safe="")
+    if wanted not in ACTS:
+        return visit.see_other(back, _("There is no such act."))
+    operation, needs_reason = ACTS[wanted]
+    if needs_reason and not why:
+        return visit.see_other(back, _("Nothing was done: give a reason."))
+    told = await visit.ask(operation, id=name, **({} if wanted == "inquire" else {"why": why or None}))
+    return visit.see_other(back, _said(_, wanted, told))
+
+
+def _said(_: Any, wanted: str, told: Mapping[str, Any]) -> str:
+    if told.get("withdrawn"):
+        return str(_("The submission was withdrawn."))
+    words = {
+        "inquire": _("The node asks about the message now."),
+        "resend": _("Another copy is sent: same name, same bytes."),
+        "hold": _("The message is held back."),
+        "release": _("The message is released."),
+        "cancel": _("Cancellation was requested: whichever reaches the receiver's ledger first wins."),
+    }
+    return str(words[wanted])
+
+
+async def payload(visit: Visit) -> Response:
+    """Show or save the payload of a message. The audit log has a line about every look."""
+    given = await visit.form()
+    told = await visit.ask("msg.body", id=str(given.get("id", "")))
+    body = base64.b64decode(told["body_base64"])
+    if given.get("how") == "save":
+        name = re.sub(r"[^0-9A-Za-z-]", "_", str(told["name"]))
+        headers = {
+            "content-disposition": f'attachment; filename="{name}.bin"', "cache-control": "no-store",
+            "x-content-type-options": "nosniff",
+        }  # fmt: skip
+        return Response(body, media_type="application/octet-stream", headers=headers)
+    text, is_hex = _readable(body[:SHOWN_MAX])
+    answer = show(
+        visit, "payload.html", name=told["name"], digest=told["digest"], octets=len(body), text=text, is_hex=is_hex,
+        is_cut=len(body) > SHOWN_MAX, back=message_path(told),
+    )  # fmt: skip
+    answer.headers["cache-control"] = "no-store"
+    return answer
+
+
+def _readable(body: bytes) -> tuple[str, bool]:
+    """Return a payload as lines of text, or as hexadecimal numbers if it is none."""
+    try:
+        text = body.decode("utf-8", "strict" if len(body) < SHOWN_MAX else "ignore")
+    except UnicodeDecodeError:
+        return body.hex(" "), True
+    if "\0" in text:
+        return body.hex(" "), True
+    return "\n".join(shown_lines(text.replace("\r\n", "\n"), SHOWN_MAX)), False
+
+
+ROUTES = [
+    page("/messages", messages),
+    form("/messages/act", act, role=Role.OPERATOR),
+    form("/messages/payload", payload, role=Role.PAYLOAD),
+    page("/messages/{name}", message),
+]

@@ -1,0 +1,36 @@
+"""Partners: who is online, what waits for them, quotas, agreements, certificates."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from semq.console.display import show
+from semq.console.live import LIVE
+from semq.web.visit import Visit, page
+
+
+async def partners(visit: Visit) -> Response:
+    """One row for each institution."""
+    status, census = await asyncio.gather(visit.ask("node.status"), visit.ask("queue.census"))
+    is_hub = status["kind"] == "platform"
+    nodes = await visit.ask("nodes.list") if is_hub else []
+    rows = {node: dict(told) for node, told in (status.get("partners") or {}).items()}
+    for one in nodes:
+        rows[one["node"]] = {"online": one["online"], "waiting": one["held"]}
+    for pair in census["pairs"]:
+        _add(rows.setdefault(pair["target"], {}), pair)
+    days = status.get("certificates") or {}
+    told = [{"node": node, **facts, "days_left": days.get(node)} for node, facts in sorted(rows.items())]
+    return show(visit, "partners.html", rows=told, counted_at=census["as_of"], is_hub=is_hub, live=LIVE)
+
+
+def _add(row: dict[str, Any], pair: Mapping[str, Any]) -> None:
+    row["bytes"] = row.get("bytes", 0) + pair["bytes"]
+    row["late"] = row.get("late", 0) + pair["late"]
+    row["counted"] = row.get("counted", 0) + pair["rows"]
+    row["oldest_at"] = min(row.get("oldest_at") or pair["oldest_at"], pair["oldest_at"])
+
+
+ROUTES = [page("/partners", partners)]

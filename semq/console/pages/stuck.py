@@ -1,0 +1,26 @@
+"""Stuck messages: by cause and partner, and the messages of one cause with what a person can do."""
+
+from starlette.responses import Response
+
+from semq.console.display import href, show
+from semq.console.live import LIVE
+from semq.web.visit import Visit, page
+
+
+async def stuck(visit: Visit) -> Response:
+    """The causes, or the messages of one cause."""
+    cause, partner = visit.query.get("cause", ""), visit.query.get("partner", "")
+    causes = await visit.ask("stuck.causes")
+    told = None
+    if cause:
+        place = {name: visit.query[name] for name in ("outbound", "inbound") if visit.query.get(name)}
+        told = await visit.ask("stuck.page", cause=cause, partner=partner or None, **place)
+    following = (told or {}).get("next")
+    next_page = href("/stuck", cause=cause, partner=partner, **following) if following else None
+    return show(
+        visit, "stuck.html", causes=causes["rows"], counted_at=causes["as_of"], cause=cause, partner=partner, told=told,
+        next=next_page, first=href("/stuck", cause=cause, partner=partner), live=LIVE,
+    )  # fmt: skip
+
+
+ROUTES = [page("/stuck", stuck)]

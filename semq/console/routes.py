@@ -1,0 +1,25 @@
+"""All pages and forms of the console, as rows."""
+
+from starlette.routing import Route
+
+from semq.console.pages import (
+    audit,
+    broker,
+    certificates,
+    definitions,
+    failed,
+    health,
+    held,
+    jobs,
+    messages,
+    overview,
+    partners,
+    reconciliation,
+    stuck,
+)
+
+PAGES = (
+    overview, messages, stuck, failed, held, partners, broker, jobs, certificates, definitions, reconciliation, audit,
+    health,
+)  # fmt: skip
+ROUTES: list[Route] = [route for module in PAGES for route in module.ROUTES]

@@ -1,0 +1,68 @@
+"""Texts from other modules that the console translates: statuses, events, causes, jobs, checks, verdicts.
+
+Templates translate their own texts. What a node says in words is looked up by its whole sentence; ``texts`` lists these
+sentences, and a test compares the translations with them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from semq.engine.people.stuck import StuckCause
+from semq.service.operations.jobs import DESCRIPTIONS
+from semq.service.operations.outlook import WAITS
+from semq.service.status_words import WORDS
+from semq.store.views import messages
+from spark_reconcile.judgement.verdicts import VERDICTS
+
+# Check of ``node.health`` | its name in words, and what to do if it is not ok
+CHECKS: dict[str, tuple[str, str]] = {
+    "store": ("database", "Look at the log of the node and at Postgres; the node opens its store again by itself."),
+    "link": ("link to the hub", "Check address, password and network: `semq node status`, `semq doctor`."),
+    "certificate": ("own certificate", "It is renewed by itself; if it is not, see the page on certificates."),
+    "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
+    "resources": ("memory and disk", "Publishers wait until there is room: look for consumers that are away."),
+    "quotas": ("quotas of partners", "These partners are full: call them, or raise quota_rows_per_partner."),
+    "submissions": ("documents handed over by SQL", "Look at the page of failed documents."),
+    "violations": ("violations by peers", "Tell the operator of that node what was refused, and the version of yours."),
+    "extract": ("nightly extract", "Look at the log of the node; run the job again on the page of scheduled work."),
+    "folders": ("folders", "The process is started again by itself: its log says why it ended."),
+    "webhooks": ("webhooks", "The process is started again by itself: its log says why it ended."),
+    "web": ("web process", "The process is started again by itself: its log says why it ended."),
+}
+ELSE = ("", "Look at the log of the node.")
+# Verdict of a check | in words
+VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
+SIDES = {"sender": "Sender", "hub": "Hub", "receiver": "Receiver"}
+LATENT = {"open": "open", "used": "used", "expired": "expired", "valid": "valid", "revoked": "revoked"}
+SLOTS = {
+    "active": "active",
+    "next": "next",
+    "previous": "previous",
+    "ok": "ok",
+    "renew": "to be renewed",
+    "ending": "ends soon",
+}
+OUTCOMES = {
+    "met": "thresholds met", "breached": "threshold exceeded", "partial": "some sources are missing",
+    "missing": "not published: a source is missing", "refused": "not published: an extract cannot be used",
+    "running": "running or interrupted", "failed": "failed",
+}  # fmt: skip
+KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
+ACTS = {"requeue": "requeue", "remove": "remove", "refuse": "refuse", "resend": "resend"}
+TABLES: tuple[Mapping[Any, str], ...] = (
+    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, SIDES, LATENT, SLOTS, OUTCOMES,
+    KINDS, ACTS,
+)  # fmt: skip
+
+
+def texts() -> Iterator[str]:
+    """Every text that is translated by looking up what a node or a table says."""
+    for table in TABLES:
+        yield from map(str, table.values())
+    for name, step in CHECKS.values():
+        yield from (name, step)
+    yield ELSE[1]
+    for cause in StuckCause:
+        yield from map(str, cause.value)
+    for verdict in VERDICTS:
+        yield from (verdict.meaning, verdict.next_step)

@@ -1,0 +1,26 @@
+"""One scene for all tests of this folder that ask for it, in one event loop."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+
+import pytest
+import pytest_asyncio
+
+from semq.store.embedded.server import EmbeddedPostgres
+from tests.conftest import new_database_of
+from tests.console.scene import Scene, scene
+from tests.service.inprocess import in_process
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shown(
+    postgres: EmbeddedPostgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Scene]:
+    folder = tmp_path_factory.mktemp("console")
+    with ExitStack() as stack:
+
+        def new_database() -> str:
+            return stack.enter_context(new_database_of(postgres, template=migrated_template))
+
+        async with in_process(folder, new_database) as nodes, scene(folder, nodes) as made:
+            yield made

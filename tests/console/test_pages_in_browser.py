@@ -1,0 +1,142 @@
+"""Every page in a browser: both themes, widths and languages, hostile texts, and the way through by keyboard."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import ConsoleMessage, Page
+
+from tests.console.scene import DAY, RUN, Scene
+from tests.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SHARED = (
+    "/", "/messages", "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners", "/broker",
+    "/broker?part=consumers", "/broker?part=connections", "/jobs", "/certificates", "/reconciliation", "/audit",
+    "/health",
+)  # fmt: skip
+PAGES = {
+    "node": (*SHARED, "/stuck?cause=HELD&partner=56001", "/failed", "/messages?find=nothing-has-this-name"),
+    "hub": (
+        "/", "/held", "/held?target=56001", "/definitions", "/partners", "/reconciliation",
+        f"/reconciliation/{DAY}/{RUN}",
+    ),
+}  # fmt: skip
+WIDTHS = """() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]"""
+
+
+def pages(made: Scene) -> Iterator[tuple[str, str]]:
+    """Every page: where and its address."""
+    for where, paths in PAGES.items():
+        yield from ((where, path) for path in paths)
+    for name in ("waiting", "held", "failed too", "received"):
+        yield "node", f"/messages/{made.names[name]}"
+    yield "hub", f"/messages/{made.names['waiting']}"
+
+
+def complaints(page: Page) -> list[str]:
+    """Errors that the browser reports, among them what the policy of the page has blocked."""
+    found: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            found.append(message.text)
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    return found
+
+
+@pytest.mark.parametrize(("dark", "phone", "language"), [(False, False, "en"), (True, True, "zh")])
+async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_violation_of_axe(
+    shown: Scene, dark: bool, phone: bool, language: str
+) -> None:
+    """Light at 1280 pixels in English, dark at 390 pixels in Chinese."""
+    faults: list[Any] = []
+    for where in ("node", "hub"):
+        async with shown.visit(where, dark=dark, phone=phone, language=language) as page:
+            heard = complaints(page)
+            for place, path in pages(shown):
+                if place != where:
+                    continue
+                answer = await page.goto(path)
+                assert answer is not None
+                assert answer.status == 200, path
+                width, screen = await page.evaluate(WIDTHS)
+                results = await Axe().run(page)
+                hit = await page.evaluate("() => window.hit")
+                found = [(one["id"], one["nodes"][0]["html"][:200]) for one in results.response["violations"]]
+                if width > screen or found or hit or heard:
+                    faults.append((where, path, width, screen, found, hit, list(heard)))
+                    heard.clear()
+    assert faults == []
+
+
+async def test_an_operator_finds_a_failed_document_by_keyboard_and_requeues_it(shown: Scene) -> None:
+    async with shown.visit("node", "operator") as page:
+        await page.goto("/")
+        await page.keyboard.press("g")
+        await page.keyboard.press("f")
+        await page.wait_for_url("**/failed")
+        box = page.locator('input[name="ids"]').last  # the one without hostile texts
+        await box.focus()
+        await page.keyboard.press("Space")
+        await page.get_by_role("button", name="Requeue the selected").focus()
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/acts/*")
+        await page.get_by_label("Reason").focus()
+        await page.keyboard.type("mended")
+        await page.keyboard.press("Enter")
+        await page.get_by_text("It is done.").wait_for()
+        assert "1 / 1" in await page.inner_text("#progress")
+
+    async def is_back() -> bool:
+        return bool((await shown.ask("node", "msg.show", id=shown.names["failed"]))["app_status"] == "NEW")
+
+    await until(is_back)
+    lines = (await shown.ask("node", "msg.trace", id=shown.names["failed"]))["events"]
+    assert any("mended" in line["detail"] for line in lines)
+
+
+async def test_without_scripts_a_message_is_found_held_back_and_released(shown: Scene) -> None:
+    async with shown.visit("node", "operator", scripts=False) as page:
+        await page.goto("/messages")
+        await page.get_by_label("Name, locator or key").fill("S-1001")
+        await page.get_by_role("button", name="Search").click()
+        assert await page.inner_text("h1") == "order S-1001"
+        await page.get_by_role("link", name="Ask the hub and the other end for their lines").click()
+        line = await page.inner_text("#line")
+        assert "2.hub" in line
+        assert "Without the lines of 56001" in line
+        await page.goto(f"/messages/{shown.names['held']}")
+        await page.get_by_role("button", name="Release").click()
+        assert "released" in await page.inner_text(".notice")
+        await page.get_by_label("Reason").fill("not before noon")
+        await page.get_by_role("button", name="Cancel the document").click()
+        assert "Cancellation was requested" in await page.inner_text(".notice")
+
+
+async def test_a_page_renews_itself_when_the_node_has_something_new_and_not_while_it_is_paused(shown: Scene) -> None:
+    async with shown.visit("node", "viewer") as page:
+        await page.goto("/messages")
+        await page.locator("#live-told").get_by_text("live").wait_for()
+        await page.get_by_label("Key begins with").fill("half typed")
+        await shown.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-1")
+        await page.get_by_role("link", name="order LIVE-1").wait_for()
+        assert await page.get_by_label("Key begins with").input_value() == "half typed"
+
+
+async def test_both_languages_are_whole(shown: Scene) -> None:
+    """In Chinese no English sentence of ours is left on the pages, except commands, names and what nodes write."""
+    async with shown.visit("node", language="zh") as page:
+        await page.goto("/")
+        assert await page.get_attribute("html", "lang") == "zh-CN"
+        assert "需要关注" in await page.inner_text("main")
+        await page.get_by_role("button", name="English").click()
+        assert "What needs attention" in await page.inner_text("main")
+        await page.get_by_role("button", name="中文").click()
+        left = await page.inner_text("main")
+    assert not re.search(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}", left.replace("semq msg", ""))

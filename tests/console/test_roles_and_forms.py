@@ -1,0 +1,188 @@
+"""Who may see and do what, forms without a token or a reason, and that reading changes nothing."""
+
+import re
+
+import httpx
+import psycopg
+import pytest
+
+from tests.console.scene import DAY, RUN, XSS, Scene
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+FORMS = {
+    "/messages/act": {"id": "x", "act": "cancel", "why": "x"},
+    "/messages/payload": {"id": "x"},
+    "/failed/prepare": {"act": "remove-all"},
+    "/jobs/act": {"name": "housekeeping", "act": "run"},
+    "/certificates/revoke": {"which": "56001", "why": "x"},
+    "/certificates/token": {"node": "56001"},
+    "/definitions/import": {"document": "", "why": "x", "expect": "0"},
+    "/acts/0/start": {"why": "x"},
+}
+
+
+@pytest.mark.parametrize("path", FORMS)
+async def test_a_form_without_the_token_of_the_session_or_from_elsewhere_does_nothing(shown: Scene, path: str) -> None:
+    browser = await shown.sites["node"].signed_in()
+    before = await shown.sites["node"].audit()
+    assert (await browser.post(path, data=FORMS[path])).status_code in (400, 403)
+    forged = await browser.post(
+        path, data={"csrf": browser.csrf} | FORMS[path], headers={"origin": "https://elsewhere.example"}
+    )
+    assert forged.status_code in (400, 403)
+    assert await shown.sites["node"].audit() == before
+    nobody = await shown.sites["node"].browser()
+    assert (await nobody.post(path, data=FORMS[path])).status_code in (302, 303, 400, 401, 403)
+
+
+async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(shown: Scene) -> None:
+    browser = await shown.sites["node"].signed_in("viewer")
+    page = (await browser.get(f"/messages/{shown.names['received']}")).text
+    assert "/messages/act" not in page
+    assert "/messages/payload" not in page
+    assert (await browser.get("/audit")).status_code == 403
+    assert "requeue" not in (await browser.get("/failed")).text
+    for path in FORMS:
+        if path != "/acts/0/start":
+            assert (await browser.post_form(path, **FORMS[path])).status_code == 403, path
+
+
+async def test_a_payload_is_shown_to_its_role_only_and_every_look_is_in_the_audit_log(shown: Scene) -> None:
+    site, lk0 = shown.sites["node"], shown.names["received"]
+    admin = await site.signed_in("admin")
+    assert (await admin.post_form("/messages/payload", id=lk0, how="look")).status_code == 403
+    reader = await site.signed_in("viewer", "payload")
+    looks = len(await site.audit("msg.body"))
+    answer = await reader.post_form("/messages/payload", id=lk0, how="look")
+    assert "&lt;order/&gt;" in answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    saved = await reader.post_form("/messages/payload", id=lk0, how="save")
+    assert saved.content == b"<order/>"
+    assert saved.headers["content-disposition"].startswith("attachment")
+    lines = await site.audit("msg.body")
+    assert [line[2] for line in lines[looks:]].count("done") == 2
+    assert any("msg.body" in line for line in (await admin.get("/audit?payloads=1")).text.splitlines())
+
+
+async def test_hostile_texts_are_text_on_every_page_that_shows_them(shown: Scene) -> None:
+    browser = await shown.sites["node"].signed_in()
+    held = shown.names["failed too"]
+    for path in ("/messages", "/failed", f"/messages/{held}", "/stuck?cause=PARKED", f"/messages?find={XSS[:20]}"):
+        page = (await browser.get(path, follow_redirects=True)).text
+        assert "<script>window" not in page, path
+        assert "<img" not in page, path
+        assert "\u202e" not in page, path
+    assert "&lt;script&gt;" in (await browser.get("/messages")).text
+
+
+async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_that_says_what_happened(shown: Scene) -> None:
+    browser = await shown.sites["node"].signed_in("operator")
+    lk0 = shown.names["waiting"]
+    for fields, said in (
+        ({"act": "resend", "why": ""}, "give%20a%20reason"),
+        ({"act": "explode", "why": "x"}, "no%20such%20act"),
+        ({"act": "inquire"}, "asks%20about"),
+        ({"act": "resend", "why": "the partner asked"}, "Another%20copy"),
+    ):
+        answer = await browser.post_form("/messages/act", id=lk0, **fields)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/messages/{lk0}")
+        assert said in answer.headers["set-cookie"]
+    answer = await browser.post_form("/messages/act", id="1.10008.1.1.x.5", act="resend", why="x")
+    assert (answer.status_code, "SEMQ-" in answer.text) == (404, True)
+
+
+async def test_reading_changes_nothing(shown: Scene) -> None:
+    """The rows of the queues and the ledger are the same before and after every page."""
+    browser = await shown.sites["node"].signed_in()
+    paths = [
+        "/",
+        "/messages",
+        "/stuck",
+        "/failed",
+        "/partners",
+        "/broker",
+        "/jobs",
+        "/certificates",
+        "/health",
+        "/audit",
+    ]
+    paths += [f"/messages/{lk0}" for lk0 in shown.names.values()]
+    acts = await shown.sites["node"].audit()
+
+    def state() -> object:
+        with psycopg.connect(shown.node.store.url) as connection:
+            queues = connection.execute("SELECT bref, app_status, deliveries FROM tb_0030 ORDER BY 1").fetchall()
+            operator = connection.execute("SELECT count(*) FROM semq_ledger WHERE event = 29").fetchone()
+            return queues, operator
+
+    before = state()
+    for path in paths:
+        assert (await browser.get(path)).status_code == 200, path
+    assert state() == before
+    assert await shown.sites["node"].audit() == acts
+
+
+async def test_files_of_a_run_are_given_without_rights_of_this_site_and_others_are_not_given(shown: Scene) -> None:
+    browser = await shown.sites["hub"].signed_in("viewer")
+    here = f"/reconciliation/{DAY}/{RUN}"
+    report = await browser.get(f"{here}/report.html")
+    assert "sandbox" in report.headers["content-security-policy"]
+    assert (await browser.get(f"{here}/exceptions.csv")).headers["content-disposition"].startswith("attachment")
+    for path in (
+        f"{here}/_RESULT.json",
+        f"{here}/..%2f..%2fhub.toml",
+        f"/reconciliation/{DAY}/x",
+        "/reconciliation/..%2f/x",
+    ):
+        assert (await browser.get(path)).status_code == 404, path
+    page = (await browser.get(f"{here}?verdict=NOT_DELIVERED&pair=1.10008%3E1.56001")).text
+    assert page.count('href="/messages/1.10008.1.1.tb_0031.1099511627777"') == 2
+
+
+async def test_all_that_fit_a_filter_are_frozen_counted_and_worked_off(shown: Scene) -> None:
+    """At the hub: all copies of one type are sent again; what arrives after the preparation is not touched."""
+    browser = await shown.sites["hub"].signed_in("operator")
+    prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
+    page = await browser.get(prepared.headers["location"])
+    assert re.search(r"resend</strong>: 60 messages", page.text)
+    act = prepared.headers["location"]
+    assert (
+        "reason" in httpx.QueryParams((await browser.post_form(f"{act}/start", why="")).headers["set-cookie"]).__str__()
+    )
+    await browser.post_form(f"{act}/start", why="the partner asked")
+    for _ in range(200):
+        page = await browser.get(act)
+        if "It is done." in page.text:
+            break
+    assert "60 / 60" in page.text
+    stopped = await browser.post_form("/held/prepare", act="refuse-all", type="order")
+    await browser.post_form(stopped.headers["location"] + "/stop")
+    assert (await browser.post_form(stopped.headers["location"] + "/start", why="x")).status_code == 303
+    assert "It was stopped" in (await browser.get(stopped.headers["location"])).text
+
+
+async def test_definitions_are_compared_before_they_are_imported(shown: Scene) -> None:
+    browser = await shown.sites["hub"].signed_in()
+    inforce = (await browser.get("/definitions/export")).text
+    proposed = inforce + '\n[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n'
+    page = (await browser.post_form("/definitions/compare", document=proposed)).text
+    assert 'class="added"' in page
+    assert "what is not agreed is not allowed" in page
+    assert "could not send any more" in page
+    assert (await shown.ask("hub", "definitions.export"))["document"] == inforce
+    wrong = (await browser.post_form("/definitions/compare", document="nonsense = 1")).text
+    assert 'class="say bad"' in wrong
+    assert "/definitions/import" not in wrong
+    assert (await browser.post_form("/definitions/import", document=proposed, expect="0", why="")).status_code == 303
+    assert (await shown.ask("hub", "definitions.export"))["document"] == inforce
+
+
+async def test_a_job_is_paused_with_a_reason_and_resumed(shown: Scene) -> None:
+    browser = await shown.sites["node"].signed_in("admin")
+    await browser.post_form("/jobs/act", name="housekeeping", act="pause", why="")
+    assert "paused</span>" not in (await browser.get("/jobs")).text
+    await browser.post_form("/jobs/act", name="housekeeping", act="pause", why="backup")
+    assert "paused</span> backup" in (await browser.get("/jobs")).text
+    await browser.post_form("/jobs/act", name="housekeeping", act="resume")
+    assert "paused</span>" not in (await browser.get("/jobs")).text

@@ -1,0 +1,26 @@
+"""The time line: a lane for each party, pauses that are worth a line, and what happens next."""
+
+from typing import Any
+
+from semq.console.timeline import GAP_S, outlook_line, time_line
+
+LINES: list[dict[str, Any]] = [
+    {"at": 1000, "side": "sender", "event": "ACCEPTED", "words": "accepted", "detail": "", "att": 0, "node": "1.10008"},
+    {"at": 2000, "side": "hub", "event": "STORED", "words": "stored", "detail": "x", "att": 1, "node": "2.hub"},
+    {"at": 2000 + GAP_S * 1000, "side": "receiver", "event": "RECEIVED", "words": "received", "proved": False},
+]
+
+
+def test_events_stand_in_the_lanes_of_their_parties_with_their_pauses() -> None:
+    line = time_line(str.upper, LINES)
+    assert [one.lane for one in line] == ["sender", "hub", "receiver"]
+    assert [one.words for one in line] == ["ACCEPTED", "STORED", "RECEIVED"]
+    assert [one.is_gap for one in line] == [False, False, True]
+    assert [one.is_proved for one in line] == [True, True, False]
+
+
+def test_what_happens_next_stands_in_the_lane_of_the_one_who_waits() -> None:
+    told = {"side": "inbound", "waits_for": "application", "asks_at": None}
+    assert outlook_line(str, told, False).lane == "receiver"
+    at_hub = outlook_line(str, {"side": "outbound", "waits_for": "ack2", "asks_at": 5}, True)
+    assert (at_hub.lane, at_hub.at, at_hub.is_next) == ("hub", 5, True)

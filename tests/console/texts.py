@@ -1,0 +1,57 @@
+"""The texts of the console that are translated: those of its templates and modules, and those that it looks up."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from babel.messages.extract import extract
+
+import semq.console
+from semq.console.display import UNITS
+from semq.console.words import texts
+
+ROOM = Path(semq.console.__file__).parent
+
+
+def in_templates() -> Iterator[str]:
+    """Texts in ``_()``, ``ngettext()`` and ``{% trans %}``; of a plural the first form."""
+    for path in sorted(ROOM.glob("templates/*.html")):
+        with path.open("rb") as stream:
+            options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
+            for _, found, _, _ in extract("jinja2", stream, options=options):
+                text = found if isinstance(found, str) else found[0]
+                if text:
+                    yield text
+
+
+def plurals() -> dict[str, str]:
+    """Texts for a number: the first form and the second one."""
+    found: dict[str, str] = {}
+    for path in sorted(ROOM.glob("templates/*.html")):
+        with path.open("rb") as stream:
+            options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
+            told = [one for _, one, _, _ in extract("jinja2", stream, options=options) if not isinstance(one, str)]
+            found |= {one[0]: one[1] for one in told if one[0]}
+    for _, node in _calls():
+        if len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+            found[str(node.args[0].value)] = str(node.args[1].value)  # type: ignore[attr-defined]
+    return found
+
+
+def _calls() -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted(ROOM.glob("**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+                if name in ("_", "ngettext"):
+                    yield name, node
+
+
+def in_modules() -> Iterator[str]:
+    """Texts in ``_()`` and ``ngettext()``."""
+    return (str(node.args[0].value) for _, node in _calls())  # type: ignore[attr-defined]
+
+
+def every() -> set[str]:
+    """All of them."""
+    return {*in_templates(), *in_modules(), *texts(), *(words for _, words in UNITS)}
