@@ -154,6 +154,14 @@ spark_reconcile.report.metrics         spark_reconcile/report/test_figures.py
 spark_reconcile.report.summary         spark_reconcile/report/test_page.py
 spark_reconcile.run.stages             spark_reconcile/run/test_job.py
 semq.cli.web                           web/test_process.py
+semq.app.pull                          web/api/test_inbox.py
+semq.web.api.attributes                web/api/test_documents.py
+semq.web.api.bodies                    web/api/test_documents.py
+semq.web.api.endpoint                  web/api/test_authentication.py
+semq.web.api.leases                    web/api/test_inbox.py
+semq.web.api.logins                    web/api/test_authentication.py
+semq.web.api.routes                    web/api/test_description.py
+semq.web.node_login                    web/test_sign_in.py
 semq.web.application                   web/test_sign_in.py
 semq.web.audit                         web/test_account_pages.py
 semq.web.connection                    web/test_process.py

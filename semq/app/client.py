@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from semq.amqp.content import Properties
 from semq.app.link import NodeConnection
+from semq.app.pull import Pulled, pull
 from semq.app.requests import Requests
 from semq.app.subscription import Subscription
 from semq.app.values import Document, DocumentEvent, Fate, Sent, read_document, read_event
@@ -145,6 +146,14 @@ class Client:
                 consumer_tag=consumer_tag,
             )
         )
+
+    async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> Pulled:
+        """Take documents on demand instead of by an iteration; each is settled later, in any order.
+
+        Raises RefusedByNode, NodeUnreachable, LoginRefused.
+        """
+        queue = f"{INBOX}.{user}" if user else INBOX
+        return await pull(self._link, queue, at_most, wait_s, self._patience_s)
 
     # Outcomes.
 

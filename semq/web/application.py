@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from semq.errors import SemqError
+from semq.web.api.routes import api_routes
 from semq.web.errors import BadRequest, NoSuchPage
 from semq.web.failures import failure_page, problem
 from semq.web.response_headers import ResponseHeaders
@@ -41,7 +42,11 @@ def build(web: Web) -> ASGIApp:
         if (folder / "static").is_dir()
     ]
     app = Starlette(
-        routes=[Mount("/static", routes=static), *web.routes],
+        routes=[
+            *api_routes(web.settings.node.kind, web.operations.table),
+            Mount("/static", routes=static),
+            *web.routes,
+        ],
         exception_handlers={HTTPException: _refused, SemqError: _failed},
     )
     app.state.web = web

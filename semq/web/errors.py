@@ -3,11 +3,12 @@
 SemqError
 ├── BadInput
 │   ├── NotSignedIn      nobody is signed in, or the token is not valid
-│   ├── NotAllowed       the role or scope is missing
+│   ├── RoleMissing       the role or scope is missing
 │   ├── ForeignForm      a form without the secret of the session
 │   ├── NoSuchPage       there is nothing at this address
 │   ├── BadRequest       the request cannot be read
-│   └── BodyTooLarge     the body is larger than the limit
+│   ├── BodyTooLarge     the body is larger than the limit
+│   └── LeaseGone        the time to acknowledge a document is over
 ├── Unavailable
 │   ├── TooManyRequests  the rate of this user is exceeded
 │   └── QueryTooSlow     a page needs more time of the database than it may use
@@ -58,6 +59,13 @@ class BodyTooLarge(BadInput):
 
     code = "SEMQ-1405"
     remedy = "Send smaller documents, or raise protocol.max_document_bytes at the node and its partners."
+
+
+class LeaseGone(BadInput):
+    """The document is not yours any more: its time is over, it was settled, or the connection to the node was lost."""
+
+    code = "SEMQ-1406"
+    remedy = "Undo the work done for it, or make that work repeatable: unless it was settled it comes again."
 
 
 class TooManyRequests(Unavailable):

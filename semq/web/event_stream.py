@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from starlette.responses import StreamingResponse
 
 HEARTBEAT_S = 15.0
+_closing: set[asyncio.Task[None]] = set()
 RETRY_MS = 2000  # pause of the browser before it connects again
 
 
@@ -38,13 +39,20 @@ async def with_heartbeat(events: AsyncIterator[str], ended: Callable[[], None]) 
             except StopAsyncIteration:
                 return
     finally:
-        if coming is not None:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()
         ended()
+        # In a task of its own: whoever cancels this one, because the browser has gone, cancels each further wait in it.
+        closing = asyncio.get_running_loop().create_task(_close(events, coming))
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
+
+
+async def _close(events: AsyncIterator[str], coming: asyncio.Future[str] | None) -> None:
+    if coming is not None:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def stream(events: AsyncIterator[str], ended: Callable[[], None] = lambda: None) -> StreamingResponse:

@@ -20,6 +20,7 @@ STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.ForeignForm, 403),
     (own.NoSuchPage, 404),
     (own.BodyTooLarge, 413),
+    (own.LeaseGone, 410),
     (own.TooManyRequests, 429),
     (NoAnswer, 504),
     (Unavailable, 503),
@@ -31,6 +32,11 @@ REFUSALS = {
     "SEMQ-1207": 404,  # no such message
     "SEMQ-2101": 404,  # no such operation
     "SEMQ-2102": 400,  # arguments
+    "SEMQ-1201": 422,  # no such target
+    "SEMQ-1203": 413,  # too large
+    "SEMQ-4403": 403,  # permissions of a user of the node
+    "SEMQ-4404": 404,
+    "SEMQ-1302": 401,
 }
 REFUSED = 409  # by the node for its state
 PROBLEM = "application/problem+json"
@@ -46,7 +52,7 @@ def status_of(error: SemqError) -> int:
 def headers_of(error: SemqError) -> dict[str, str]:
     """Return what a client needs to know besides the body."""
     if isinstance(error, own.NotSignedIn):
-        return {"www-authenticate": 'Bearer realm="semq"'}
+        return {"www-authenticate": 'Bearer realm="semq", Basic realm="semq", charset="UTF-8"'}
     if isinstance(error, Unavailable):
         return {"retry-after": str(max(1, round(float(error.facts.get("retry_after_s", 1)))))}
     return {}

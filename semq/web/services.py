@@ -10,6 +10,9 @@ from semq.app import Client
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.web import mounts
+from semq.web.api.bodies import Memory
+from semq.web.api.leases import Leases
+from semq.web.api.logins import Logins
 from semq.web.audit import Audit
 from semq.web.database import Database
 from semq.web.errors import NoHttpSection
@@ -40,9 +43,12 @@ class Web:
         self.client = Client(url, patience_s=PATIENCE_S, clock=clock)
         self.database = Database(find_database)
         self.audit = Audit(self.database, clock)
-        self.operations = Operations(table(), self.client, self.audit)
+        self.operations = Operations(table(settings.node.kind), self.client, self.audit)
         self.sessions = Sessions(self.http, settings.address, self.database, clock, is_tls=self.is_tls)
         self.tokens = Tokens(self.database, clock)
+        self.logins = Logins(self)
+        self.memory = Memory(self.http.memory_bytes)
+        self.leases = Leases(self.http.leases)
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)
         self.attempts = Attempts(self.http.attempts_per_minute, clock)
         self.streams = Streams(self.http.streams)
@@ -61,6 +67,8 @@ class Web:
 
     async def close(self) -> None:
         """Close the connections."""
+        await self.leases.close()
+        await self.logins.close()
         await self.client.close()
         await self.audit.close()
         self.database.close()

@@ -4,19 +4,14 @@ A refusal does not tell what was wrong, and takes as long in every case. Each si
 cookie from before it is worth nothing.
 """
 
-from urllib.parse import urlsplit
-
 import structlog
 from starlette.responses import Response
 
-from semq.app import Client
-from semq.app.errors import LoginRefused
-from semq.config.reach import door_of
-from semq.config.settings import Settings
 from semq.store import accounts
 from semq.store.accounts import Account
 from semq.web import csrf, passwords
 from semq.web.errors import BadRequest
+from semq.web.node_login import is_node_admin, node_accepts
 from semq.web.secret import hash_of, new_secret
 from semq.web.services import Web
 from semq.web.sessions import FIRST
@@ -24,7 +19,6 @@ from semq.web.visit import Visit
 
 log = structlog.get_logger("semq.web")
 
-LOGIN_S = 10.0
 NODE_ROLES = ("admin", "payload")  # of a user of the node who may use semq.admin: who may do everything there
 FIRST_ROLES = ("admin", "payload")
 NAME_MAX = 64
@@ -109,33 +103,6 @@ async def _is_known(web: Web, name: str, password: str) -> bool:
     if known is None:
         await web.database.write(accounts.add_account, Account(name, None, NODE_ROLES, web.clock.wall(), "the node"))
     return True
-
-
-def is_node_admin(settings: Settings, name: str) -> bool:
-    """Whether a user with a password in the configuration may use everything at the node; never guest without one."""
-    user = settings.amqp.users.get(name)
-    return user is not None and user.is_admin
-
-
-async def node_accepts(web: Web, name: str, password: str) -> bool:
-    """Whether the node accepts this login. Raises NodeUnreachable."""
-    if not password or not password.isprintable() or len(password) > passwords.LENGTH_MAX:
-        return False
-    client = Client(node_url(web, name, password), patience_s=LOGIN_S, clock=web.clock)
-    try:
-        await client.connect()
-    except LoginRefused:
-        return False
-    finally:
-        await client.close()
-    return True
-
-
-def node_url(web: Web, name: str, password: str) -> str:
-    """Return the URL of the node for another user."""
-    parts = urlsplit(web.node_url)
-    door = door_of(web.settings)._replace(host=parts.hostname or "", user=name, password=password)
-    return door.url(parts.port)
 
 
 def own_path(path: str) -> str:

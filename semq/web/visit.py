@@ -78,7 +78,7 @@ class Visit:
         return self._form
 
     async def ask(self, operation: str, **arguments: Any) -> Any:
-        """Run an operation of the node; arguments that are None are left out. Raises NotAllowed and SemqError."""
+        """Run an operation of the node; arguments that are None are left out. Raises RoleMissing and SemqError."""
         given = {name: value for name, value in arguments.items() if value is not None}
         return await self.web.operations.ask(self.who, operation, given)
 

@@ -4,17 +4,13 @@ Roles are those of the table of operations; scopes are rights of programs that n
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from semq.app import Client
+from semq.service.operations.operation import AccessRole
 
-class Role(StrEnum):
-    """The role that may use an operation or a page. An operator may also do what a viewer may, an admin both."""
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"  #: acts on messages
-    ADMIN = "admin"  #: acts on the node, its certificates and its institutions
-    PAYLOAD = "payload"  #: sees bodies of documents; a right of its own, which no other role includes
+Role = AccessRole  #: those of the table of operations
 
 
 class Scope(StrEnum):
@@ -50,6 +46,8 @@ class Visitor:
     peer: str  #: address
     rights: frozenset[Right]
     inbox: str | None = None  #: the only user whose inbox it may open; None: any
+    #: the connection of a user of the node, whose permissions the node checks
+    login: Client | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> str:

@@ -1,0 +1,15 @@
+"""The HTTP API, ``/api/v1``.
+
+| module          | subject                                                                     |
+|-----------------|-----------------------------------------------------------------------------|
+| routes          | the table of all endpoints of a kind of node                                |
+| endpoint        | one endpoint: who asks, rates, rights, problem documents                    |
+| authentication  | bearer tokens, users of the node, client certificates, sessions             |
+| logins          | connections of users of the node                                            |
+| node_operations | an endpoint for each operation of the node                                  |
+| documents       | submit a document; state, trace and body of one                             |
+| inbox, leases   | receive by long polling; acknowledge within a time                          |
+| events          | events about sent documents as server-sent events                           |
+| bodies          | bodies of requests in bounded memory                                        |
+| description     | the OpenAPI document                                                        |
+"""

@@ -1,0 +1,106 @@
+"""Attributes of documents over HTTP: as headers ``SEMQ-…``, in the query, or as keys of the JSON form.
+
+The names follow from the arguments of ``msg.submit``: ``save_fwd`` is the header ``SEMQ-Save-Fwd``. Headers are UTF-8.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from local_node.operations.submission import SubmitDocument
+from semq.app.values import Document
+from semq.foreign_text import shown
+from semq.moments import utc_text
+from semq.service.operations.arguments import read_arguments
+from semq.umx_t.app_key import AppKey
+from semq.web.errors import BadRequest
+
+PREFIX = b"semq-"
+OWN_PREFIX = b"semq-header-"  # of the application's own headers
+KEY_HEADER = b"idempotency-key"  # the same as SEMQ-Token
+ELSEWHERE = ("body_base64", "headers", "sender", "content_type", "content_encoding")
+NAMES = tuple(one.encode_name for one in msgspec.structs.fields(SubmitDocument) if one.encode_name not in ELSEWHERE)
+STANDARD = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
+BY_HEADER = {PREFIX + name.replace("_", "-").encode(): name for name in NAMES} | {KEY_HEADER: "token"} | STANDARD
+
+
+def header_of(name: str) -> str:
+    """Return the header of an attribute, as it is written."""
+    return "SEMQ-" + "-".join(part.capitalize() for part in name.split("_"))
+
+
+def given_attributes(request: Request) -> dict[str, Any]:
+    """Return the attributes in headers and query. Raises BadRequest."""
+    given: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for name, value in request.headers.raw:
+        if name.startswith(OWN_PREFIX):
+            own[_text(name[len(OWN_PREFIX) :])] = _text(value)
+        elif name in BY_HEADER:
+            _put(given, BY_HEADER[name], _text(value))
+        elif name.startswith(PREFIX):
+            raise BadRequest(f"There is no attribute {_text(name)[:60]}.", attributes=" ".join(map(header_of, NAMES)))
+    for key, text in request.query_params.multi_items():
+        _put(given, key, text)
+    return given | ({"headers": own} if own else {})
+
+
+def _put(given: dict[str, Any], name: str, value: str) -> None:
+    if given.setdefault(name, value) != value:
+        raise BadRequest(f"The attribute {name[:60]} is given twice, with different values.")
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest("Headers with attributes are UTF-8.") from None
+
+
+def submission(given: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any]]:
+    """Return target, body of the JSON form, and arguments for ``Client.send``. Raises BadArguments."""
+    read = read_arguments("documents", SubmitDocument, given)
+    values = {name: getattr(read, name) for name in (*NAMES, "content_type", "content_encoding", "headers")}
+    present = {name: value for name, value in values.items() if value is not None and name != "target"}
+    if isinstance(present.get("app_key"), tuple | list):
+        present["app_key"] = AppKey(*present["app_key"])
+    return read.target, read.body_base64, present
+
+
+def described(document: Document) -> dict[str, Any]:
+    """Return a received document without its payload."""
+    return {
+        "lk0": document.lk0,
+        "source": document.source,
+        "target": document.target,
+        "app_key": str(document.app_key),
+        "content_type": document.content_type,
+        "order_key": document.order_key,
+        "digest": document.digest,
+        "deliveries": document.deliveries,
+        "redelivered": document.redelivered,
+        "origin_proved": document.origin_proved,
+        "submitted_at": utc_text(document.submitted_at, exact=True),
+        "headers": dict(document.headers),
+        "bytes": len(document.payload),
+    }
+
+
+def add_headers(response: Response, told: Mapping[str, Any]) -> None:
+    """Add a description as headers."""
+    for name, value in _flat(told):
+        text = shown(str(int(value) if isinstance(value, bool) else value), 2000)
+        if text:
+            response.raw_headers.append((name.encode("utf-8", "replace"), text.encode("utf-8", "replace")))
+
+
+def _flat(told: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in told.items():
+        if name != "headers":
+            yield header_of(name).lower(), value
+    for name, value in told.get("headers", {}).items():
+        if str(name).isascii() and str(name).replace("-", "").replace("_", "").isalnum():
+            yield f"{OWN_PREFIX.decode()}{str(name).lower()}", value

@@ -1,0 +1,62 @@
+"""Who sends a request to the API: a token, a user of the node, a client certificate, or a session of the console.
+
+Failures count for the address that they come from; after too many, it is refused without a look at what it sends.
+"""
+
+from base64 import b64decode
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+
+from semq.web import csrf
+from semq.web.connection import CERTIFICATE
+from semq.web.errors import NotSignedIn
+from semq.web.visitor import Visitor, rights_of
+
+if TYPE_CHECKING:
+    from semq.web.services import Web
+
+SAFE = ("GET", "HEAD")
+HEADER_MAX = 4096
+
+
+async def authenticated(request: Request, web: "Web") -> Visitor:
+    """Return who sends a request.
+
+    Raises NotSignedIn, ForeignForm, TooManyRequests, StoreUnavailable, NodeUnreachable.
+    """
+    peer = request.client.host if request.client else ""
+    given = request.headers.get("authorization")
+    if given is not None:
+        web.attempts.check(peer)
+        found = await _by_header(given, web, peer) if len(given) <= HEADER_MAX else None
+        if found is None:
+            web.attempts.failed(peer)
+            raise NotSignedIn("The token, or user and password, are not valid.")
+        return found
+    fingerprint = request.scope.get("extensions", {}).get(CERTIFICATE, {}).get("sha256")
+    if fingerprint in web.http.certificates:
+        return Visitor(fingerprint[:16], "certificate", peer, rights_of(web.http.certificates[fingerprint]))
+    secret = web.sessions.secret_of(request)
+    visitor = await web.sessions.visitor(secret, peer) if secret else None
+    if visitor is None:
+        raise NotSignedIn
+    if request.method not in SAFE:
+        csrf.check_origin(request)
+        csrf.check_token(secret, request.headers.get(csrf.HEADER, ""))
+    return visitor
+
+
+async def _by_header(given: str, web: "Web", peer: str) -> Visitor | None:
+    scheme, _, text = given.partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return await web.tokens.visitor(text.strip(), peer)
+        case "basic":
+            try:
+                name, colon, password = b64decode(text, validate=True).decode("utf-8").partition(":")
+            except ValueError:
+                return None
+            return await web.logins.visitor(name, password, peer) if colon else None
+        case _:
+            return None

@@ -1,0 +1,117 @@
+"""The OpenAPI 3.1 document, derived from the rows of the endpoints.
+
+``openapi.local.json`` and ``openapi.hub.json`` beside this module are these documents as files; a test compares.
+"""
+
+import re
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from semq import __version__
+from semq.web.api.endpoint import Endpoint, Parameter
+
+TITLES = {"local": "SEMQ: node of an institution", "platform": "SEMQ: hub"}
+ABOUT = (
+    "Errors are application/problem+json with a stable code (`semq errors lookup CODE`) and a remedy. `retry` tells"
+    " whether the same request may succeed later; Retry-After tells when."
+)
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "code", "remedy", "retry", "facts"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string", "pattern": "^SEMQ-[0-9]{4}$"},
+        "remedy": {"type": "string"},
+        "retry": {"type": "boolean"},
+        "facts": {"type": "object", "additionalProperties": {"type": "string"}},
+        "instance": {"type": "string"},
+    },
+}
+SECURITY = {
+    "token": {"type": "http", "scheme": "bearer", "description": "Made by `semq token create`."},
+    "user": {"type": "http", "scheme": "basic", "description": "A user of the node ([amqp.users])."},
+    "certificate": {"type": "mutualTLS", "description": "A client certificate ([http.certificates])."},
+}
+MEANINGS = {
+    400: "The request is wrong.",
+    401: "Nobody is signed in.",
+    403: "The right is missing.",
+    404: "There is nothing of this name.",
+    409: "The node refuses it in the present state.",
+    410: "The time to settle the document is over.",
+    413: "The body is too large.",
+    422: "The target is unknown.",
+    429: "Too many requests.",
+    503: "The node or its database is away.",
+    504: "The node does not answer in time.",
+}
+PROBLEMS = {status: HTTPStatus(status).phrase.replace(" ", "") for status in MEANINGS}
+COMMON = (400, 401, 403, 429, 503, 504)
+CONVERTOR = re.compile(r":[a-z]+}")
+
+
+def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """Return the document for a kind of node."""
+    paths: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, Any] = {"Problem": PROBLEM}
+    for row in endpoints:
+        paths.setdefault(CONVERTOR.sub("}", row.path), {})[row.method.lower()] = _operation(row)
+        schemas |= row.definitions
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": TITLES[kind], "version": __version__, "description": ABOUT},
+        "servers": [{"url": "/api/v1"}],
+        "security": [{name: []} for name in SECURITY],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "responses": _problems(),
+            "securitySchemes": SECURITY,
+        },
+    }
+
+
+def _operation(row: Endpoint) -> dict[str, Any]:
+    rights = [str(right) for right in row.rights]
+    told: dict[str, Any] = {
+        "operationId": row.name,
+        "summary": row.summary,
+        "description": f"Needs {' or '.join(rights)}." if rights else "Needs no right.",
+        "tags": [row.name.partition(".")[0]],
+        "x-semq-rights": rights,
+    }
+    if not rights:
+        told["security"] = []
+    if row.parameters:
+        told["parameters"] = [_parameter(one) for one in row.parameters]
+    if row.body:
+        content = {media: {"schema": dict(schema)} for media, schema in row.body.items()}
+        told["requestBody"] = {"required": True, "content": content}
+    told["responses"] = _responses(row)
+    return told
+
+
+def _parameter(one: Parameter) -> dict[str, Any]:
+    told = {"name": one.name, "in": one.place, "schema": dict(one.schema), "description": one.meaning}
+    return told | ({"required": True} if one.is_required else {})
+
+
+def _responses(row: Endpoint) -> dict[str, Any]:
+    good = {status: text for status, text in row.answers.items() if status < 400}
+    if not good:
+        good[200] = "The result."
+    told: dict[str, Any] = {str(status): {"description": text} | _content(row, status) for status, text in good.items()}
+    bad = {*(COMMON if row.rights else ()), *(status for status in row.answers if status >= 400)}
+    return told | {str(status): {"$ref": f"#/components/responses/{PROBLEMS[status]}"} for status in sorted(bad)}
+
+
+def _content(row: Endpoint, status: int) -> dict[str, Any]:
+    return {} if status == 204 else {"content": {media: {} for media in row.media}}
+
+
+def _problems() -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {PROBLEMS[status]: {"description": text, "content": content} for status, text in MEANINGS.items()}

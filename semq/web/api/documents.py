@@ -1,0 +1,111 @@
+"""Documents: submit one, and look at what becomes of it.
+
+A submission is answered after the commit at the node. The header ``Idempotency-Key`` is its token: a repeat after a
+lost answer is not accepted as a second document.
+"""
+
+from base64 import b64decode
+from typing import Any
+
+import structlog
+from starlette.responses import Response
+
+from semq.amqp.errors import AmqpError
+from semq.app import Client
+from semq.app.values import Sent
+from semq.errors import BadInput, SemqError, Unavailable
+from semq.web.api import attributes
+from semq.web.api.bodies import announced, read_body
+from semq.web.api.endpoint import Call, told
+from semq.web.api.node_operations import PATIENCE_S, read_object
+from semq.web.errors import BadRequest, NoSuchPage
+from semq.web.visitor import Role
+
+log = structlog.get_logger("semq.web")
+
+FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
+SUBMIT_S = 60.0
+ACT = "document.submit"
+
+
+async def submit(call: Call) -> Response:
+    """Submit a document. Raises BadArguments, BodyTooLarge, RefusedByNode, NodeBusy, NodeUnreachable."""
+    at_most = call.web.settings.protocol.max_document_bytes
+    given = attributes.given_attributes(call.request)
+    is_form = str(given.get("content_type", "")).partition(";")[0].strip().lower() == FORM
+    if is_form:
+        del given["content_type"]
+        form = await read_object(call, at_most * 4 // 3 + 65_536)
+        target, body, arguments = attributes.submission(form | given)
+        return await _send(call, target, body, arguments)
+    target, _, arguments = attributes.submission(given)
+    async with call.web.memory.reserved(announced(call.request, at_most)):
+        return await _send(call, target, await read_body(call.request, at_most), arguments)
+
+
+async def _send(call: Call, target: str, body: bytes, arguments: dict[str, Any]) -> Response:
+    facts = {"target": target, "app_key": str(arguments.get("app_key", "")), "bytes": len(body)}
+    try:
+        sent = await _sent(call.who.login or call.web.client, target, body, arguments)
+    except SemqError as error:
+        outcome = "refused" if isinstance(error, BadInput) else "failed"
+        await _note(call, facts, outcome=outcome, detail=str(error))
+        raise
+    await _note(call, facts | {"lk0": sent.lk0, "repeated": sent.repeated})
+    answer = {"lk0": sent.lk0, "name": sent.name, "digest": sent.digest, "repeated": sent.repeated, "token": sent.token}
+    location = {"location": f"/api/v1/documents/{sent.lk0}"}
+    return told(answer, 200 if sent.repeated else 201, location)
+
+
+async def _sent(client: Client, target: str, body: bytes, arguments: dict[str, Any]) -> Sent:
+    try:
+        return await client.send(target, body, timeout_s=SUBMIT_S, **arguments)
+    except AmqpError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a header that AMQP cannot carry
+        raise BadRequest("A header cannot be carried.", fault=str(error)) from error
+
+
+async def _note(call: Call, facts: dict[str, Any], **more: Any) -> None:
+    try:
+        await call.note(ACT, facts, **more)
+    except Unavailable as error:  # the document is committed, and the ledger has it
+        log.warning("audit_not_written", act=ACT, error=str(error), **facts)
+
+
+async def search(call: Call) -> Response:
+    """Search documents by key, partner, state and time."""
+    return told(await call.web.operations.ask(call.who, "msg.search", dict(call.request.query_params), PATIENCE_S))
+
+
+async def show(call: Call) -> Response:
+    """Show one document: its state, and what happens next."""
+    return told(await _shown(call))
+
+
+async def trace(call: Call) -> Response:
+    """Show the history of a document at all parties."""
+    found = await _shown(call)
+    arguments = {"id": found.get("lk0") or _name(call), "parties": True}
+    return told(await call.web.client.request("msg.trace", arguments, timeout_s=PATIENCE_S))
+
+
+async def body(call: Call) -> Response:
+    """Return the payload of a document that is still in a queue, as it is."""
+    async with call.web.memory.reserved(call.web.settings.protocol.max_document_bytes):
+        found = await call.web.operations.ask(call.who, "msg.body", {"id": _name(call)}, PATIENCE_S)
+        payload = b64decode(found["body_base64"])
+    headers = {"content-disposition": "attachment", "semq-lk0": str(found["lk0"]), "semq-digest": str(found["digest"])}
+    return Response(payload, 200, headers, "application/octet-stream")
+
+
+async def _shown(call: Call) -> dict[str, Any]:
+    """Return the record of a document; who has no role sees sent ones only. Raises NoSuchPage, RefusedByNode."""
+    found: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)}, timeout_s=PATIENCE_S)
+    if not call.who.may(Role.VIEWER) and found.get("side", "outbound") == "inbound":
+        raise NoSuchPage("There is no such sent document.")
+    return found
+
+
+def _name(call: Call) -> str:
+    return str(call.request.path_params["name"])

@@ -1,0 +1,107 @@
+"""One endpoint of the API: a row with its description, and the frame around its handler.
+
+The frame finds who asks, counts the request, checks the right, and turns errors into problem documents. A handler gets
+a ``Call`` and returns a response.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from semq.errors import SemqError
+from semq.foreign_text import in_json
+from semq.web.api.authentication import authenticated
+from semq.web.errors import RoleMissing
+from semq.web.failures import problem
+from semq.web.services import Web, web_of
+from semq.web.visitor import Right, Visitor
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of somebody who may make it."""
+
+    request: Request
+    web: Web
+    who: Visitor
+
+    async def note(self, act: str, arguments: Mapping[str, Any], **more: Any) -> int:
+        """Write a line of the audit log."""
+        return await self.web.audit.note(self.who.name, self.who.via, self.who.peer, act, arguments, **more)
+
+
+CallHandler = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an endpoint, for its description."""
+
+    name: str
+    place: str  #: query, header, path
+    schema: Mapping[str, Any]
+    meaning: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A row: what it is, who may use it, and how it is described."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    handler: CallHandler
+    rights: tuple[Right, ...]  #: one of them is enough; none: everybody
+    parameters: tuple[Parameter, ...] = ()
+    body: Mapping[str, Any] = field(default_factory=dict)  #: media type | schema
+    answers: Mapping[int, str] = field(default_factory=dict)  #: status | meaning; those of errors are common
+    media: tuple[str, ...] = (JSON,)
+    act: str = ""  #: its name in the audit log, if it is recorded
+    definitions: Mapping[str, Any] = field(default_factory=dict)  #: schemas that the row refers to
+
+
+def route_of(path: str, endpoints: Mapping[str, Endpoint]) -> Route:
+    """Return the route of a path; ``endpoints`` by method."""
+
+    async def respond(request: Request) -> Response:
+        row = endpoints.get("GET" if request.method == "HEAD" else request.method)
+        assert row is not None
+        return await answer(request, row)
+
+    return Route(path, respond, methods=list(endpoints), name=f"api:{path}")
+
+
+async def answer(request: Request, row: Endpoint) -> Response:
+    """Answer a request by a row."""
+    web = web_of(request)
+    try:
+        if not row.rights:
+            return await row.handler(Call(request, web, NOBODY))
+        who = await authenticated(request, web)
+        web.rates.take(who.key)
+        call = Call(request, web, who)
+        if not any(right in who.rights for right in row.rights):
+            if row.act:
+                await call.note(row.act, {}, outcome="refused", detail=RoleMissing.code)
+            raise RoleMissing(rights=" or ".join(row.rights))
+        return await row.handler(call)
+    except SemqError as error:
+        return problem(error, request.url.path)
+
+
+NOBODY = Visitor("", "", "", frozenset())
+
+
+def told(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a value as JSON."""
+    text = in_json(msgspec.json.encode(value, enc_hook=str).decode())
+    return Response(text, status, dict(headers or {}), JSON)

@@ -1,0 +1,61 @@
+"""Events about sent documents, as server-sent events.
+
+Without ``queue`` a stream begins with what happens from now on. With ``queue`` the node keeps the events of a name for
+days, and each comes again until it was sent to a stream; the identifiers of events let a program tell repeats.
+"""
+
+import re
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.responses import Response
+
+from semq.app import DocumentEvent
+from semq.foreign_text import in_json
+from semq.moments import utc_text
+from semq.web.api.endpoint import Call
+from semq.web.errors import BadRequest
+from semq.web.event_stream import event, stream
+
+QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+KEYS_MAX = 255
+EXPIRES_S = 7 * 86_400
+PREFETCH = 64
+
+
+async def events(call: Call) -> Response:
+    """Follow what becomes of sent documents. Raises BadRequest, TooManyRequests, RefusedByNode, NodeUnreachable."""
+    query = call.request.query_params
+    keys, name = query.get("keys", "#"), query.get("queue")
+    if len(keys.encode()) > KEYS_MAX or not keys.isprintable():
+        raise BadRequest(f"keys has up to {KEYS_MAX} printable characters, for instance delivered.# or *.56001.order.")
+    if name is not None and not QUEUE.fullmatch(name):
+        raise BadRequest("The name of a queue has up to 64 letters, digits, _ or -.")
+    leave = call.web.streams.enter(call.who.key)
+    queue = None if name is None else f"semq.web.events.{re.sub('[^A-Za-z0-9_-]', '-', call.who.key)}.{name}"
+    expires_s = None if name is None else EXPIRES_S
+    client = call.who.login or call.web.client
+    subscription = client.events(keys, queue=queue, expires_s=expires_s, prefetch=PREFETCH)
+    try:
+        await subscription.open()
+    except BaseException:
+        leave()
+        raise
+
+    async def sent() -> AsyncIterator[str]:
+        async with subscription:
+            async for one in subscription:
+                yield written(one)
+
+    return stream(sent(), leave)
+
+
+def written(one: DocumentEvent) -> str:
+    """Return an event as text. Its identifier is the same whenever it comes."""
+    told = {
+        "event": one.kind, "lk0": one.lk0, "target": one.target, "app_key": str(one.app_key),
+        "at": utc_text(one.at, exact=True), "attempt": one.attempt, "outcome": one.outcome, "reason": one.reason,
+        "corrects": one.corrects, "token": one.token,
+    }  # fmt: skip
+    text = in_json(msgspec.json.encode({name: value for name, value in told.items() if value != ""}).decode())
+    return event(one.kind, text, f"{one.lk0 or one.token}:{one.kind}:{one.attempt}")

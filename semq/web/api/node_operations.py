@@ -1,0 +1,95 @@
+"""An endpoint for each operation of the node: ``/api/v1/GROUP/VERB``.
+
+Operations that show something take their arguments from the query of a GET; all of them take a JSON object by POST.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from semq.service.operations.operation import Kind, Operation
+from semq.web.api.bodies import announced, read_body
+from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, told
+from semq.web.errors import BadRequest
+from semq.web.operations import is_recorded
+
+PATIENCE_S = 60.0
+BODY_MAX = 8 << 20  # of arguments; definitions are the largest
+ANSWERS = {200: "The result.", 404: "", 409: ""}
+
+
+def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
+    """Yield the endpoints of a table of operations."""
+    for row in table.values():
+        schema, definitions = schemas(row)
+        path = "/" + row.name.replace(".", "/")
+        body = {JSON: {"$ref": f"#/components/schemas/{row.arguments.__name__}"}}
+        common: dict[str, Any] = {
+            "rights": (row.role,),
+            "answers": ANSWERS,
+            "act": row.name if is_recorded(row) else "",
+            "definitions": definitions,
+        }
+        if row.kind is Kind.LOOK and not has_nested(schema):
+            query = tuple(parameters(schema))
+            yield Endpoint("GET", path, row.name, row.summary, _by_query(row), parameters=query, **common)
+        yield Endpoint("POST", path, f"{row.name}.post", row.summary, _by_body(row), body=body, **common)
+
+
+def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the JSON schema of the arguments, and all schemas by name."""
+    (schema,), components = msgspec.json.schema_components([row.arguments], ref_template="#/components/schemas/{name}")
+    return components[schema["$ref"].rpartition("/")[2]], components
+
+
+def has_nested(schema: Mapping[str, Any]) -> bool:
+    """Whether arguments do not fit into a query."""
+    return any("object" in str(one) for one in schema.get("properties", {}).values())
+
+
+def parameters(schema: Mapping[str, Any]) -> Iterator[Parameter]:
+    """Yield the arguments as parameters of a query."""
+    for name, one in schema.get("properties", {}).items():
+        bare = {key: value for key, value in one.items() if key != "description"}
+        yield Parameter(name, "query", bare, one.get("description", ""), name in schema.get("required", ()))
+
+
+def _by_query(row: Operation) -> CallHandler:
+    lists = {
+        name
+        for name, one in schemas(row)[0].get("properties", {}).items()
+        if one.get("type") == "array" or any(each.get("type") == "array" for each in one.get("anyOf", ()))
+    }
+
+    async def handle(call: Call) -> Response:
+        query = call.request.query_params
+        for name in set(query):
+            if name not in lists and len(query.getlist(name)) > 1:
+                raise BadRequest(f"{name[:60]} is there twice.")
+        given = {name: query.getlist(name) if name in lists else query[name] for name in query}
+        return told(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
+
+    return handle
+
+
+def _by_body(row: Operation) -> CallHandler:
+    async def handle(call: Call) -> Response:
+        given = await read_object(call)
+        return told(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
+
+    return handle
+
+
+async def read_object(call: Call, at_most: int = BODY_MAX) -> dict[str, Any]:
+    """Read a JSON object. Raises BadRequest, BodyTooLarge."""
+    async with call.web.memory.reserved(announced(call.request, at_most)):
+        body = await read_body(call.request, at_most)
+    kind = call.request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if kind != JSON and not kind.endswith("+json"):
+        raise BadRequest("The body has to be JSON.", content_type=kind[:80])
+    try:
+        return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("The body is not a JSON object.", fault=str(error)) from error

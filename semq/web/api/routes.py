@@ -1,0 +1,104 @@
+"""All endpoints of the API, as rows, and their routes."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+
+from semq.service.operations.operation import Operation
+from semq.web.api import attributes, documents, events, inbox
+from semq.web.api.description import description
+from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, route_of, told
+from semq.web.api.node_operations import endpoints_of, parameters, schemas
+from semq.web.visitor import Role, Scope
+
+PATH = "/api/v1"
+LOOKING = (Role.VIEWER, Scope.SUBMIT, Scope.EVENTS)
+NAME = Parameter(
+    "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
+)
+BYTES = {"type": "string", "format": "binary"}
+
+
+async def who(call: Call) -> Response:
+    """Show who is asking, and what this user or token may do."""
+    rights = sorted(str(right) for right in call.who.rights)
+    return told({"name": call.who.name, "via": call.who.via, "rights": rights, "inbox": call.who.inbox})
+
+
+def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
+    """Return the endpoints of a kind of node."""
+    every = tuple(Role) + tuple(Scope)
+    found = [
+        Endpoint("GET", "/openapi.json", "openapi", "Return this document.", _describe, ()),
+        Endpoint("GET", "/who", "who", "Show who is asking.", who, every, answers={200: "Name and rights."}),
+    ]
+    if kind == "local":
+        found += _of_documents(table)
+    return [*found, *endpoints_of(table)]
+
+
+def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
+    schema, definitions = schemas(table["msg.submit"])
+    by_header = [
+        Parameter(attributes.header_of(one.name), "header", one.schema, one.meaning)
+        for one in parameters(schema)
+        if one.name in attributes.NAMES and one.name != "target"
+    ]
+    target = next(one for one in parameters(schema) if one.name == "target")
+    key = Parameter("Idempotency-Key", "header", {"type": "string", "maxLength": 200}, "The same as SEMQ-Token.")
+    form = {"$ref": "#/components/schemas/SubmitDocument"}
+    search, more = schemas(table["msg.search"])
+    number = {"type": "number", "minimum": 0}
+    pull = (
+        Parameter("user", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{0,64}$"}, "User of the inbox."),
+        Parameter("wait_s", "query", number | {"maximum": inbox.WAIT_S_MAX}, "Longest wait for a document."),
+        Parameter("max", "query", {"type": "integer", "minimum": 1, "maximum": inbox.AT_MOST_MAX}, "Documents."),
+        Parameter("lease_s", "query", {"type": "number", "minimum": 1, "maximum": inbox.LEASE_S_MAX}, "Lease."),
+    )
+    lease = (
+        Parameter("lease", "path", {"type": "string"}, "The lease of the document.", is_required=True),
+        Parameter("act", "path", {"type": "string", "enum": list(inbox.ACTS)}, "What to do.", is_required=True),
+    )
+    listen = (
+        Parameter("keys", "query", {"type": "string", "maxLength": 255}, "EVENT.TARGET.TYPE with * and #."),
+        Parameter("queue", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}, "Keeps events."),
+    )
+    submitted = {201: "Committed.", 200: "The token was known: committed before.", 409: "", 413: "", 422: ""}
+    missing = {200: "What is known of it.", 404: ""}
+    stream = ("text/event-stream",)
+    return [
+        Endpoint("POST", "/documents", "documents.submit", "Submit a document.", documents.submit, (Scope.SUBMIT,),
+                 (target, key, *by_header), {"*/*": BYTES, documents.FORM: form}, submitted, act=documents.ACT,
+                 definitions=definitions),
+        Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (Role.VIEWER,),
+                 tuple(parameters(search)), definitions=more),
+        Endpoint("GET", "/documents/{name:path}/trace", "documents.trace", "Show the history at all parties.",
+                 documents.trace, LOOKING, (NAME,), answers=missing),
+        Endpoint("GET", "/documents/{name:path}/body", "documents.body", "Return the payload.", documents.body,
+                 (Role.PAYLOAD,), (NAME,), answers=missing, media=("application/octet-stream",), act="msg.body"),
+        Endpoint("GET", "/documents/{name:path}", "documents.show", "Show the state of a document.", documents.show,
+                 LOOKING, (NAME,), answers=missing),
+        Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive, (Scope.RECEIVE,), pull,
+                 answers={200: "Documents with their leases.", 204: "There is no document."}, media=(JSON, inbox.RAW),
+                 act="inbox.receive"),
+        Endpoint("POST", "/inbox/leases/{lease}/{act}", "inbox.settle", "Settle a received document.",
+                 inbox.settle, (Scope.RECEIVE,), lease, answers={204: "Settled.", 404: "", 410: ""}),
+        Endpoint("GET", "/events", "events", "Follow what becomes of sent documents.", events.events, (Scope.EVENTS,),
+                 listen, media=stream),
+    ]  # fmt: skip
+
+
+async def _describe(call: Call) -> Response:
+    settings = call.web.settings
+    return told(description(settings.node.kind, endpoints(settings.node.kind, call.web.operations.table)))
+
+
+def api_routes(kind: str, table: Mapping[str, Operation]) -> list[BaseRoute]:
+    """Return the routes of the API."""
+    by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
+    for row in endpoints(kind, table):
+        by_path[row.path][row.method] = row
+    routes: list[BaseRoute] = [route_of(path, rows) for path, rows in by_path.items()]
+    return [Mount(PATH, routes=routes, name="api")]

@@ -1,0 +1,42 @@
+"""Users of the node: which of them administer it, and whether the node accepts a password."""
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from semq.app import Client
+from semq.app.errors import LoginRefused
+from semq.config.reach import door_of
+from semq.config.settings import Settings
+
+if TYPE_CHECKING:
+    from semq.web.services import Web
+
+LOGIN_S = 10.0
+PASSWORD_MAX = 1000
+
+
+def is_node_admin(settings: Settings, name: str) -> bool:
+    """Whether a user with a password in the configuration may use everything at the node; never guest without one."""
+    user = settings.amqp.users.get(name)
+    return user is not None and user.is_admin
+
+
+async def node_accepts(web: "Web", name: str, password: str) -> bool:
+    """Whether the node accepts this login. Raises NodeUnreachable."""
+    if not password or not password.isprintable() or len(password) > PASSWORD_MAX:
+        return False
+    client = Client(node_url(web, name, password), patience_s=LOGIN_S, clock=web.clock)
+    try:
+        await client.connect()
+    except LoginRefused:
+        return False
+    finally:
+        await client.close()
+    return True
+
+
+def node_url(web: "Web", name: str, password: str) -> str:
+    """Return the URL of the node for another user."""
+    parts = urlsplit(web.node_url)
+    door = door_of(web.settings)._replace(host=parts.hostname or "", user=name, password=password)
+    return door.url(parts.port)

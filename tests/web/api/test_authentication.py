@@ -1,0 +1,129 @@
+"""Who may use the API: tokens with scopes, users of the node, sessions; nobody beyond the rights."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from semq.service.operations.operation import Kind
+from semq.web.visitor import Role
+from tests.clocks import ShiftedClock
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.web.running import serving
+
+USERS = """
+[amqp.users]
+ops = "swordfish swordfish"
+[amqp.users.erp]
+password = "erp erp erp"
+permissions = { "/" = { write = "^semq$", read = "^amq.gen", configure = "^amq.gen" } }
+"""
+
+
+INCLUDED = {
+    Role.VIEWER: {Role.VIEWER},
+    Role.OPERATOR: {Role.VIEWER, Role.OPERATOR},
+    Role.ADMIN: {Role.VIEWER, Role.OPERATOR, Role.ADMIN},
+    Role.PAYLOAD: {Role.PAYLOAD},
+}
+
+
+async def test_without_a_valid_token_nothing_is_answered(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), attempts_per_minute=100) as site:
+        browser = await site.browser()
+        wrong = ["", "Bearer x", "Bearer semq_a_b", "Basic x", "Basic Z3Vlc3Q6Z3Vlc3Q=", "Digest a", "x" * 9000]
+        for given in wrong:
+            answer = await browser.get("/api/v1/node/status", headers={"authorization": given})
+            assert (answer.status_code, answer.json()["code"]) == (401, "SEMQ-1400"), given
+            assert "Bearer" in answer.headers["www-authenticate"]
+        assert (await browser.get("/api/v1/node/status")).status_code == 401
+
+
+async def test_guessing_is_refused_after_a_while(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
+        browser = await site.browser()
+        headers = {"authorization": "Bearer semq_0_0"}
+        found = [(await browser.get("/api/v1/node/status", headers=headers)).status_code for _ in range(4)]
+        assert found == [401, 401, 401, 429]
+
+
+async def test_tokens_end(inprocess: InProcess) -> None:
+    clock = ShiftedClock()
+    async with serving(await inprocess.hub(), clock) as site:
+        revoked, expired = await site.program("viewer"), await site.program("viewer", days=1)
+        assert (await revoked.get("/who")).json()["rights"] == ["viewer"]
+        newest = (await site.web.tokens.list())[1]
+        await site.web.tokens.revoke(newest.id, "test")
+        assert (await revoked.get("/who")).status_code == 401
+        assert (await expired.get("/who")).status_code == 200
+        clock.ahead = timedelta(days=2)
+        assert (await expired.get("/who")).status_code == 401
+
+
+@pytest.mark.parametrize("kind", ["hub", "local"])
+async def test_no_operation_is_reached_beyond_its_role(inprocess: InProcess, kind: str) -> None:
+    hub = await inprocess.hub()
+    async with serving(hub if kind == "hub" else await inprocess.local("10008", hub.port), burst=100_000) as site:
+        programs = {role: await site.program(role.value) for role in Role}
+        programs_of_scopes = await site.program("submit", "receive", "events")
+        for row in site.web.operations.table.values():
+            path = "/" + row.name.replace(".", "/")
+            for role, program in programs.items():
+                if row.role in INCLUDED[role]:
+                    continue
+                assert (await program.post(path, json={})).status_code == 403, (row.name, role)
+                if row.kind is Kind.LOOK:
+                    assert (await program.get(path)).status_code in (403, 405), (row.name, role)
+            assert (await programs_of_scopes.post(path, json={})).status_code == 403
+
+
+async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    text = LOCAL.format(name="10008", hub=hub.port)
+    node = await inprocess.started(inprocess.settings("10008", text + USERS))
+    await linked(node)
+    async with serving(node) as site:
+        admin, erp = [
+            httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=auth, timeout=60)
+            for auth in (("ops", "swordfish swordfish"), ("erp", "erp erp erp"))
+        ]
+        async with admin, erp:
+            assert (await admin.get("/node/status")).status_code == 200
+            assert (await erp.get("/node/status")).status_code == 403
+            sent = await erp.post("/documents?target=56001", content=b"x")
+            assert sent.status_code == 201
+            assert (await erp.get(f"/documents/{sent.json()['lk0']}")).status_code == 200
+            for path in ("/inbox/receive", "/inbox/receive?user=buyer"):
+                answer = await erp.post(path)
+                assert (answer.status_code, answer.json()["code"]) == (403, "SEMQ-4403"), answer.text
+            assert (await erp.get("/events")).status_code == 403
+
+
+async def test_a_session_needs_the_token_of_forms_for_acts(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub()) as site:
+        browser = await site.signed_in("admin")
+        assert (await browser.get("/api/v1/node/status")).status_code == 200
+        assert (await browser.post("/api/v1/node/reload", json={})).status_code == 403
+        headers = {"x-csrf-token": browser.csrf, "sec-fetch-site": "cross-site"}
+        assert (await browser.post("/api/v1/node/reload", json={}, headers=headers)).status_code == 403
+        headers["sec-fetch-site"] = "same-origin"
+        answer = await browser.post("/api/v1/node/reload", json={"dry_run": True}, headers=headers)
+        assert answer.status_code == 200, answer.text
+
+
+async def test_other_origins_get_no_permission_to_read(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(HUB_CONFIG)) as site:
+        program = await site.program("viewer")
+        answer = await program.get("/who", headers={"origin": "https://evil.example"})
+        assert [name for name in answer.headers if name.startswith("access-control")] == []
+        preflight = await program.options("/who", headers={"access-control-request-method": "GET"})
+        assert preflight.status_code == 405
+
+
+async def test_a_program_that_asks_too_often_is_told_when_to_come_back(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), burst=3, requests_per_s=0.5) as site:
+        program, other = await site.program("viewer"), await site.program("viewer")
+        answers = [await program.get("/who") for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+        assert (answers[3].headers["retry-after"], answers[3].json()["code"]) == ("2", "SEMQ-1410")
+        assert (await other.get("/who")).status_code == 200

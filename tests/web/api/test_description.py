@@ -1,0 +1,42 @@
+"""The OpenAPI documents are current, complete, and valid."""
+
+import json
+
+import pytest
+from jsonschema_rs import Draft202012Validator
+
+from semq.web.operations import table
+from tests.service.inprocess import InProcess
+from tests.web.api.openapi_pages import PAGES, page
+from tests.web.running import serving
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_the_committed_document_is_current(kind: str) -> None:
+    assert PAGES[kind].read_text("utf-8") == page(kind), "run: ./run python -m tests.web.api.openapi_pages"
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
+    told = json.loads(page(kind))
+    rights = {one["operationId"]: one["x-semq-rights"] for path in told["paths"].values() for one in path.values()}
+    for row in table(kind).values():
+        assert rights[f"{row.name}.post"] == [row.role.value]
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_all_references_lead_somewhere_and_all_schemas_are_schemas(kind: str) -> None:
+    told = json.loads(page(kind))
+    for schema in told["components"]["schemas"].values():
+        Draft202012Validator({**schema, "components": told["components"]})
+    text = json.dumps(told)
+    for reference in {part.partition('"')[0] for part in text.split('"$ref": "#/')[1:]}:
+        place = told
+        for step in reference.split("/"):
+            place = place[step]
+
+
+async def test_the_node_serves_it_to_everybody(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub()) as site:
+        answer = await (await site.browser()).get("/api/v1/openapi.json")
+        assert answer.json() == json.loads(page("platform"))

@@ -1,0 +1,155 @@
+"""Documents over HTTP: accepted after the commit, once for a token, refused with codes; state, trace and body."""
+
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+from tests.web.running import Site, serving
+
+FORM = "application/vnd.semq.document+json"
+
+
+async def delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
+    async def look() -> dict[str, Any] | None:
+        told = (await program.get(f"/documents/{lk0}")).json()
+        return told if told.get("outcome") == "DELIVERED" else None
+
+    found: dict[str, Any] = await until(look)
+    return found
+
+
+async def test_a_document_is_accepted_delivered_and_received(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    sender, receiver = [await inprocess.local(name, hub.port) for name in ("10008", "56001")]
+    await linked(sender, receiver)
+    async with serving(sender) as out, serving(receiver) as into:
+        program, other = await out.program("submit"), await into.program("receive")
+        key = "erp/order//Aufträge/S 1"
+        headers = {"SEMQ-App-Key": key.encode(), "SEMQ-Header-Lot": "7", "Content-Type": "application/xml"}
+        sent = await program.post("/documents?target=56001", content=b"<order/>", headers=headers)  # type: ignore[arg-type]
+        assert (sent.status_code, sent.json()["repeated"]) == (201, False)
+        assert sent.json()["digest"] == sha256(b"<order/>").hexdigest()
+        lk0 = sent.json()["lk0"]
+        assert sent.headers["location"] == f"/api/v1/documents/{lk0}"
+
+        got = await other.post("/inbox/receive", params={"wait_s": 30})
+        (document,) = got.json()["documents"]
+        assert document["body_base64"] == b64encode(b"<order/>").decode()
+        assert (document["lk0"], document["source"], document["app_key"]) == (lk0, "1.10008", key)
+        assert (document["content_type"], document["headers"]) == ("application/xml", {"lot": "7"})
+        assert (await other.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
+        assert (await delivered(program, lk0))["lk0"] == lk0
+        trace = (await program.get(f"/documents/{lk0}/trace")).json()
+        assert {line["node"] for line in trace["events"]} >= {"1.10008", "1.56001"}
+        assert [act for _, act, _ in await out.audit()] == ["document.submit"]
+        assert [act for _, act, _ in await into.audit()] == ["inbox.receive", "inbox.ack"]
+
+
+@pytest.fixture
+async def site(inprocess: InProcess) -> Any:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        yield site
+
+
+async def test_a_repeat_with_the_same_key_is_no_second_document(site: Site) -> None:
+    program = await site.program("submit")
+    headers = {"Idempotency-Key": "order 7"}
+    first, second = [await program.post("/documents?target=56001", content=b"x", headers=headers) for _ in "12"]
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["lk0"] == second.json()["lk0"]
+    other = await program.post("/documents?target=56001", content=b"y", headers=headers)
+    assert (other.status_code, other.json()["code"]) == (409, "SEMQ-1205")
+
+
+async def test_a_document_may_come_as_json(site: Site) -> None:
+    program = await site.program("submit", "payload")
+    form = {"target": "56001", "body_base64": b64encode(b"\0\xff").decode(), "app_key": ["a", "b", "", "c/d"]}
+    form["headers"] = {"Lot": 7, "deep": {"list": [1, "two"]}}  # type: ignore[assignment]
+    sent = await program.post("/documents", json=form, headers={"Content-Type": FORM})
+    assert sent.status_code == 201
+    looked = await program.get(f"/documents/{sent.json()['lk0']}/body")
+    assert (looked.content, looked.headers["content-type"]) == (b"\0\xff", "application/octet-stream")
+    assert looked.headers["content-disposition"] == "attachment"
+    assert await site.audit("msg.body") == [
+        ("erp (" + (await site.web.tokens.list())[0].id + ")", "msg.body", outcome) for outcome in ("asked", "done")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status", "code"),
+    [
+        ("", {}, 400, "SEMQ-2102"),
+        ("?target=77", {}, 422, "SEMQ-1201"),
+        ("?target=88001", {}, 409, "SEMQ-1202"),
+        ("?target=56001&save_fwd=9", {}, 400, "SEMQ-2102"),
+        ("?target=56001&savefwd=3", {}, 400, "SEMQ-2102"),
+        ("?target=56001", {"SEMQ-Save-Fwd": "1", "SEMQ-Order-Key": "a"}, 409, "SEMQ-1104"),
+        ("?target=56001", {"SEMQ-Sid": "1"}, 400, "SEMQ-1404"),
+        ("?target=56001&token=a", {"Idempotency-Key": "b"}, 400, "SEMQ-1404"),
+        ("?target=56001", {"SEMQ-App-Key": b"\xff"}, 400, "SEMQ-1404"),
+        ("?target=56001", {"Content-Type": FORM}, 400, "SEMQ-1404"),
+        ("?target=56001%00", {}, 400, "SEMQ-2102"),
+    ],
+)
+async def test_a_wrong_document_is_refused_with_a_code(
+    site: Site, query: str, headers: dict[str, Any], status: int, code: str
+) -> None:
+    program = await site.program("submit")
+    answer = await program.post(f"/documents{query}", content=b"[", headers=headers)
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (status, code), told
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert told["remedy"]
+    assert told["instance"] == "/api/v1/documents"
+
+
+async def test_a_document_that_is_too_large_is_refused_before_it_is_read(site: Site) -> None:
+    program = await site.program("submit")
+    for content in (b"x" * 100_001, _pieces(100_001)):
+        answer = await program.post("/documents?target=56001", content=content)
+        assert (answer.status_code, answer.json()["code"]) == (413, "SEMQ-1405")
+    exact = await program.post("/documents?target=56001", content=_pieces(100_000))
+    assert exact.status_code == 201
+
+
+async def _pieces(size: int) -> Any:
+    for begin in range(0, size, 10_000):
+        yield b"x" * min(10_000, size - begin)
+
+
+async def test_who_may_only_submit_sees_no_received_documents(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        program = await site.program("submit")
+        sent = await program.post("/documents?target=10008", content=b"x")
+        assert sent.status_code == 201
+        viewer = await site.program("viewer")
+        lk0 = sent.json()["lk0"]
+        row = await until(lambda: _inbound(viewer))
+        assert (await program.get(f"/documents/{row}")).status_code in (200, 404)
+        assert (await program.get(f"/documents/{lk0}/body")).status_code == 403
+        assert (await program.get("/documents")).status_code == 403
+
+
+async def _inbound(viewer: httpx.AsyncClient) -> str | None:
+    rows = (await viewer.get("/msg/list", params={"side": "inbound"})).json()
+    return rows[0]["lk0"] if rows else None
+
+
+async def test_documents_are_searched_by_their_key(site: Site) -> None:
+    program = await site.program("submit", "viewer")
+    for number in range(3):
+        headers = {"SEMQ-App-Key": f"erp/order//K{number}"}
+        assert (await program.post("/documents?target=56001", content=b"x", headers=headers)).status_code == 201
+    told = (await program.get("/documents", params={"key": "K1"})).json()
+    assert [row["app_key"] for row in told["rows"]] == ["erp/order//K1"]

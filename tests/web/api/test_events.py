@@ -1,0 +1,74 @@
+"""Events as server-sent events: from now on, or kept by a queue of a name."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+from tests.web.running import Site, serving
+
+
+@pytest.fixture
+async def site(inprocess: InProcess) -> Any:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node, streams=2) as site:
+        yield site
+
+
+@asynccontextmanager
+async def following(program: httpx.AsyncClient, **query: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async with program.stream("GET", "/events", params=query) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield read(answer)
+
+
+async def read(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    found: dict[str, Any] = {}
+    async for line in answer.aiter_lines():
+        name, _, value = line.partition(": ")
+        if name in ("id", "event", "data"):
+            found[name] = value
+        elif not line and found:
+            yield found | {"data": json.loads(found["data"])}
+            found = {}
+
+
+async def test_events_are_followed_from_now_on(site: Site) -> None:
+    program = await site.program("events")
+    async with following(program, keys="stored.#") as events:
+        sent = await site.web.client.send("56001", b"x", app_key="a/b//c")
+        told = await anext(events)
+        assert (told["event"], told["data"]["lk0"], told["data"]["app_key"]) == ("stored", sent.lk0, "a/b//c")
+        assert told["id"] == f"{sent.lk0}:stored:{told['data']['attempt']}"
+
+
+async def test_a_queue_keeps_events_while_nobody_listens(site: Site) -> None:
+    program = await site.program("events")
+    async with following(program, queue="erp", keys="stored.#"):
+        pass
+    await until(lambda: not site.web.streams._open)
+    sent = [(await site.web.client.send("56001", b"x")).lk0 for _ in range(3)]
+    async with following(program, queue="erp", keys="stored.#") as events:
+        assert [(await anext(events))["data"]["lk0"] for _ in sent] == sent
+
+
+async def test_streams_of_one_program_are_bounded(site: Site) -> None:
+    program = await site.program("events")
+    async with following(program), following(program):
+        answer = await program.get("/events")
+        assert (answer.status_code, answer.json()["code"]) == (429, "SEMQ-1410")
+    await until(lambda: not site.web.streams._open)
+
+
+@pytest.mark.parametrize("query", [{"keys": "x" * 300}, {"keys": "a\nb"}, {"queue": "a.b"}, {"queue": ""}])
+async def test_wrong_names_are_refused(site: Site, query: dict[str, str]) -> None:
+    program = await site.program("events")
+    assert (await program.get("/events", params=query)).status_code == 400

@@ -1,0 +1,131 @@
+"""The inbox over HTTP: long polling, leases that end, owners, restart of the web process."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from semq.app import Client
+from semq.config.reach import url_of
+from tests.service.inprocess import InProcess, linked
+from tests.web.running import Site, serving
+
+
+@pytest.fixture
+async def site(inprocess: InProcess) -> Any:
+    """A node that sends to itself."""
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node, leases=3) as site:
+        yield site
+
+
+async def send(site: Site, *bodies: bytes, target: str = "10008", **more: Any) -> None:
+    for body in bodies:
+        await site.web.client.send(target, body, **more)
+
+
+async def receive(program: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
+    answer = await program.post("/inbox/receive", params={"wait_s": 30} | query)
+    assert answer.status_code == 200, answer.text
+    documents: list[dict[str, Any]] = answer.json()["documents"]
+    return documents
+
+
+async def test_what_is_not_acknowledged_in_time_comes_again(site: Site) -> None:
+    program = await site.program("receive")
+    await send(site, b"a")
+    (first,) = await receive(program, lease_s=1)
+    (again,) = await receive(program)
+    assert (again["lk0"], first["redelivered"], again["redelivered"]) == (first["lk0"], False, True)
+    late = await program.post(f"/inbox/leases/{first['lease']}/ack")
+    assert (late.status_code, late.json()["code"]) == (410, "SEMQ-1406")
+    assert (await program.post(f"/inbox/leases/{again['lease']}/ack")).status_code == 204
+    assert (await program.post(f"/inbox/leases/{again['lease']}/ack")).status_code == 410
+    assert await receive(program, wait_s=0) == []
+
+
+async def test_a_poll_waits_for_a_document(site: Site) -> None:
+    program = await site.program("receive")
+    polling = asyncio.create_task(receive(program, wait_s=30))
+    await asyncio.sleep(0)
+    await send(site, b"a")
+    (document,) = await polling
+    assert document["bytes"] == 1
+
+
+async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operator(site: Site) -> None:
+    program, viewer = await site.program("receive"), await site.program("viewer")
+    await send(site, b"a")
+    (document,) = await receive(program)
+    assert (await program.post(f"/inbox/leases/{document['lease']}/requeue")).status_code == 204
+    (document,) = await receive(program)
+    assert (await program.post(f"/inbox/leases/{document['lease']}/park")).status_code == 204
+    assert await receive(program, wait_s=0) == []
+    failed = (await viewer.get("/failed/list")).json()
+    assert document["lk0"] in str(failed)
+
+
+async def test_nobody_settles_the_documents_of_others(site: Site) -> None:
+    program, other = await site.program("receive"), await site.program("receive")
+    await send(site, b"a")
+    (document,) = await receive(program)
+    for act in ("ack", "requeue", "park"):
+        assert (await other.post(f"/inbox/leases/{document['lease']}/{act}")).status_code == 410
+    assert (await other.post(f"/inbox/leases/{document['lease']}/eat")).status_code == 404
+    assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
+
+
+async def test_leases_are_bounded(site: Site) -> None:
+    program = await site.program("receive")
+    await send(site, *(bytes([number]) for number in range(5)))
+    first = await receive(program, max=2)
+    second = await receive(program, max=100)
+    assert (len(first), len(second)) == (2, 1)
+    full = await program.post("/inbox/receive")
+    assert (full.status_code, full.headers["retry-after"]) == (429, "1")
+    await program.post(f"/inbox/leases/{first[0]['lease']}/ack")
+    assert len(await receive(program)) == 1
+
+
+async def test_one_document_may_come_as_it_is(site: Site) -> None:
+    program = await site.program("receive")
+    await send(site, b"\0\xff", app_key="a/b//Ü/1", headers={"Lot": 7})
+    raw = {"accept": "application/octet-stream"}
+    answer = await program.post("/inbox/receive?wait_s=30", headers=raw)
+    headers = {name.decode(): value.decode() for name, value in answer.headers.raw}
+    assert answer.content == b"\0\xff"
+    assert (headers["semq-header-lot"], headers["semq-app-key"]) == ("7", "a/b//Ü/1")
+    assert (await program.post(f"/inbox/leases/{headers['semq-lease']}/ack")).status_code == 204
+    assert (await program.post("/inbox/receive", headers=raw)).status_code == 204
+
+
+async def test_a_token_may_be_bound_to_one_inbox(site: Site) -> None:
+    program = await site.program("receive", inbox="buyer")
+    await send(site, b"for all")
+    await send(site, b"for the buyer", target="10008/buyer")
+    (document,) = await receive(program)
+    assert document["target"] == "1.10008/buyer"
+    for user in ("", "seller"):
+        assert (await program.post("/inbox/receive", params={"user": user})).status_code == 403
+
+
+@pytest.mark.parametrize("query", ["max=0", "max=x", "wait_s=61", "wait_s=nan", "lease_s=0", "user=a.b", "user=%00"])
+async def test_wrong_numbers_are_refused(site: Site, query: str) -> None:
+    program = await site.program("receive")
+    assert (await program.post(f"/inbox/receive?{query}")).status_code == 400
+
+
+async def test_documents_of_a_web_process_that_ends_come_again(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        await send(site, b"a")
+        (document,) = await receive(await site.program("receive"))
+    async with Client(url_of(node.settings, node.port)) as client, client.receive(idle_s=30) as documents:
+        again = await anext(documents)
+        assert (again.lk0, again.payload, again.redelivered) == (document["lk0"], b"a", True)
+        await again.ack()

@@ -1,0 +1,76 @@
+"""Operations of the node over HTTP: arguments in the query or as JSON, errors with codes, acts with audit lines."""
+
+import pytest
+
+from tests.service.inprocess import InProcess, linked
+from tests.web.running import serving
+
+
+async def test_a_look_takes_its_arguments_from_the_query_or_from_json(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub()) as site:
+        program = await site.program("viewer")
+        assert (await program.get("/nodes/list")).json() == (await program.post("/nodes/list", json={})).json()
+        listed = await program.get("/broker/queues", params={"limit": 2})
+        assert (len(listed.json()["rows"]), listed.status_code) == (2, 200)
+        assert (await program.head("/node/status")).status_code == 200
+        assert await site.audit() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/msg/show", b"{}", 400, "SEMQ-2102"),
+        ("/msg/show", b'{"id": "no-such"}', 404, "SEMQ-1207"),
+        ("/msg/show", b'{"id": "a", "ide": 1}', 400, "SEMQ-2102"),
+        ("/msg/show", b'["id"]', 400, "SEMQ-1404"),
+        ("/msg/show", b"{", 400, "SEMQ-1404"),
+        ("/msg/show", b'{"id": "\xff"}', 400, "SEMQ-1404"),
+        ("/msg/show", b'{"id": "\\u0000"}', 400, "SEMQ-2102"),
+        ("/msg/show", b"[" * 100_000, 400, "SEMQ-1404"),
+        ("/msg/eat", b"{}", 404, "SEMQ-1403"),
+        ("/", b"{}", 404, "SEMQ-1403"),
+    ],
+)
+async def test_wrong_requests_are_told_what_is_wrong(
+    inprocess: InProcess, path: str, body: bytes, status: int, code: str
+) -> None:
+    async with serving(await inprocess.hub()) as site:
+        program = await site.program("viewer")
+        answer = await program.post(path, content=body, headers={"content-type": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_parameter_that_is_there_twice_is_refused(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub()) as site:
+        program = await site.program("viewer")
+        assert (await program.get("/msg/list?limit=1&limit=2")).status_code == 400
+
+
+async def test_acts_leave_two_lines_and_refused_ones_one(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        sent = await site.web.client.send("56001", b"x")
+        operator, viewer = await site.program("operator"), await site.program("viewer")
+        cancelled = await operator.post("/msg/cancel", json={"id": sent.lk0, "why": "look"})
+        assert cancelled.status_code == 200, cancelled.text
+        unknown = await operator.post("/msg/cancel", json={"id": "no-such"})
+        assert unknown.status_code == 404
+        assert (await viewer.post("/msg/cancel", json={"id": sent.lk0})).status_code == 403
+        outcomes = [(act, outcome) for _, act, outcome in await site.audit("msg.cancel")]
+        assert outcomes == [("msg.cancel", one) for one in ("asked", "done", "asked", "refused", "refused")]
+
+
+async def test_while_the_node_is_away_it_is_said(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    async with serving(node) as site:
+        program = await site.program("viewer", "submit")
+        assert (await program.get("/node/status")).status_code == 200
+        await node.server.stop()
+        site.web.client._patience_s = 0.5
+        answer = await program.get("/documents/any")
+        assert answer.status_code in (503, 504)
+        assert int(answer.headers["retry-after"]) >= 1
