@@ -11,6 +11,8 @@ import structlog
 
 from local_node.doors.events import EVENTS, EventExchange
 from local_node.doors.inbox import Inboxes, QueuesWithInboxes
+from local_node.doors.schedule import LOOK_S as LOOK_S_SCHEDULE
+from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.doors.submission import SubmitExchange
 from local_node.enrolment import HubAddress
@@ -92,10 +94,12 @@ class LocalNode(Node[LocalEngine]):
             self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for)
             self.events = EventExchange(self._vhost)
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
+            self.schedule = ScheduledDocuments(lambda: self.engine, self._look_again, self.submissions.released)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail,
         )  # fmt: skip
+        engine.accepting.on_scheduled = self.schedule.scheduled
         if self.lives > 1:
             engine.take_over(self.engine)
         return engine
@@ -153,6 +157,7 @@ class LocalNode(Node[LocalEngine]):
         for queue in self.inboxes.queues.values():
             queue.begin()
         self.submissions.poll()
+        self.schedule.look()
 
     def dial(self) -> None:
         """Start the link to the hub."""
@@ -165,15 +170,20 @@ class LocalNode(Node[LocalEngine]):
     def notified(self, channel: str) -> None:
         if channel == "semq_submit":
             self.submissions.poll()
+            self.schedule.look()
         elif channel == "semq_done":
             self.engine.taking.look()
 
     def _poll_again(self) -> None:
         self.clockwork.hasten("sql_submissions", SQL_AGAIN_S)
 
+    def _look_again(self, in_s: float) -> None:
+        self.clockwork.hasten("schedule", in_s)
+
     def jobs(self) -> list[ScheduledJob]:
         jobs = [
             ScheduledJob("sql_submissions", SQL_LOOK_S, lambda: self.submissions.poll()),
+            ScheduledJob("schedule", LOOK_S_SCHEDULE, lambda: self.schedule.look()),
             ScheduledJob("sql_done", SQL_LOOK_S, lambda: self.engine.taking.look()),
         ]
         if self.settings.database.url is None:

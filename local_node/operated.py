@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.link.uplink import Uplink
 from local_node.renewal import Renewing
@@ -24,6 +25,7 @@ class OperatedLocalNode(Looking, Protocol):
     store: PostgresStore
     engine: LocalEngine
     submissions: SqlSubmissions
+    schedule: ScheduledDocuments
     uplink: Uplink
     renewing: Renewing | None
     sealing: Sealing | None

@@ -2,18 +2,22 @@
 
 Between nodes the properties are used by the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
 therefore travel as headers, bound like all headers. The receiver's application gets the first two as properties again;
-its ``message_id`` is the LK0. ``expiration`` becomes ``@ExpiresAt``. Used by ``submission`` and ``inbox``.
+its ``message_id`` is the LK0. ``expiration`` becomes ``@ExpiresAt``, and the header
+``x-delay`` ``@NotBefore``. Used by ``submission`` and ``inbox``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.broker.queues.message import read_expiration
+from semq.umx_t.errors import BadAttribute
 
 # property | header that carries it
 CARRIED = {"correlation_id": "x-correlation-id", "type": "x-type", "message_id": "x-message-id"}
 RESTORED = ("correlation_id", "type")
+DELAY = "x-delay"  # as RabbitMQ's exchange for delayed messages has it
+DELAY_MAX_MS = 2**32 - 1
 SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 
 
@@ -40,6 +44,23 @@ def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -
     if header.expiration is None or headers.get("@ExpiresAt") is not None:
         return None
     return now_ms + (read_expiration(header.expiration) or 0)
+
+
+def with_delay(headers: Mapping[str, Any], now_ms: Callable[[], int]) -> dict[str, Any]:
+    """Return the headers with @NotBefore for the header ``x-delay`` (milliseconds); @NotBefore has priority.
+
+    Raises BadAttribute unless it is a number of milliseconds.
+    """
+    delay = headers[DELAY]
+    if headers.get("@NotBefore") is not None or delay is None:
+        return dict(headers)
+    if isinstance(delay, bool) or not isinstance(delay, int) or not 0 <= delay <= DELAY_MAX_MS:
+        raise BadAttribute(
+            f"{DELAY} must be a number of milliseconds from 0 to {DELAY_MAX_MS}.",
+            attribute=DELAY,
+            value=str(delay)[:60],
+        )
+    return {**headers, "@NotBefore": now_ms() + delay}
 
 
 def restored(headers: Mapping[str, Any]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from semq.store.unit import Needs, OpenSubmission, RefusedSubmissions, Unit
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
-from semq.umx_t.locator import LK0
+from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.status import Outcome
 
 DETAIL_MAX = 500  # characters
@@ -31,7 +31,7 @@ def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], N
     """Refuse a row: reason, line of the ledger and event in one commit."""
     reason = (error.code, error.text + facts_of(error))
     unit = yield NO_NEEDS
-    at, lk0 = core.now_ms(), core.new_lk0()
+    at, lk0 = core.now_ms(), _name(core, row)
     unit.refused_submissions[row.row_id] = SubmissionRefusal(lk0, reason, at)
     events = _end(core, unit, row, lk0, at, REJECTED, reason)
     yield COMMITTED
@@ -52,7 +52,7 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
     if not rows:
         raise NotThere("No submission of this number waits (any more).", number=number)
     (row,) = rows
-    at, lk0 = core.now_ms(), core.new_lk0()
+    at, lk0 = core.now_ms(), _name(core, row)
     unit.taken_submissions[row.row_id] = lk0
     events = _end(core, unit, row, lk0, at, Outcome.CANCELLED.name, reason)
     yield COMMITTED
@@ -60,6 +60,11 @@ def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> 
     if events:
         core.events.publish(events)
     done(lk0)
+
+
+def _name(core: Core, row: Submitted) -> LK0:
+    """Return the locator of a refusal: that of the document if the node has scheduled it."""
+    return parse_lk0(row.lk0) if row.envelope else core.new_lk0()
 
 
 def _end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str, reason: Reason) -> list[Any]:

@@ -18,6 +18,7 @@ from semq.engine.errors import DocumentTooLarge, NotThere
 from semq.engine.frames import check_carried
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
+from semq.engine.sender.scheduled import envelope_of
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.store.rows import Reason, Submitted, TargetWait
@@ -25,11 +26,13 @@ from semq.store.unit import Needs, SubmittedRows
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import parse_address
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, submission_headers
-from semq.umx_t.headers import read_submission
+from semq.umx_t.envelope import Attributes
+from semq.umx_t.errors import BadAttribute
+from semq.umx_t.headers import Handling, read_submission
 from semq.umx_t.locator import LK0
 
 BATCH = 500
-_COLUMNS = [each.name for each in fields(Submitted) if each.name in ARGUMENTS and each.name != "token"]
+_COLUMNS = [each.name for each in fields(Submitted) if each.name in ARGUMENTS and ARGUMENTS[each.name].is_of_document]
 log = structlog.get_logger("semq.sql")
 
 
@@ -65,6 +68,12 @@ class SqlSubmissions:
             self._look()
         elif self._put_off:
             self._again()
+
+    def released(self) -> None:
+        """Look for scheduled documents that were released, again if a look is under way, which may not see them."""
+        if self._polling is self._engine():
+            self._behind = True
+        self.poll()
 
     def listen(self, number: int, told: Callable[[SubmissionFate], None]) -> None:
         """Tell, once, what the next look makes of a submission."""
@@ -178,15 +187,6 @@ class SqlSubmissions:
         core.post(refuse(core, row, error, done), failed=lambda fault: self._wait(row, fault))
 
     def _read(self, row: Submitted) -> Submission:
-        settings = self._engine().core.settings
-        if row.size > settings.max_document:  # its payload was not read
-            raise DocumentTooLarge(size=row.size, allowed=settings.max_document)
-        columns = {name: getattr(row, name) for name in _COLUMNS}
-        properties = {name: getattr(row, name) for name in PROPERTIES}
-        headers = {**row.headers, **submission_headers(columns)}
-        attributes, token = read_submission(headers, properties)
-        check_carried(attributes)
-
         def done(accepted: Accepted) -> None:
             self._through(row, SubmissionFate("accepted", str(accepted.lk0)))
 
@@ -196,10 +196,30 @@ class SqlSubmissions:
             else:
                 self._wait(row, error)
 
+        if row.envelope:
+            envelope = envelope_of(row)
+            return Submission(
+                envelope.target, envelope.attributes, row.payload, done, failed, token=row.token,
+                sender=envelope.sender, row_id=row.row_id, scheduled_as=row.lk0,
+            )  # fmt: skip
+        attributes, handling = self._attributes(row)
         return Submission(
-            parse_address(row.target), attributes, row.payload, done, failed, token=row.token or token,
+            parse_address(row.target), attributes, row.payload, done, failed, token=row.token or handling.token,
             row_id=row.row_id,
         )  # fmt: skip
+
+    def _attributes(self, row: Submitted) -> tuple[Attributes, Handling]:
+        """Return the attributes of a submission by SQL, and what it asks of this node."""
+        settings = self._engine().core.settings
+        if row.size > settings.max_document:  # its payload was not read
+            raise DocumentTooLarge(size=row.size, allowed=settings.max_document)
+        columns = {name: getattr(row, name) for name in _COLUMNS}
+        properties = {name: getattr(row, name) for name in PROPERTIES}
+        attributes, handling = read_submission({**row.headers, **submission_headers(columns)}, properties)
+        if handling.not_before:  # ``semq_send`` takes it out of the headers
+            raise BadAttribute("The column not_before has the time, not the headers.", attribute="@NotBefore")
+        check_carried(attributes)
+        return attributes, handling
 
     def _tell_waiting(self, *, is_over: bool) -> None:
         """Write down which targets are passed over, where that has changed, for ``semq_status`` and for people.

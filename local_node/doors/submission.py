@@ -7,9 +7,10 @@ the error (the document is then nacked, the channel stays open).
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from local_node.doors.nacks import Nacks, Name
-from local_node.doors.properties import expires_at, own_headers
+from local_node.doors.properties import DELAY, expires_at, own_headers, with_delay
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
 from semq.broker.services import (
@@ -84,14 +85,16 @@ class SubmitExchange(ServiceExchange):
             and (end := expires_at(header, headers, self._engine().core.now_ms())) is not None
         ):
             headers = headers | {"@ExpiresAt": end}
-        attributes, token = read_submission(headers, document_properties(header))
+        headers = with_delay(headers, self._engine().core.now_ms) if DELAY in headers else headers
+        attributes, handling = read_submission(headers, document_properties(header))
         return Submission(
             target=parse_address(routing_key),
             attributes=attributes,
             body=body,
             done=lambda accepted: None,
             failed=lambda error: None,
-            token=token,
+            token=handling.token,
+            not_before=handling.not_before,
         )
 
     def _submit(self) -> None:
@@ -129,7 +132,13 @@ class _Told(_Confirmed):
         self._header = header
 
     def done(self, accepted: Accepted) -> None:
-        result = {"lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": accepted.digest.hex()}
+        result: dict[str, Any] = {
+            "lk0": str(accepted.lk0),
+            "repeated": accepted.repeated,
+            "digest": accepted.digest.hex(),
+        }
+        if accepted.not_before:
+            result["not_before"] = accepted.not_before
         answer(self._vhost, self._header, {"ok": True, "result": result})
         self._settle(CONFIRMED)
 

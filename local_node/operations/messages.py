@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
+import structlog
 from msgspec import Meta
 
 from local_node.doors.refused_submissions import mend
@@ -19,6 +20,8 @@ from semq.store.views.names import find_messages
 from semq.store.views.submissions import PREFIX, SUBMITTED
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.short_name import short_name
+
+log = structlog.get_logger("semq.messages")
 
 DRAIN_S_MAX = 24 * 3600
 FATE_S = 5.0  # time that a command waits for the result of a submission that is tried again
@@ -75,7 +78,13 @@ class LocalOperations:
         return await self._hold(arguments, held=True)
 
     async def release(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Release a held message."""
+        """Release a held message, or a scheduled one before its time."""
+        row = (await find_one(self._node.store, arguments.id))[0]
+        if row.get("not_before"):
+            number = int(row["submission"])
+            await _act(lambda done, failed: self._node.schedule.release(number, done, failed))
+            log.info("released_early", lk0=row["lk0"], not_before=row["not_before"], why=arguments.why)
+            return {"name": row["name"], "lk0": row["lk0"], "released": True}
         return await self._hold(arguments, held=False)
 
     async def resend(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:

@@ -72,18 +72,19 @@ class SubmitOperation:
         given = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
         properties = {name: given[name] for name in PROPERTIES}
         headers = (arguments.headers or {}) | submission_headers(given)
-        attributes, token = read_submission(headers, properties)
+        attributes, handling = read_submission(headers, properties)
         check_carried(attributes)
         target, body = parse_address(arguments.target), arguments.body_base64
         sender = OF_TRANSPORT["@Sender"][1]("sender", arguments.sender)
 
         def post(done: Callable[[Accepted], None], failed: Callable[[Exception], None]) -> None:
-            submission = Submission(target, attributes, body, done, failed, token=token, sender=sender)
+            submission = Submission(target, attributes, body, done, failed, sender=sender, **handling._asdict())
             self._node.engine.submit([submission])
 
         accepted = await committed(post)
         name, digest = short_name(str(accepted.lk0)), accepted.digest.hex()
-        return {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
+        told = {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
+        return told | ({"not_before": accepted.not_before} if accepted.not_before else {})
 
 
 SUBMISSION = (

@@ -79,6 +79,7 @@ class Client:
         fixed: bool = False,
         priority: int = 0,
         expires_at: int = 0,
+        not_before: int = 0,
         content_type: str = "",
         content_encoding: str = "",
         headers: Mapping[str, Any] | None = None,
@@ -88,7 +89,8 @@ class Client:
         """Send a document; return when the node has committed it.
 
         ``ack2`` requests a receipt, by default unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since 1970
-        UTC; 0 means never.
+        UTC; 0 means never. With ``not_before``, in the same unit, the node keeps the document until then and returns a
+        name that leads to the message that it becomes.
 
         Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
         document may be sent again with the same ``token``, which makes the repeat safe.
@@ -107,6 +109,7 @@ class Client:
             "encrypt": encrypt,
             "fixed": fixed,
             "expires_at": expires_at,
+            "not_before": not_before,
             "token": token,
         }
         properties = Properties(
@@ -117,7 +120,13 @@ class Client:
             delivery_mode=2,
         )
         accepted = await self._requests.ask(SUBMIT, target, properties, body, self._limit(timeout_s))
-        return Sent(accepted["lk0"], accepted.get("digest", ""), bool(accepted.get("repeated")), token)
+        return Sent(
+            accepted["lk0"],
+            accepted.get("digest", ""),
+            bool(accepted.get("repeated")),
+            token,
+            accepted.get("not_before", 0),
+        )
 
     # Receiving.
 

@@ -7,6 +7,7 @@ application's own changes together with the documents sent and finished, or none
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ _STATUS_OF_TOKEN = text("SELECT * FROM semq_status(CAST(:named AS text))")
 class SubmissionState:
     """The state of a submission."""
 
-    state: str  #: SUBMITTED, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
+    state: str  #: SUBMITTED, SCHEDULED, WAITS, REFUSED, a status (SS_SENT) or an outcome (DELIVERED)
     lk0: str  #: of the document, or of the refusal; empty before acceptance
     reason: str  #: code and text, or empty
     changed_at: datetime
@@ -53,6 +54,7 @@ def send(
     headers: Mapping[str, Any] | None = None,
     encrypt: bool = False,
     expires_at: datetime | None = None,
+    not_before: datetime | None = None,
     priority: int = 0,
     content_encoding: str = "",
 ) -> int:
@@ -60,8 +62,10 @@ def send(
 
     The node accepts it within a second of the commit. Invalid arguments raise RefusedByNode (the transaction is then
     aborted, as after any error of Postgres) or BadAppKey. Refusals that need the node (an unknown target, an agreement)
-    follow later: ``status``, an event ``failed``, ``semq failed list``. ``expires_at`` needs a time zone.
+    follow later: ``status``, an event ``failed``, ``semq failed list``. ``expires_at`` and ``not_before`` need a time
+    zone.
     """
+    scheduled = {} if not_before is None else {"@NotBefore": ceil(not_before.timestamp() * 1000)}
     values = {
         "target": target,
         "payload": body,
@@ -71,7 +75,7 @@ def send(
         "order_key": order_key,
         "token": token,
         "content_type": content_type,
-        "headers": msgspec.json.encode(headers or {}).decode(),
+        "headers": msgspec.json.encode({**(headers or {}), **scheduled}).decode(),
         "encrypt": encrypt,
         "expires_at": expires_at,
         "priority": priority,

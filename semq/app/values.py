@@ -25,6 +25,7 @@ class Sent:
     digest: str  #: SHA-256 of the body at the node, hexadecimal
     repeated: bool = False  #: the token was known: no second document was accepted
     token: str = ""
+    not_before: int = 0  #: it waits until then; milliseconds since 1970 UTC
 
     @property
     def name(self) -> str:

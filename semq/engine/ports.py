@@ -49,7 +49,9 @@ class Submission:
     sender: str = ""
     digest: bytes = b""  #: filled in by the engine
     seal: "Seal | None" = None  #: filled in by the engine: the session that seals it
-    row_id: int = 0  #: of tb_0031_submit, for what came through SQL
+    row_id: int = 0  #: of tb_0031_submit, for what came through SQL or was scheduled
+    not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduled``)
+    scheduled_as: str = ""  #: the name under which it waited
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -58,6 +60,7 @@ class Accepted(msgspec.Struct, frozen=True):
     lk0: LK0
     digest: bytes  #: SHA-256 of the document as it was handed over
     repeated: bool = False  #: the token was known: nothing new was written
+    not_before: int = 0  #: it waits until then, under this name; milliseconds since 1970 UTC
 
 
 class Delivery(msgspec.Struct, frozen=True):

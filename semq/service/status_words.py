@@ -24,5 +24,6 @@ WORDS: dict[str, str] = {
     "MUST": "must get there",
     "SUBMITTED": "handed over by SQL, to be looked at",
     "WAITS": "handed over by SQL, cannot be accepted yet",
+    "SCHEDULED": "waits for its time (@NotBefore)",
     "REFUSED": "handed over by SQL, refused",
 }

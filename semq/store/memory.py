@@ -265,7 +265,9 @@ def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_pending(min(new, key=lambda r: r.lk0.object_id))] if new else []
         case u.StreamsTo(dest):
             return [copy_out_stream(stream) for key, stream in tables.out_streams.items() if key.dest == dest]
-        case u.SubmittedRows() | u.RefusedSubmissions() | u.OpenSubmission():
+        case (
+            u.SubmittedRows() | u.RefusedSubmissions() | u.OpenSubmission() | u.TokenSubmissions() | u.DueSubmissions()
+        ):
             return list(submissions.find(tables, query))
         case u.DoneRows(limit):
             return list(tables.done.items())[:limit]

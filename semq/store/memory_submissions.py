@@ -5,10 +5,19 @@ from dataclasses import replace
 
 from semq.store.memory_tables import Tables
 from semq.store.rows import Submitted
-from semq.store.unit import OpenSubmission, RefusedSubmissions, SubmittedRows, Unit
+from semq.store.unit import (
+    DueSubmissions,
+    OpenSubmission,
+    RefusedSubmissions,
+    SubmittedRows,
+    TokenSubmissions,
+    Unit,
+)
+
+SubmissionQuery = SubmittedRows | RefusedSubmissions | OpenSubmission | TokenSubmissions | DueSubmissions
 
 
-def find(tables: Tables, query: SubmittedRows | RefusedSubmissions | OpenSubmission) -> Iterator[Submitted]:
+def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[int, int]]:
     """The rows that a query asks for, oldest first."""
     rows = sorted(tables.submitted.items())
     match query:
@@ -17,13 +26,29 @@ def find(tables: Tables, query: SubmittedRows | RefusedSubmissions | OpenSubmiss
             yield from (replace(row, payload=b"", lk0=named[n]) for n, row in rows if named.get(n) in lk0s)
         case OpenSubmission(number):
             yield from (replace(row, payload=b"") for n, row in rows if n == number and n not in tables.refused)
+        case DueSubmissions(now, limit):
+            times = sorted((row.not_before, n) for n, row in rows if row.not_before)
+            yield from [(n, at) for at, n in times if at <= now][:limit]
+            yield from [(n, at) for at, n in times if at > now][:1]
+        case TokenSubmissions(tokens):
+            open_ = [row for n, row in rows if n not in tables.refused and row.envelope and row.token in tokens]
+            yield from (replace(row, payload=b"") for row in open_)
         case SubmittedRows(limit, without, bytes_max):
-            open_ = [row for n, row in rows if n not in tables.refused and row.target not in without]
+            open_ = [
+                row for n, row in rows if n not in tables.refused and not row.not_before and row.target not in without
+            ]
             yield from (_sized(row, bytes_max) for row in open_[:limit])
 
 
 def change(tables: Tables, unit: Unit) -> None:
     """Apply what a unit has staged."""
+    tables.submitted.update(unit.new_submissions)
+    for number in unit.due_submissions & tables.submitted.keys():
+        tables.submitted[number] = replace(tables.submitted[number], not_before=0)
+    for number, lk0 in unit.taken_submissions.items():
+        row = tables.submitted.get(number)
+        if row is not None and row.envelope and row.lk0 != str(lk0):
+            tables.renamed[row.lk0] = number
     for number in unit.taken_submissions:
         tables.submitted.pop(number, None)
     tables.taken.update(unit.taken_submissions)

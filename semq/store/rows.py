@@ -191,6 +191,8 @@ class Submitted:
     lk0: str = ""  #: the LK0 of its refusal
     wait_code: str | None = None  #: why it waits, as was noted last
     wait_text: str | None = None
+    envelope: bytes = b""  #: attributes of a submission that the node has scheduled under the name ``lk0``
+    not_before: int = 0  #: milliseconds since 1970 UTC; 0 if it waits for no time
 
 
 @dataclass(slots=True, frozen=True)

@@ -41,10 +41,13 @@ tb_0031_submit = Table(
     col("wait_code", Text, null=True),  # reason and start of its waiting; null if it waits behind another submission
     col("wait_text", Text, null=True),
     moment("waits_since", null=True),
+    moment("not_before", null=True),  # the time before which it is not accepted, until it is released
+    col("envelope", LargeBinary, null=True),  # attributes of one that the node has scheduled; ``lk0`` is its own name
     CheckConstraint(
         "(wait_code IS NULL) = (wait_text IS NULL) AND (wait_code IS NULL) = (waits_since IS NULL)", name="whole_wait"
     ),
-    Index("tb_0031_submit_open", "number", postgresql_where=text("reason_code IS NULL")),
+    Index("tb_0031_submit_open", "number", postgresql_where=text("reason_code IS NULL AND not_before IS NULL")),
+    Index("tb_0031_submit_due", "not_before", "number", postgresql_where=text("not_before IS NOT NULL")),
     Index("tb_0031_submit_refused", "lk0", postgresql_where=text("reason_code IS NOT NULL")),
     Index("tb_0031_submit_token", "token", postgresql_where=text("token IS NOT NULL")),
     Index("tb_0031_submit_key", text(LAST_OF_KEY), postgresql_where=text("app_key <> ''")),

@@ -28,6 +28,7 @@ from semq.store.rows import (
     Slot,
     Stored,
     SubmissionRefusal,
+    Submitted,
     TargetWait,
 )
 from semq.umx_t.locator import LK0, Pos
@@ -148,6 +149,24 @@ class OpenSubmission:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenSubmissions:
+    """Scheduled rows of tb_0031_submit with these client tokens, not refused, as rows.Submitted without payloads."""
+
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DueSubmissions:
+    """Scheduled rows of tb_0031_submit whose time has come, the earliest first, and the next one after them.
+
+    Each is a pair of number and time (milliseconds since 1970 UTC).
+    """
+
+    now: int  #: milliseconds since 1970 UTC
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class DoneRows:
     """Documents that applications finished (``semq_done``) or set aside (``semq_park``) in their own transaction.
 
@@ -192,6 +211,8 @@ Query = (
     | SubmittedRows
     | RefusedSubmissions
     | OpenSubmission
+    | TokenSubmissions
+    | DueSubmissions
     | DoneRows
     | RefusedBy
     | KeptKeys
@@ -274,6 +295,8 @@ class Unit:
     given: set[int] = field(default_factory=set)
     handled: dict[int, AppStatus] = field(default_factory=dict)
     deleted_pending: set[int] = field(default_factory=set)
+    new_submissions: dict[int, Submitted] = field(default_factory=dict)  #: scheduled by this node
+    due_submissions: set[int] = field(default_factory=set)  #: numbers of scheduled submissions to be accepted now
     taken_submissions: dict[int, LK0] = field(default_factory=dict)  #: numbers, and the messages that they became
     refused_submissions: dict[int, SubmissionRefusal] = field(default_factory=dict)
     requeued_submissions: set[int] = field(default_factory=set)  #: numbers of refused submissions to be tried again

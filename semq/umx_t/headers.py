@@ -10,7 +10,7 @@ version 1 (``packed_envelope``). All work on plain dictionaries; the AMQP codec 
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from semq.foreign_text import shortened
 from semq.umx_t.address import Address, parse_address
@@ -22,7 +22,7 @@ from semq.umx_t.packed_envelope import pack, unpack
 from semq.umx_t.status import SaveFwd
 
 HEADERS = tuple(each for each in ATTRIBUTES if each.is_header)
-# Attributes that an application may set. @Token is used by its own node only and never sent on.
+# Attributes that an application may set. Those of ``Handling`` are used by its own node only and never sent on.
 APPLICATION = tuple(each.name for each in HEADERS if each.by is By.APPLICATION)
 # Attributes that only nodes set: on the way, and for the receiver's application.
 TRANSPORT = tuple(each.name for each in HEADERS if each.by in (By.NODE, By.HUB))
@@ -35,13 +35,21 @@ CARRIED = tuple(each for each in HEADERS if each.name in OF_DOCUMENT or each.nam
 # All attributes of version 1 in one field. Later ones stand beside it, so that older nodes carry them on.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
-NOT_CARRIED = ("@Token", PACKED)  # @Token is used by the accepting node only
+# Attributes that the accepting node alone uses are not carried.
+NOT_CARRIED = (*(name for name in APPLICATION if name not in OF_DOCUMENT), PACKED)
 _write_headers = header_writer(CARRIED)
 _write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
 NEAR = {name.lower(): name for name in APPLICATION}
 CLOSE = 0.8  # of difflib's ratio: close enough for a typing mistake, too close for a different word
 
 DATA_TYPE = "0.data"
+
+
+class Handling(NamedTuple):
+    """What an application asks of its own node about a document; not sent on."""
+
+    token: str = ""  #: the client token
+    not_before: int = 0  #: milliseconds since 1970 UTC
 
 
 def packet_type(function: Function, primitive: Primitive) -> str:
@@ -63,8 +71,8 @@ def read_type(text: str | None) -> tuple[Function, Primitive]:
         raise BadEnvelope("The type of the packet is unknown.", type=(text or "")[:80]) from None
 
 
-def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, str]:
-    """Return the attributes and the client token of what an application published.
+def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, Handling]:
+    """Return the attributes of what an application published, and what it asks of its own node.
 
     Raises BadAttribute, BadAppKey or BadCombination; the error for an unknown attribute suggests the most similar one.
     """
@@ -77,12 +85,12 @@ def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -
         elif value is not None:
             field, read = found
             fields[field] = read(name, value)
-    token: str = fields.pop("token", "")
+    handling = Handling(fields.pop("token", ""), fields.pop("not_before", 0))
     if user:
         fields["user_headers"] = user
     if fields.get("save_fwd") is SaveFwd.DROP:
         fields.setdefault("ack2", False)
-    return check_combination(Attributes(**fields)), token
+    return check_combination(Attributes(**fields)), handling
 
 
 def _unknown(name: str) -> BadAttribute:

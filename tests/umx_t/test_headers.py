@@ -72,11 +72,12 @@ def test_a_submission_with_everything() -> None:
         "@OrderKey": b"customer-7",
         "@Token": "t-1",
         "@ExpiresAt": 5,
+        "@NotBefore": 7,
         "colour": "red",
     }
     properties = {"content_type": "text/xml", "content_encoding": "gzip", "priority": 4}
-    attributes, token = read_submission(headers, properties)
-    assert token == "t-1"
+    attributes, handling = read_submission(headers, properties)
+    assert handling == ("t-1", 7)
     assert attributes == Attributes(
         ack2=False,
         app_key=AppKey("trade", "order", "standard", "S0001"),
@@ -92,8 +93,8 @@ def test_a_submission_with_everything() -> None:
 
 
 def test_defaults_of_a_submission() -> None:
-    assert read_submission({}, {}) == (Attributes(), "")
-    assert read_submission(dict.fromkeys(APPLICATION), {}) == (Attributes(), "")
+    assert read_submission({}, {}) == (Attributes(), ("", 0))
+    assert read_submission(dict.fromkeys(APPLICATION), {}) == (Attributes(), ("", 0))
 
 
 @pytest.mark.parametrize("value", [1, "1", b"1", True])
@@ -119,6 +120,8 @@ def test_what_may_be_dropped_asks_for_no_receipt_by_default(value: Any) -> None:
         ({"@ExpiresAt": 2**63}, "integer of 0 or more"),
         ({"@ExpiresAt": 253_402_300_800_000}, "the year 9999"),
         ({"@ExpiresAt": "5"}, "integer of 0 or more"),
+        ({"@NotBefore": -1}, "integer of 0 or more"),
+        ({"@NotBefore": 253_402_300_800_000}, "the year 9999"),
         ({"@OrderKey": "x" * 129}, "at most 128"),
         ({"@OrderKey": "a\x00"}, "at most 128"),
         ({"@OrderKey": 5}, "at most 128"),

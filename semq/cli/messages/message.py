@@ -18,6 +18,7 @@ from semq.cli.errors import UnreadableFile
 from semq.cli.messages.files import STDIN, read_bodies
 from semq.cli.messages.presentation import LIST_COLUMNS, facts_of, list_row, name_of, print_trace, stuck_lines
 from semq.cli.options.times import milliseconds_ago, milliseconds_ahead
+from semq.cli.output.values import moment
 from semq.cli.session import Session, on_node
 from semq.umx_t.short_name import short_name
 
@@ -71,6 +72,9 @@ async def send(
     expires: Annotated[
         str, typer.Option("--expires", "--expires-at", metavar="TIME", help="In 30m, 2h, 7d, or at a date; else never.")
     ] = "",
+    not_before: Annotated[
+        str, typer.Option("--not-before", metavar="TIME", help="Send it then: in 30m, 2h, 7d, or at a date.")
+    ] = "",
     token: Annotated[str | None, typer.Option(help="Makes a repeat of this very command safe.")] = None,
     wait: Annotated[
         WaitFor, typer.Option(help="Return when the node has it, or the receiver (needs --ack2 or --save-fwd 3).")
@@ -93,21 +97,25 @@ async def send(
             content_type=content_type if content_type is not None else content_type_of(name, body),
             priority=priority,
             expires_at=milliseconds_ahead(expires) if expires else 0,
+            not_before=milliseconds_ahead(not_before) if not_before else 0,
             encrypt=encrypt,
             token=token,
             timeout_s=session.timeout_s,
         )
-        told = {
+        told: dict[str, object] = {
             "name": sent.name,
             "lk0": sent.lk0,
             "repeated": sent.repeated,
             "digest": sent.digest,
             "token": sent.token,
         }
+        if sent.not_before:
+            told["not_before"] = sent.not_before
         if wait is WaitFor.delivered:
             fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
             told["outcome"] = fate.outcome
-        session.out.say(told, f"{told['name']}  {'delivered' if wait is WaitFor.delivered else 'accepted'}")
+        accepted = f"scheduled for {moment(sent.not_before)}" if sent.not_before else "accepted"
+        session.out.say(told, f"{told['name']}  {'delivered' if wait is WaitFor.delivered else accepted}")
 
 
 @group.command()
@@ -158,7 +166,7 @@ async def show(session: Session, id: Id) -> None:
         session.out.data(shown)
     else:
         session.out.facts(facts_of(shown))
-        if shown.get("stuck") or shown.get("cleaned"):
+        if shown.get("stuck") or shown.get("cleaned") or shown.get("not_before"):
             session.out.line("")
             for line in stuck_lines(shown.get("stuck"), shown):
                 session.out.line(line)

@@ -61,7 +61,7 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
         f"{'from' if inbound else 'to'} {node_name(row.get('source' if inbound else 'target', ''))}",
         document(row),
         size(row.get("size")),
-        " ".join([status_of(row), *marks]),
+        " ".join(filter(None, [status_of(row), *marks, brief(row.get("not_before"))])),
     )
 
 
@@ -93,6 +93,9 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
     elif message.get("ended_at"):
         how = message.get("outcome") or message.get("last_event")
         yield f"It is not stuck: it ended {plain(how)} at {moment(message['ended_at'])}."
+    elif message.get("not_before"):
+        yield f"It is not stuck: it is sent at {moment(message['not_before'])}."
+        yield f"`semq msg release {name_of(message)}` sends it now, `semq msg cancel {name_of(message)}` cancels it."
     elif message.get("cleaned"):
         yield "It is not stuck: this node keeps nothing of it but its ledger, and is told nothing more of it."
         yield "`semq msg trace` asks the platform and the other end what they know."

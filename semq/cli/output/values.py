@@ -89,7 +89,7 @@ def plain(value: Any, name: str = "") -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name == "at" or name.endswith(("_at", "not_after", "_since")):
+    if name == "at" or name.endswith(("_at", "not_after", "not_before", "_since")):
         return moment(value) if isinstance(value, int | float) else local(value)
     if isinstance(value, int | float) and name.endswith(SIZES):
         return size(value) if value < 1024 else f"{size(value)} ({counted(value, 'byte')})"

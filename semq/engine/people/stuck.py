@@ -150,7 +150,8 @@ def is_overdue(row: Facts, around: Surroundings) -> bool:
     if row["side"] == "inbound":
         is_open = row["app_status"] == AppStatus.NEW.name or _is_owed(row)
         return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
-    return row["outcome"] is None and around.now_ms - row["accepted_at"] >= around.overdue_ms
+    is_open = row["outcome"] is None and not row.get("not_before")  # one that waits for its time is not late
+    return is_open and around.now_ms - row["accepted_at"] >= around.overdue_ms
 
 
 def _why_outbound(row: Facts, around: Surroundings) -> StuckCause | None:

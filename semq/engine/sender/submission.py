@@ -5,7 +5,7 @@ it: S1 and S2 in one transaction, which the order of both rules allows, since th
 R8).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +25,7 @@ from semq.engine.secrecy.binding import session_name
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
+from semq.engine.sender.scheduled import check_times, schedule
 from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
@@ -48,6 +49,8 @@ class Accepting:
         self.partners = partners
         self.secrecy = secrecy
         self.stopping = False
+        #: called after the commit of a scheduled document with its time
+        self.on_scheduled: Callable[[int], None] = lambda at: None
 
     def stop(self) -> None:
         """Accept nothing more."""
@@ -55,25 +58,39 @@ class Accepting:
 
     def take_over(self, old: "Accepting") -> None:
         """Continue for an engine whose store was lost: a stop stays in force."""
-        self.stopping = old.stopping
+        self.stopping, self.on_scheduled = old.stopping, old.on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
         """Check each document and commit all that pass, together; each hears through its own ``done`` or ``failed``."""
         good: list[Submission] = []
         faults: dict[int, SemqError] = {}
+        later: list[Submission] = []
+        faults_later: dict[int, SemqError] = {}
         for submission in submissions:
+            is_later = submission.not_before > 0 and submission.not_before > self.core.now_ms()
+            chosen, found = (later, faults_later) if is_later else (good, faults)
             try:
                 self._check(submission)
-                fault = self._fault(submission)
+                fault = self._fault(submission, is_later=is_later)
             except SemqError as error:
                 self.core.count("refused")
                 submission.failed(error)
                 continue
             if fault is not None:
-                faults[len(good)] = fault
-            good.append(submission)
+                found[len(chosen)] = fault
+            chosen.append(submission)
         if good:
             self._post(good, faults)
+        for place, submission in enumerate(later):
+            self._post_later(submission, faults_later.get(place))
+
+    def _post_later(self, submission: Submission, fault: SemqError | None) -> None:
+        faults = {} if fault is None else {0: fault}
+        self.core.post(schedule(self.core, [submission], faults, self._scheduled), failed=submission.failed)
+
+    def _scheduled(self, at: int) -> None:
+        if at:
+            self.on_scheduled(at)
 
     def _post(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
         self.core.post(
@@ -110,15 +127,28 @@ class Accepting:
             raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document)
         submission.digest = sha256(submission.body).digest()
 
-    def _fault(self, submission: Submission) -> SemqError | None:
+    def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
         """What has become wrong with time; a repeated token is answered nevertheless: its document is accepted."""
         try:
-            self._check_now(submission)
+            if is_later:
+                self._check_later(submission)
+            else:
+                self._check_now(submission)
         except SemqError as error:
             if submission.token:
                 return error.with_traceback(None)  # its frames refer to the submission, and the caller's to the error
             raise
         return None
+
+    def _check_later(self, submission: Submission) -> None:
+        """What would be refused today; rate, quota and keys are looked at when its time has come."""
+        check_times(submission)
+        if submission.target.node != self.core.address:
+            dest = str(submission.target.node)
+            self.partners.check(dest)
+            agreed = self.partners.terms.get(dest)
+            if agreed is not None:
+                check(agreed, dest, submission.attributes.app_key, len(submission.body))
 
     def _check_now(self, submission: Submission) -> None:
         settings = self.core.settings
@@ -192,6 +222,12 @@ def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
     return needs
 
 
+def _detail(submission: Submission, envelope: Envelope) -> str:
+    sealed = f"sealed {session_name(envelope)}" if submission.seal is not None else ""
+    scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
+    return ", ".join(filter(None, (sealed, scheduled)))
+
+
 class _Acceptance:
     """The documents that are accepted in one attempt at a unit."""
 
@@ -234,7 +270,7 @@ class _Acceptance:
         self._unit.ledger.append(
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
-                row.size, f"sealed {session_name(envelope)}" if submission.seal is not None else "",
+                row.size, _detail(submission, envelope),
             )
         )  # fmt: skip
         if goes_now:

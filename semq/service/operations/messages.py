@@ -152,7 +152,9 @@ class MessageReading:
         if payload is None or not row.get("has_payload", True):
             raise PayloadGone(name=row["name"])
         table = "tb_0030_body" if row["side"] == "inbound" else "tb_0031_body"
-        payload = self._node.store.locking.unlock(table, row["id"], payload)
+        if "submission" not in row or row["id"] == row["submission"]:  # by SQL: never encrypted
+            table = "tb_0031_submit" if "submission" in row else table
+            payload = self._node.store.locking.unlock(table, row["id"], payload)
         return {
             "name": row["name"],
             "lk0": row["lk0"],

@@ -23,6 +23,7 @@ WAITS: dict[str, str] = {
     "application": "an application has to take and acknowledge it",
     "reack": "the other side has to note our acknowledgement",
     "sql": "the node looks at it soon",
+    "time": "it is sent at its time",
 }
 
 
@@ -78,7 +79,7 @@ BY_PERSON = frozenset(
 def waits_for(row: Mapping[str, Any], *, link_up: bool) -> tuple[str, bool]:
     """Return what a row waits for, a key of WAITS, and whether inquiries are made about it."""
     if row.get("submission"):
-        return ("person" if row["outcome"] else "sql"), False
+        return ("person" if row["outcome"] else "time" if row["not_before"] else "sql"), False
     if row["side"] == "inbound":
         return _inbound(row)
     if row["outcome"] is not None:

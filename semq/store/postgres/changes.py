@@ -12,10 +12,10 @@ from typing import Any
 from psycopg.adapt import Buffer
 
 from semq.store.broker.statements import Net
-from semq.store.postgres.binary import Packer, Param, copy_of, int8, int8s, moment, texts
+from semq.store.postgres.binary import Packer, Param, copy_of, int2, int8, int8s, moment, texts
 from semq.store.postgres.rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
 from semq.store.postgres.statements import INSERTED, copy_in
-from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore
+from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore, Submitted
 from semq.store.unit import Needs, Unit
 from semq.umx_t.status import AppStatus
 
@@ -23,6 +23,7 @@ Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Any]]]  # table to rows, as values in the order of the columns
 
 LEDGER = "semq_ledger"
+FIRST_ID = 1 << 40  # record ids of a store (``unit.first_id``); submissions by SQL have smaller numbers
 _TABLES = [table.name for table in INSERTED]
 # A unit is read-only if all fields except the loaded ones are empty.
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
@@ -149,6 +150,14 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
 
 
 def _submission_changes(unit: Unit, batch: Batch) -> None:
+    for row in unit.new_submissions.values():
+        batch.append(("new_submission", _submission_values(row)))
+    if unit.due_submissions:
+        batch.append(("due_submissions", [int8s(unit.due_submissions)]))
+    became = unit.taken_submissions | {number: each.lk0 for number, each in unit.refused_submissions.items()}
+    if scheduled := [number for number in became if number >= FIRST_ID]:
+        names = texts([str(became[number]) for number in scheduled])
+        batch.append(("renamed_scheduled", [int8s(scheduled), names]))
     if unit.taken_submissions:
         numbers = int8s(unit.taken_submissions)
         batch.append(("taken_submissions", [numbers]))
@@ -173,6 +182,14 @@ def _submission_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("submissions_wait", [texts(waits), numbers, texts(codes), texts(words_)]))
     if unit.taken_done:
         batch.append(("taken_done", [int8s(unit.taken_done)]))
+
+
+def _submission_values(row: Submitted) -> list[Param]:
+    return [
+        int8(row.row_id), row.target.encode(), row.payload, row.app_key.encode(), int2(row.save_fwd), int2(row.ack2),
+        row.order_key.encode(), row.token.encode(), row.content_type.encode(), row.content_encoding.encode(),
+        int2(row.priority), row.lk0.encode(), row.envelope, moment(row.not_before),
+    ]  # fmt: skip
 
 
 # Class | its packed values, as parameters of the statement with its name.

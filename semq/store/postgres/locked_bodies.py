@@ -1,11 +1,13 @@
 """Bodies at rest: encrypted when the writer writes them, decrypted when it, or a person, reads them.
 
-Optional: without a master key nothing is encrypted. With one, payloads in tb_0031_body and tb_0030_body are encrypted,
-each for its own row; envelopes, the queues of the broker and submissions by SQL are not. A body that was written
-earlier is read unencrypted until its message is cleaned up. The inbox in SQL then shows ciphertext.
+Optional: without a master key nothing is encrypted. With one, payloads in tb_0031_body and tb_0030_body and those of
+scheduled documents are encrypted, each for its own row; envelopes, the queues of the broker and submissions by SQL are
+not. A body that was written earlier is read unencrypted until its message is cleaned up. The inbox in SQL then shows
+ciphertext.
 """
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -14,11 +16,13 @@ from semq.seal.errors import VaultLocked
 from semq.seal.vault import Vault
 from semq.store.postgres.binary import int8
 from semq.store.postgres.changes import Batch, NewRows
-from semq.store.rows import Stored
-from semq.store.unit import Unit
+from semq.store.rows import Stored, Submitted
+from semq.store.unit import SubmittedRows, Unit
 
 log = logging.getLogger(__name__)
 TABLES = ("tb_0031_body", "tb_0030_body")
+SUBMITTED = "tb_0031_submit"
+UNREADABLE = b"\xc1"  # no MessagePack
 DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
 CHECK, CHECKED = b"semq vault", b"semq_meta"
 
@@ -40,9 +44,12 @@ class Locking:
 
     def unlock_unit(self, unit: Unit) -> None:
         """Decrypt all bodies that a unit has loaded. A body that cannot be decrypted becomes DAMAGED, which its users
-        must check.
+        must check; a scheduled document then has no envelope that can be read.
         """
         if self.vault is not None:
+            for query, found in unit.found.items():
+                if isinstance(query, SubmittedRows):
+                    unit.found[query] = [self._unlocked(row) for row in found]
             for table, bodies in zip(TABLES, (unit.bodies, unit.pending_bodies), strict=True):
                 for key, body in bodies.items():
                     try:
@@ -50,6 +57,15 @@ class Locking:
                     except VaultLocked as error:
                         log.error("%s", error.advice())
                         bodies[key] = DAMAGED
+
+    def _unlocked(self, row: Submitted) -> Submitted:
+        if not row.envelope:
+            return row
+        try:
+            return replace(row, payload=self.unlock(SUBMITTED, row.row_id, row.payload))
+        except VaultLocked as error:
+            log.error("%s", error.advice())
+            return replace(row, payload=b"", envelope=UNREADABLE)
 
     def lock(self, batch: Batch, rows: NewRows) -> Batch:
         """Encrypt all bodies that a unit writes; ``rows`` are changed in place."""
@@ -65,6 +81,8 @@ class Locking:
     def _locked(self, name: str, params: Any) -> Any:
         if name == "replace_body":
             return name, [params[0], params[1], self._lock("tb_0031_body", params[0], params[2])]
+        if name == "new_submission":
+            return name, [*params[:2], self._lock(SUBMITTED, params[0], params[2]), *params[3:]]
         return name, params
 
     def _lock(self, table: str, key: bytes, payload: bytes) -> bytes:

@@ -20,8 +20,8 @@ from semq.store.submission_tables import tb_0031_submit
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _STATUS = ("EXECUTE ON FUNCTION {s}.semq_status(bigint)", "EXECUTE ON FUNCTION {s}.semq_status(text)")
-# All except payload and headers.
-SUBMIT_COLUMNS = ", ".join(c.name for c in tb_0031_submit.columns if c.name not in ("payload", "headers"))
+# All except payload, headers and envelope.
+SUBMIT_COLUMNS = ", ".join(c.name for c in tb_0031_submit.columns if c.name not in ("payload", "headers", "envelope"))
 # Right | its privileges; {s} is the schema of the tables.
 RIGHTS: dict[str, tuple[str, ...]] = {
     "send": ("EXECUTE ON FUNCTION {s}.semq_send", *_STATUS),

@@ -164,17 +164,19 @@ QUERY: dict[str, str] = {
             AND direction = {OWN} AND (save_fwd = {int(SaveFwd.MUST)} OR ss_status = {int(SendStatus.SS_INIT)})
         ORDER BY expires_at LIMIT $2::bigint""",
     "SubmittedRows": """
-        SELECT number, target, CASE WHEN size <= $3::bigint THEN payload ELSE '' END, app_key, save_fwd, ack2,
+        SELECT number, target, CASE WHEN readable THEN payload ELSE '' END, app_key, save_fwd, ack2,
             order_key, coalesce(token, ''), content_type, headers, content_encoding, priority, size, coalesce(lk0, ''),
-            wait_code, wait_text
+            wait_code, wait_text, coalesce(envelope, '')
         FROM (
             SELECT s.*, coalesce(
-                sum(CASE WHEN size <= $3::bigint THEN size ELSE 0 END)
+                sum(CASE WHEN readable THEN size ELSE 0 END)
                     OVER (ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
             ) AS bytes_before
             FROM (
-                SELECT *, octet_length(payload)::bigint AS size FROM tb_0031_submit
-                WHERE reason_code IS NULL AND target <> ALL ($2::text[])
+                SELECT *, octet_length(payload)::bigint AS size,
+                    octet_length(payload) <= $3::bigint OR envelope IS NOT NULL AS readable
+                FROM tb_0031_submit
+                WHERE reason_code IS NULL AND not_before IS NULL AND target <> ALL ($2::text[])
                 ORDER BY number LIMIT $1::bigint
             ) s
         ) AS read
@@ -186,8 +188,26 @@ QUERY: dict[str, str] = {
         FROM tb_0031_submit WHERE reason_code IS NOT NULL AND lk0 = ANY($1::text[])""",
     "OpenSubmission": """
         SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type,
-            headers, content_encoding, priority, octet_length(payload)::bigint
+            headers, content_encoding, priority, octet_length(payload)::bigint, coalesce(lk0, ''), wait_code,
+            wait_text, coalesce(envelope, ''), coalesce(extract(epoch FROM not_before) * 1000, 0)::bigint
         FROM tb_0031_submit WHERE reason_code IS NULL AND number = $1::bigint""",
+    "TokenSubmissions": """
+        SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, token, content_type,
+            headers, content_encoding, priority, octet_length(payload)::bigint, lk0, wait_code,
+            wait_text, envelope, coalesce(extract(epoch FROM not_before) * 1000, 0)::bigint
+        FROM tb_0031_submit
+        WHERE token IS NOT NULL AND token = ANY($1::text[]) AND reason_code IS NULL AND envelope IS NOT NULL""",
+    # What is due, and the next one: both by the index, whatever else waits.
+    "DueSubmissions": """
+        (
+            SELECT number, (extract(epoch FROM not_before) * 1000)::bigint FROM tb_0031_submit
+            WHERE not_before IS NOT NULL AND not_before <= $1::timestamptz
+            ORDER BY not_before, number LIMIT $2::bigint
+        ) UNION ALL (
+            SELECT number, ceil(extract(epoch FROM not_before) * 1000)::bigint FROM tb_0031_submit
+            WHERE not_before IS NOT NULL AND not_before > $1::timestamptz
+            ORDER BY not_before, number LIMIT 1
+        )""",
     "RefusedBy": f"""
         SELECT {OUT} FROM tb_0031
         WHERE dest = $1::text AND outcome = {int(Outcome.REJECTED)} AND reason_code = $2::text AND has_payload
@@ -303,6 +323,21 @@ WRITE: dict[str, str] = {
     "handled": "UPDATE tb_0030 SET app_status = $2::smallint WHERE bref = ANY($1::bigint[])",
     "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
     "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
+    "new_submission": """
+        INSERT INTO tb_0031_submit (
+            number, target, payload, app_key, save_fwd, ack2, order_key, token, content_type, content_encoding,
+            priority, lk0, envelope, not_before
+        ) OVERRIDING SYSTEM VALUE VALUES (
+            $1::bigint, $2::text, $3::bytea, $4::text, $5::smallint, $6::smallint, $7::text, nullif($8::text, ''),
+            $9::text, $10::text, $11::smallint, $12::text, $13::bytea, $14::timestamptz
+        )""",
+    "due_submissions": "UPDATE tb_0031_submit SET not_before = NULL WHERE number = ANY($1::bigint[])",
+    # What was scheduled under a name of its own goes on under another one.
+    "renamed_scheduled": """
+        INSERT INTO tb_0031_renamed (lk0, number)
+        SELECT lk0, number FROM tb_0031_submit
+        WHERE number = ANY($1::bigint[]) AND envelope IS NOT NULL AND reason_code IS NULL AND lk0 <> ALL($2::text[])
+        ON CONFLICT (lk0) DO NOTHING""",
     "taken_submissions": "DELETE FROM tb_0031_submit WHERE number = ANY($1::bigint[])",
     "submission_became": """
         INSERT INTO tb_0031_taken (number, lk0) SELECT * FROM unnest($1::bigint[], $2::text[])

@@ -178,9 +178,9 @@ def stuck_candidates(
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return submissions that may be stuck: refused ones, and waiting ones."""
+    """Return submissions that may be stuck: refused ones, and waiting ones, but not those that wait for their time."""
     rows = submissions.listed(connection, limit, refused=True)
-    return rows + submissions.listed(connection, limit, refused=False)
+    return rows + submissions.listed(connection, limit, refused=False, scheduled=False)
 
 
 def outbound_facts(row: Row[Any]) -> dict[str, Any]:
@@ -205,12 +205,13 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
     refused, state = None, (wanted.state or "").upper()
     if state:
-        if state not in (submissions.REJECTED, submissions.REFUSED, submissions.WAITS, submissions.SUBMITTED):
+        if state not in (submissions.REJECTED, submissions.REFUSED, *submissions.OPEN):
             return []
         refused = state in (submissions.REJECTED, submissions.REFUSED)
+    scheduled = state == submissions.SCHEDULED if state and not refused else None
     rows = submissions.listed(
-        connection, wanted.limit, refused=refused, partner=wanted.partner, type_=wanted.type, key_=wanted.key,
-        code=wanted.code, since_ms=wanted.since_ms,
+        connection, wanted.limit, refused=refused, scheduled=scheduled, partner=wanted.partner, type_=wanted.type,
+        key_=wanted.key, code=wanted.code, since_ms=wanted.since_ms,
     )  # fmt: skip
     return [row for row in rows if refused is not False or row["state"] == state]
 

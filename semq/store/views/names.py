@@ -98,6 +98,7 @@ def _called(connection: Connection, short: ShortName) -> list[str]:
     own = select(OUT.lk0).where(OUT.object_id == short.object_id)
     received = select(IN.lk0).where(IN.src_object_id == short.object_id).limit(ORIGINS_MAX)
     found.update(connection.execute(own).scalars(), connection.execute(received).scalars())
+    found.update(submissions.scheduled_as(connection, short.object_id))
     return sorted(filter(short.fits, found))
 
 

@@ -1,7 +1,8 @@
-"""View of submissions through SQL that the node has not accepted: refused, or waiting. Read-only.
+"""View of submissions that the node has not accepted: refused, waiting, or scheduled (@NotBefore). Read-only.
 
 Rows have the same form as those of tb_0031 in ``messages``, with ``submission``, their number in tb_0031_submit. A
-refused one is named by the LK0 of its refusal, a waiting one by ``sql-NUMBER``. Called by ``messages`` and ``failed``.
+refused one is named by the LK0 of its refusal, a waiting one by ``sql-NUMBER``, one that the node
+has scheduled by an LK0 of its own. Called by ``messages`` and ``failed``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,11 @@ C, W, TAKEN, RENAMED = tb_0031_submit.c, tb_0031_wait.c, tb_0031_taken.c, tb_003
 PREFIX = "sql-"
 BEHIND = "SEMQ-1229"  # ``semq.engine.errors.WaitsBehind``
 REJECTED = Outcome.REJECTED.name
-REFUSED, WAITS, SUBMITTED = "REFUSED", "WAITS", "SUBMITTED"
+REFUSED, WAITS, SUBMITTED, SCHEDULED = "REFUSED", "WAITS", "SUBMITTED", "SCHEDULED"
+OPEN = (WAITS, SUBMITTED, SCHEDULED)
 IS_REFUSED = C.reason_code.is_not(None)
+IS_SCHEDULED = C.not_before.is_not(None)
+IS_NAMED = C.envelope.is_not(None)  # the node has scheduled it under a name of its own
 key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "tb_0031_submit.app_key"))
 
 
@@ -40,6 +44,7 @@ def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) ->
     if number is not None:
         return _shown(connection, C.number == number, limit)
     conditions = [and_(C.lk0.in_(lk0s), IS_REFUSED), C.number.in_(_renamed(connection, lk0s))]
+    conditions.append(and_(C.number.in_([parse_lk0(lk0).object_id for lk0 in lk0s]), C.lk0.in_(lk0s), IS_NAMED))
     conditions.append(and_(C.app_key != "", key_column == name))
     if len(parts := name.split("/", 3)) == 4:
         conditions.append(and_(C.app_key == name, key_column == parts[3]))
@@ -59,6 +64,13 @@ def led_to(connection: Connection, lk0: str) -> list[str]:
     return [new for number in _renamed(connection, [lk0]) for new in became(connection, number)] or [lk0]
 
 
+def scheduled_as(connection: Connection, number: int) -> list[str]:
+    """Return the name under which a node has scheduled a document with this record id, also after its time."""
+    waiting = select(C.lk0).where(C.number == number, IS_NAMED)
+    renamed = select(RENAMED.lk0).where(RENAMED.number == number)
+    return [lk0 for query in (waiting, renamed) for lk0 in connection.execute(query).scalars()]
+
+
 def names_before(connection: Connection, name: str) -> list[str]:
     """Return the LK0s of earlier refusals of a submission or message, the oldest first."""
     number = number_of(name)
@@ -76,7 +88,9 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the history of a waiting submission in the form of ledger lines; the ledger itself has none of it."""
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
-    lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over by SQL", "detail": ""}]
+    lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
+    if row["state"] == SCHEDULED:
+        lines.append({"at": row["at"], "event": SCHEDULED, "words": "waits for its time", "detail": ""})
     if row["state"] == WAITS:
         why = " ".join(row["reason"])
         lines.append({"at": row["waits_since"], "event": WAITS, "words": "cannot be accepted yet", "detail": why})
@@ -84,14 +98,17 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def listed(
-    connection: Connection, limit: int, *, refused: bool | None = None, partner: str | None = None,
-    type_: str | None = None, key_: str | None = None, code: str | None = None, since_ms: int | None = None,
-    before_ms: int | None = None,
+    connection: Connection, limit: int, *, refused: bool | None = None, scheduled: bool | None = None,
+    partner: str | None = None, type_: str | None = None, key_: str | None = None, code: str | None = None,
+    since_ms: int | None = None, before_ms: int | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return those that match, newest first. ``refused``: refused or waiting ones only; ``before_ms``: submitted."""
+    """Return those that match, newest first. ``refused``: refused ones only, or the others; ``scheduled`` likewise;
+    ``before_ms``: submitted."""
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
         conditions.append(IS_REFUSED if refused else ~IS_REFUSED)
+    if scheduled is not None:
+        conditions.append(IS_SCHEDULED if scheduled else ~IS_SCHEDULED)
     if partner:
         node = partner.removeprefix("1.")
         conditions.append(func.split_part(C.target, "/", 1).in_([node, f"1.{node}"]))
@@ -115,7 +132,11 @@ def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
         some = select(C.number).where(condition).limit(at_most).subquery()
         return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
-    return {"refused": count(IS_REFUSED), "waiting": count(C.reason_code.is_(None))}
+    return {
+        "refused": count(IS_REFUSED),
+        "waiting": count(and_(~IS_REFUSED, ~IS_SCHEDULED)),
+        "scheduled": count(IS_SCHEDULED),
+    }
 
 
 def body(connection: Connection, number: int) -> bytes | None:
@@ -142,12 +163,13 @@ def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) 
 
 
 def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[dict[str, Any]]:
-    narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers")]
+    narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers", "envelope")]
     behind = or_(W.number.is_(None), W.number < C.number)
-    waits = and_(W.target == C.target, ~IS_REFUSED, C.wait_code.is_(None), behind)
+    waits = and_(W.target == C.target, ~IS_REFUSED, ~IS_SCHEDULED, C.wait_code.is_(None), behind)
     query = (
         select(
             *narrow,
+            IS_NAMED.label("is_named"),
             func.octet_length(C.payload).label("size"),
             W.number.label("before"),
             W.reason_code.label("before_code"),
@@ -168,7 +190,7 @@ def _facts(row: Any) -> dict[str, Any]:
     target = node if "." in node else f"1.{node}"
     reason = _reason(row)
     at = _ms(row.submitted_at)
-    lk0 = row.lk0 if is_refused and row.lk0 else f"{PREFIX}{row.number}"
+    lk0 = row.lk0 if (is_refused or row.is_named) and row.lk0 else f"{PREFIX}{row.number}"
     since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
     return {
         "side": "outbound",
@@ -177,7 +199,8 @@ def _facts(row: Any) -> dict[str, Any]:
         "id": parse_lk0(lk0).object_id if lk0 == row.lk0 else lk0,
         "lk0": lk0,
         "submission": row.number,
-        "state": REFUSED if is_refused else WAITS if reason else SUBMITTED,
+        "state": SCHEDULED if row.not_before else REFUSED if is_refused else WAITS if reason else SUBMITTED,
+        "not_before": _ms(row.not_before),
         "source": ".".join(lk0.split(".")[:2]) if lk0 == row.lk0 else "",
         "target": f"{target}/{user}" if user else target,
         "save_fwd": SaveFwd(row.save_fwd).value,

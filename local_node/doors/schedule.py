@@ -1,0 +1,71 @@
+"""The clock of scheduled documents (@NotBefore): looks when the next one is due, and only then.
+
+One look reads the documents that are due, at most ``DUE_MAX``, and the time of the next one, both by an index; so its
+cost does not grow with the number of those that wait. ``sql_submissions`` submits what is released.
+"""
+
+from collections.abc import Callable
+
+from semq.engine.local_engine import LocalEngine
+from semq.engine.sender.scheduled import DUE_MAX, release_due, release_early
+
+LOOK_S = 10.0  # between two looks without a known time: finds documents scheduled by plain SQL
+
+
+class ScheduledDocuments:
+    """Releases scheduled documents when their time has come."""
+
+    def __init__(
+        self, engine: Callable[[], LocalEngine], again: Callable[[float], None], released: Callable[[], None]
+    ) -> None:
+        """``again`` has to call ``look`` after so many seconds; ``released`` is called when documents were released."""
+        self._engine = engine
+        self._again = again
+        self._released = released
+        self._looking: LocalEngine | None = None
+        self._new = 0  #: the earliest time that was scheduled during a look
+        self._next = 0  #: the time of the next document, in milliseconds since 1970; 0 if none is known
+
+    def look(self) -> None:
+        """Release what is due, unless a look is under way."""
+        engine = self._engine()
+        if self._looking is not engine:
+            self._looking = engine
+            engine.core.post(release_due(engine.core, self._found), failed=lambda error: self._failed())
+
+    def scheduled(self, at: int) -> None:
+        """Note that a document was scheduled for this time."""
+        if self._looking is self._engine():
+            self._new = min(self._new or at, at)
+        elif not self._next or at < self._next:
+            self._wait_for(at)
+
+    def release(self, number: int, done: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """Release one document before its time. NotThere if it is not scheduled (any more)."""
+
+        def told() -> None:
+            self._released()
+            done()
+
+        core = self._engine().core
+        core.post(release_early(core, number, told), failed=failed)
+
+    def _found(self, released: int, next_at: int) -> None:
+        self._looking = None
+        next_at, self._new = min(filter(None, (next_at, self._new)), default=0), 0
+        if released:
+            self._released()
+        if released == DUE_MAX:
+            self.look()
+        self._next = 0
+        if next_at:
+            self._wait_for(next_at)
+
+    def _failed(self) -> None:
+        self._looking = None
+
+    def _wait_for(self, at: int) -> None:
+        wait_s = (at - self._engine().core.now_ms()) / 1000
+        self._next = at
+        if wait_s < LOOK_S:
+            self._again(max(wait_s, 0.0))

@@ -1,0 +1,16 @@
+"""Documents that wait for a time (@NotBefore), among the submissions."""
+
+from pathlib import Path
+
+import psycopg
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+
+
+def upgrade() -> None:
+    """Add columns without a default; a node of the previous version can continue, and schedules nothing."""
+    driver = op.get_bind().connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    driver.execute(Path(__file__).with_name("v0016_scheduled.sql").read_bytes())

@@ -1,0 +1,206 @@
+"""Scheduled documents: they wait without a position, and are sent when their time has come."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from local_node.doors.schedule import ScheduledDocuments
+from local_node.doors.sql_submissions import SqlSubmissions
+from semq.engine.ports import Accepted, Submission
+from semq.errors import SemqError
+from semq.store.rows import Event
+from semq.umx_t.address import parse_address
+from semq.umx_t.agreement import Terms
+from semq.umx_t.envelope import Attributes
+from semq.umx_t.status import SaveFwd
+from tests.flows.trio import Trio
+
+
+class ScheduledTrio(Trio):
+    """A, hub and B, with the doors of A that release scheduled documents."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self.submissions = SqlSubmissions(lambda: self.a.engine, lambda: None)
+        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.released)
+        self.a.engine.accepting.on_scheduled = self.schedule.scheduled
+
+    def at(self, in_s: float) -> int:
+        return self.a.engine.core.now_ms() + round(in_s * 1000)
+
+    def send(self, body: bytes, not_before: int, token: str = "", **attributes: Any) -> None:
+        given = Attributes(**attributes)
+        self.a.engine.submit(
+            [
+                Submission(
+                    parse_address("56001"), given, body, self.a.accepted.append, self.a.refused.append, token=token,
+                    not_before=not_before,
+                )
+            ]
+        )  # fmt: skip
+        self.settle()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, then do what ``again`` asks for."""
+        self.later(seconds)
+        self.schedule.look()
+        self.settle()
+
+    @property
+    def scheduled(self) -> list[int]:
+        return [row.not_before for row in self.a.store.tables.submitted.values()]
+
+
+def codes(errors: Sequence[Exception]) -> list[str]:
+    return [error.code for error in errors if isinstance(error, SemqError)]
+
+
+def accepted(trio: ScheduledTrio) -> list[Accepted]:
+    return list(trio.a.accepted)
+
+
+def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None:
+    trio = ScheduledTrio()
+    at = trio.at(5)
+    trio.send(b"later", at, content_type="text/plain", user_headers={"n": 1, "b": b"x"})
+    (first,) = accepted(trio)
+    assert first.not_before == at
+    assert not trio.a.store.tables.outbound
+    assert trio.waits == [pytest.approx(5, abs=0.01)]
+    trio.wait(3)
+    assert trio.b.app.payloads == []
+    trio.wait(3)
+    (delivery,) = trio.b.app.got
+    assert delivery.payload == b"later"
+    assert delivery.envelope.attributes == Attributes(content_type="text/plain", user_headers={"n": 1, "b": b"x"})
+    tables = trio.a.store.tables
+    assert tables.renamed == {str(first.lk0): first.lk0.object_id}
+    assert tables.taken == {first.lk0.object_id: delivery.envelope.lk0}
+    (line,) = [line for line in tables.ledger if line.event is Event.ACCEPTED]
+    assert line.detail == f"scheduled as {first.lk0}"
+    trio.later(60)
+    assert trio.is_clean()
+
+
+def test_nothing_waits_for_a_scheduled_document_and_it_takes_its_place_when_it_is_sent() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"1", trio.at(5), order_key="k")
+    trio.send(b"2", 0, order_key="k")
+    assert trio.b.app.payloads == [b"2"]
+    trio.wait(6)
+    trio.send(b"3", 0, order_key="k")
+    assert trio.b.app.payloads == [b"2", b"1", b"3"]
+    prevs = [delivery.envelope.prev for delivery in trio.b.app.got]
+    assert prevs[1:] == [delivery.envelope.pos for delivery in trio.b.app.got[:2]]
+
+
+def test_a_time_that_has_passed_is_no_time() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"1", trio.at(-5))
+    trio.send(b"2", trio.at(0))
+    assert trio.b.app.payloads == [b"1", b"2"]
+
+
+def test_documents_outlive_the_process_and_what_became_due_meanwhile_is_sent_at_its_start() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"1", trio.at(5))
+    trio.send(b"2", trio.at(500))
+    trio.a.crash()
+    trio.connect(trio.a)
+    trio.a.engine.accepting.on_scheduled = trio.schedule.scheduled
+    trio.wait(10)
+    assert trio.b.app.payloads == [b"1"]
+    assert len(trio.scheduled) == 1
+    assert trio.b.app.got[0].envelope.lk0.inc == trio.a.engine.core.inc  # a name of the present life
+
+
+def test_the_same_token_is_the_same_document_before_and_after_its_time() -> None:
+    trio = ScheduledTrio()
+    at = trio.at(5)
+    trio.send(b"x", at, "t")
+    trio.send(b"x", at, "t")
+    trio.send(b"y", at, "t")
+    first, second = accepted(trio)
+    assert (second.lk0, second.repeated, second.not_before) == (first.lk0, True, at)
+    assert codes(trio.a.refused) == ["SEMQ-1205"]
+    trio.wait(6)
+    trio.send(b"x", trio.at(5), "t")
+    assert accepted(trio)[-1].repeated
+    assert trio.b.app.payloads == [b"x"]
+    assert not trio.scheduled
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code"),
+    [({"expires_at": 1}, "SEMQ-1104"), ({"save_fwd": SaveFwd.STORE, "order_key": "k"}, "SEMQ-1104")],
+)
+def test_what_contradicts_itself_is_refused_at_once(attributes: dict[str, Any], code: str) -> None:
+    trio = ScheduledTrio()
+    trio.send(b"x", trio.at(5), **attributes)
+    assert codes(trio.a.refused) == [code]
+    assert not trio.scheduled
+
+
+def test_a_partner_that_nobody_knows_is_refused_at_once_and_a_rate_is_looked_at_in_time() -> None:
+    trio = ScheduledTrio()
+    trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
+    trio.send(b"1", 0)
+    trio.send(b"2", trio.at(5))
+    assert not trio.a.refused
+    trio.wait(6)
+    assert trio.b.app.payloads == [b"1"]
+    assert trio.submissions.waiting.keys() == {"56001"} or trio.submissions.waiting.keys() == {"1.56001"}
+    trio.later(60)
+    trio.submissions.poll()
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2"]
+
+
+def test_a_scheduled_document_is_released_early_once() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"1", trio.at(500))
+    (number,) = trio.a.store.tables.submitted
+    done: list[str] = []
+    failed: list[Exception] = []
+    for _ in range(2):
+        trio.schedule.release(number, lambda: done.append("released"), failed.append)
+        trio.settle()
+    assert trio.b.app.payloads == [b"1"]
+    assert done == ["released"]
+    assert codes(failed) == ["SEMQ-1207"]
+
+
+def test_a_cancelled_document_is_never_sent_and_ends_under_its_name() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"1", trio.at(5))
+    (first,) = accepted(trio)
+    ended: list[object] = []
+    trio.submissions.withdraw(first.lk0.object_id, "not wanted", ended.append, ended.append)
+    trio.settle()
+    assert ended == [first.lk0]
+    trio.wait(6)
+    assert trio.b.app.payloads == []
+    (event,) = trio.a.told.events
+    assert (event.kind, event.lk0, event.outcome) == ("failed", first.lk0, "CANCELLED")
+
+
+def test_an_expired_document_is_refused_under_its_name_when_the_node_comes_back_too_late() -> None:
+    trio = ScheduledTrio()
+    trio.send(b"1", trio.at(5), expires_at=trio.at(10))
+    (first,) = accepted(trio)
+    trio.wait(20)
+    assert trio.b.app.payloads == []
+    ((number, refusal),) = trio.a.store.tables.refused.items()
+    assert (number, refusal.lk0, refusal.reason[0]) == (first.lk0.object_id, first.lk0, "SEMQ-1206")
+
+
+def test_a_look_reads_what_is_due_and_the_next_one_only() -> None:
+    trio = ScheduledTrio()
+    for number in range(1200):
+        trio.send(b"%d" % number, trio.at(5))
+    trio.send(b"next", trio.at(50))
+    trio.wait(6)
+    assert len(trio.b.app.payloads) == 1200
+    assert len(trio.scheduled) == 1

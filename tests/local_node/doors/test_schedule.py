@@ -1,0 +1,162 @@
+"""Scheduled documents of a real node: by header, x-delay and SQL; seen, cancelled, released."""
+
+import asyncio
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from semq.amqp import errors as amqp
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.app.client import Client
+from semq.app.errors import RefusedByNode
+from semq.clock import SystemClock
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
+
+DAY_MS = 86_400_000
+
+
+def url(node: LocalNode) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{node.port}"
+
+
+def now_ms() -> int:
+    return round(SystemClock().wall().timestamp() * 1000)
+
+
+async def test_a_document_waits_in_sight_and_arrives_at_its_second(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(a, b)
+    async with Client(url(a)) as client, Client(url(b)) as receiver:
+        at = now_ms() + 3000
+        sent = await client.send("56001", b"later", app_key="trade/order//L1", not_before=at, headers={"x": 1})
+        assert sent.not_before == at
+        assert sent.name == (await client.look("L1"))["name"]
+        for name in (sent.lk0, sent.name, "L1"):
+            shown = await client.look(name)
+            assert (shown["state"], shown["not_before"], shown["lk0"]) == ("SCHEDULED", at, sent.lk0)
+        (listed,) = await client.request("msg.list", {"state": "scheduled"})
+        assert listed["lk0"] == sent.lk0
+        traced = await client.request("msg.trace", {"id": sent.lk0})
+        assert [line["event"] for line in traced["events"]] == ["SUBMITTED", "SCHEDULED"]
+        assert "stuck" not in await client.request("msg.show", {"id": sent.lk0})
+        async with receiver.receive() as documents:
+            async for document in documents:
+                assert (document.payload, dict(document.headers)) == (b"later", {"x": 1})
+                await document.ack()
+                break
+        assert now_ms() >= at
+        await client.wait_for_delivery(sent.lk0)
+        shown = await client.look(sent.name)
+        assert shown["lk0"] == document.lk0 != sent.lk0
+
+
+@pytest.mark.parametrize("name", ["x-delay", "@NotBefore"])
+async def test_a_scheduled_document_is_cancelled_or_released_by_a_person(inprocess: InProcess, name: str) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    link = await inprocess.client(a)
+    channel = await link.open_channel()
+    await channel.confirm_select()
+    headers = {name: DAY_MS + (now_ms() if name == "@NotBefore" else 0)}
+    for key in ("K1", "K2"):
+        header = ContentHeader.build(1, Properties(headers={"@AppKey": f"a/b/c/{key}", **headers}))
+        assert await channel.publish_and_wait("semq", "10008", header, b"x")
+    shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
+    assert abs(shown["not_before"] - now_ms() - DAY_MS) < 60_000
+    cancelled = (await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"}))["result"]
+    assert cancelled["lk0"] == shown["lk0"]
+    assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
+    released = (await ask(link, "msg.release", {"id": "K2", "why": "wanted now"}))["result"]
+    assert released["released"]
+    inbox: asyncio.Queue[bytes] = asyncio.Queue()
+    listener = await link.open_channel()
+
+    def take(batch: list[Delivered]) -> None:
+        for delivered in batch:
+            inbox.put_nowait(bytes(delivered.body))
+
+    await listener.consume("semq.inbox", take)
+    async with asyncio.timeout(60):
+        assert await inbox.get() == b"x"
+    status = (await ask(link, "node.status", {}))["result"]
+    assert status["sql_submissions"]["scheduled"] == 0
+
+
+@pytest.mark.parametrize("delay", [-1, "soon", True, 2**40])
+async def test_a_delay_that_is_no_number_of_milliseconds_is_refused(inprocess: InProcess, delay: Any) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    channel = await (await inprocess.client(a)).open_channel()
+    await channel.confirm_select()
+    header = ContentHeader.build(1, Properties(headers={"x-delay": delay}))
+    with pytest.raises(amqp.PreconditionFailed, match="x-delay"):
+        await channel.publish_and_wait("semq", "10008", header, b"x")
+
+
+async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    with psycopg.connect(a.store.url, autocommit=True) as connection:
+
+        def send(headers: dict[str, Any], more: str = "") -> int:
+            query = f"SELECT semq_send('10008', 'x'::bytea, headers => %s::jsonb{more})"  # constants
+            row = connection.execute(query, (json.dumps(headers),)).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        def state(number: int) -> str:
+            row = connection.execute("SELECT state FROM semq_status(%s::bigint)", (number,)).fetchone()
+            assert row is not None
+            return str(row[0])
+
+        late, soon = send({"@NotBefore": now_ms() + DAY_MS}), send({"@NotBefore": now_ms() + 1500})
+        assert (state(late), state(soon)) == ("SCHEDULED", "SCHEDULED")
+        await until(lambda: state(soon) not in ("SCHEDULED", "SUBMITTED"))
+        assert state(late) == "SCHEDULED"
+        for wrong in (-1, 2**60, "soon"):
+            with pytest.raises(psycopg.Error, match="SEMQ-1102"):
+                send({"@NotBefore": wrong})
+        with pytest.raises(psycopg.Error, match="SEMQ-1104"):
+            send({"@NotBefore": now_ms() + DAY_MS}, ", expires_at => now() + interval '1 hour'")
+        plain = "INSERT INTO tb_0031_submit (target, payload, headers) VALUES ('10008', 'x', %s)"
+        connection.execute(plain, ('{"@NotBefore": 9}',))
+        found = "SELECT reason_text FROM tb_0031_submit WHERE reason_code = 'SEMQ-1102'"
+        await until(lambda: "not_before" in str(connection.execute(found).fetchone()))
+
+
+async def test_a_look_uses_the_index_of_what_is_due(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    with psycopg.connect(a.store.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO tb_0031_submit (target, payload, not_before)"
+            " SELECT '10008', 'x', now() + n * interval '1 hour' FROM generate_series(1, 5000) n"
+        )
+        connection.execute("ANALYZE tb_0031_submit")
+        first = "SELECT number FROM tb_0031_submit WHERE not_before > now() ORDER BY not_before, number LIMIT 1"
+        where = "WHERE reason_code IS NULL AND not_before IS NULL"
+        open_ = f"SELECT number FROM tb_0031_submit {where} ORDER BY number LIMIT 9"
+        for query in (first, open_):
+            plan = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}").fetchone()
+            assert plan is not None
+            (top,) = plan[0]
+            looked = json.dumps(top)
+            assert "tb_0031_submit_due" in looked or "tb_0031_submit_open" in looked
+            assert top["Plan"]["Plans"][0]["Actual Rows"] <= 1
+
+
+async def test_a_document_that_would_expire_first_is_refused(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    async with Client(url(a)) as client:
+        with pytest.raises(RefusedByNode) as caught:
+            await client.send("10008", b"x", not_before=now_ms() + DAY_MS, expires_at=now_ms() + 1000)
+        assert caught.value.code == "SEMQ-1104"
