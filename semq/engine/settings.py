@@ -19,13 +19,14 @@ class EngineSettings:
     credit_messages: int = 8192  #: W: what the platform has under way to one node
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024
-    ask_rows: int = 1000  #: rows looked at by one piece of inquiry work
-    ask_pause_s: float = 0.2  #: between two of them: the inquiry budget of a link
+    ask_rows: int = 250  #: rows looked at by one piece of inquiry work, for which the documents of that moment wait
+    ask_pause_s: float = 0.05  #: between two of them: the inquiry budget of a link
     ask_custody_per_s: float = 200.0  #: rows known to be in custody that are asked about, however many there are
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
     clean_s: float = 0.5
     expiry_s: float = 1.0
+    expiry_rows: int = 1000  #: expired documents withdrawn by one look
     forward_note_s: float = 1.0  #: how long Ack-Fwd waits for the Ack2 that makes it superfluous
     quota_rows: int = 1_000_000  #: unsettled rows per partner
     max_document: int = 64 * 1024 * 1024

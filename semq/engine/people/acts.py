@@ -98,7 +98,7 @@ class Operating:
     @work
     def _find_expired(self, now_ms: int, was_fresh: bool) -> Steps:
         """Find documents that have expired, and when the next one does."""
-        expired, following = ExpiredRows(now_ms, self.core.settings.ask_rows), ExpiredRows(FAR_FUTURE, 1)
+        expired, following = ExpiredRows(now_ms, self.core.settings.expiry_rows), ExpiredRows(FAR_FUTURE, 1)
         unit = yield Needs(queries={expired, following})
         found = [row.lk0 for row in unit.outbound_found(expired) if row.outcome is None and not row.void]
         first = next((row.expires_at for row in unit.outbound_found(following)), None)
