@@ -17,6 +17,8 @@ HARD = {"!": CommandInvalid, "!504": ChannelError}
 class ConnectionState(Enum):
     """The state of a connection."""
 
+    __hash__ = object.__hash__  # in C; members are compared by identity
+
     NEW = "new"  # server: waits for the protocol header; client: not started
     START_SENT = "start sent"  # server: waits for start-ok
     LOGIN_HEARD = "login received"  # server: the owner decides
@@ -36,6 +38,8 @@ class ConnectionState(Enum):
 
 class ChannelState(Enum):
     """The state of a channel."""
+
+    __hash__ = object.__hash__  # in C; members are compared by identity
 
     NONE = "none"  # not in use
     OPENING = "opening"  # client: waits for open-ok

@@ -24,6 +24,8 @@ _SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**14, 8, 1
 class Right(Enum):
     """The rights that RabbitMQ's permissions distinguish."""
 
+    __hash__ = object.__hash__  # in C; members are compared by identity
+
     CONFIGURE = "configure"
     WRITE = "write"
     READ = "read"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import NO_KEY, AppKey
 from semq.umx_t.locator import LK0, LK1, Pos, Store
@@ -161,8 +163,7 @@ class InStream:
     closed: int | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True, gc=False):
     """A row of tb_0030_ledger: the entry at one position of a stream."""
 
     status: Arrival
@@ -212,8 +213,7 @@ class SubmissionRefusal:
     at: int
 
 
-@dataclass(slots=True, frozen=True)
-class ClientToken:
+class ClientToken(Struct, frozen=True, gc=False):
     """The message of a client token: a repeat of the same submission is answered with the same message."""
 
     lk0: LK0
@@ -309,8 +309,7 @@ class Event(IntEnum):
 MARKER = "void marker"  # the end of the detail of a line about a marker instead of the document
 
 
-@dataclass(slots=True, frozen=True)
-class LedgerLine:
+class LedgerLine(Struct, frozen=True, gc=False):
     """A line of semq_ledger: append-only, no payload, written in the transaction of the change that it records."""
 
     at: int
@@ -326,8 +325,7 @@ class LedgerLine:
     detail: str = ""  #: reason code and text, or a person's remark
 
 
-@dataclass(slots=True, frozen=True)
-class Stored:
+class Stored(Struct, frozen=True, gc=False):
     """A body as stored beside its row: the encoded envelope, and the payload."""
 
     envelope: bytes

@@ -31,6 +31,8 @@ _EVERYTHING = 1 << 62  # greater than every position
 class Disposition(Enum):
     """The settlement of a delivery."""
 
+    __hash__ = object.__hash__  # in C; members are compared by identity
+
     ACK = "ack"
     REQUEUE = "requeue"
     REJECT = "reject"

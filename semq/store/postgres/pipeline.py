@@ -15,6 +15,7 @@ import psycopg
 from psycopg.adapt import Buffer, Transformer
 from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
+from psycopg.types.string import BytesBinaryDumper
 
 from semq.errors import SemqError
 from semq.store.postgres.binary import Milliseconds, Packer, Param
@@ -81,6 +82,7 @@ class PipelineWire:
         notified: Callable[[str], None] = lambda channel: None,
     ) -> None:
         connection.adapters.register_loader("timestamptz", Milliseconds)
+        connection.adapters.register_dumper(bytes, BytesBinaryDumper)  # in C, unlike psycopg's own choice for bytea
         self._connection = connection
         self._pg: PGconn = connection.pgconn
         self._lost = lost
