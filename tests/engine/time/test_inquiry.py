@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from semq.engine.settings import EngineSettings
 from semq.umx_t.envelope import Frame, Function, Packet
 from semq.umx_t.records import HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import SendStatus
@@ -68,3 +69,9 @@ def test_a_new_session_asks_about_everything_soon() -> None:
     trio.connect(trio.a)
     trio.later(10)
     assert len(set(asked(trio))) == COUNT
+
+
+def test_the_usual_pieces_are_small_and_keep_the_budget_of_a_link() -> None:
+    """Documents of the moment wait for a piece; 50 frames of 100 records a second are PROTOCOL.md section 13."""
+    assert EngineSettings().ask_rows <= 250
+    assert EngineSettings().ask_rows / EngineSettings().ask_pause_s == 50 * 100
