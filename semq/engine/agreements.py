@@ -17,7 +17,7 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 
 @dataclass(slots=True)
 class Meter:
-    """How many documents each pair may still send now. Volatile: a restart fills the buckets."""
+    """The number of documents that each pair may still send now. Volatile: a restart fills the buckets."""
 
     minutes: float  #: of the rate that a full bucket holds
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: what is in it, and when

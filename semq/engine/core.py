@@ -1,4 +1,4 @@
-"""What all parts of an engine share: address, store, clock, outgoing mail and counters."""
+"""The common ground of all parts of an engine: address, store, clock, outgoing mail and counters."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ class Core:
         self.mail = Mail(address, settings.packet_records, on_mail)
         self._store = store
         self._next_id = recovered.first_id
-        self._nonce = recovered.inc >> 12  #: 51 bits: answers of an earlier life fit no inquiry of this one
+        self._nonce = recovered.inc >> 12  #: 51 bits, so that answers to an earlier process fit no inquiry of this one
 
     def reconfigure(self, settings: EngineSettings) -> None:
         """Use other settings from now on; intervals of inquiries keep those of the start."""
@@ -63,23 +63,23 @@ class Core:
         self._store.post(work, later=later)
 
     def new_id(self) -> int:
-        """The next record id of this process life; a number is never given out twice (``unit.first_id``)."""
+        """Return the next record id of this process; no number is used twice (``unit.first_id``)."""
         number = self._next_id
         self._next_id += 1
         return number
 
     @property
     def last_id(self) -> int:
-        """The highest record id given out so far."""
+        """The highest record id drawn so far."""
         return self._next_id - 1
 
     def new_nonce(self) -> int:
-        """A number for one inquiry: an old negative answer does not fit it (rule N28)."""
+        """Return a number for one inquiry: an old negative answer does not fit it (rule N28)."""
         self._nonce += 1
         return self._nonce
 
     def new_lk0(self) -> LK0:
-        """The name of a message that is accepted now."""
+        """Return the locator of a message that is accepted now."""
         return LK0(*self.home, self.inc, self.new_id())
 
     def lk1(self, object_id: int) -> LK1:
@@ -91,7 +91,7 @@ class Core:
         return self.clock.monotonic()
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 UTC, for people and ledgers."""
+        """Return milliseconds since 1970 UTC, for people and ledgers."""
         return int(self.clock.wall().timestamp() * 1000)
 
     def count(self, name: str, count: int = 1) -> None:
@@ -101,12 +101,12 @@ class Core:
     def line(
         self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
     ) -> LedgerLine:
-        """A line of the ledger about a row of tb_0031; ``at`` spares the clock where many lines are of one moment."""
+        """Return a ledger line about a row of tb_0031; ``at`` spares the clock where many lines have one time."""
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
     def violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
-        """Note in the ledger what a peer sent and must not, within the bound of ``violations``; the link lives on."""
+        """Note a violation by a peer in the ledger, within the bound of ``violations``; the link stays up."""
         line = LedgerLine(
             self.now_ms(), side, Event.VIOLATION, lk0[:200], peer[:140], detail=shortened(str(error), 500)
         )
@@ -120,7 +120,7 @@ class Core:
             ledger.append(line)
 
     def tick(self, side: Side) -> None:
-        """Write how many violations of the minutes that have ended got no line."""
+        """Write the number of violations without a line of their own, for the minutes that have ended."""
         lines = [
             LedgerLine(
                 self.now_ms(), side, Event.VIOLATION, "", peer,
@@ -166,10 +166,10 @@ def keep_rows(rows: Sequence[Rare]) -> Steps:
 
 
 def with_why(what: str, why: str) -> str:
-    """An act for the ledger, with its reason where one was given."""
+    """Return an act for the ledger, with its reason if one was given."""
     return f"{what}: {why}" if why else what
 
 
 def of_marker(detail: str, is_marker: bool) -> str:
-    """A detail of the ledger; it says so where the line is about a void marker."""
+    """Return a detail of the ledger, marked if the line is about a void marker."""
     return (f"{detail}; {MARKER}" if detail else MARKER) if is_marker else detail

@@ -179,7 +179,7 @@ class BeyondWindow(ProtocolViolation):
 
 
 class BodyUnreadable(SemqError):
-    """What the store keeps beside this document cannot be read: altered, gone, or locked with another key."""
+    """The stored envelope of this document cannot be read: it was altered, is gone, or is locked with another key."""
 
     code = "SEMQ-1223"
     remedy = "Put the database back from a backup, or ask its sender for the document anew; then remove it here."

@@ -59,7 +59,7 @@ class HubEngine:
         self.core.mail.wake()  # timers are due now
         self._tell_directory(link)
         self._tell_presence(link.peer, online=True)
-        self.flush()  # whoever has another certificate by now may have signed what is passed on next
+        self.flush()  # a node with a new certificate may have signed the packets that are passed on next
         self.holding.came(node)
 
     def link_down(self, link: Link) -> None:
@@ -82,7 +82,7 @@ class HubEngine:
         for node in nodes:
             record = self._presence(link.peer, node, online=str(node) in self.sessions)
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
-        # The last one completes the list; packets are cut in order, so whoever hears it has heard them all.
+        # The last one completes the list; packets are cut in order, so it arrives after all others.
         self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
 
     def _tell_presence(self, node: Address, *, online: bool) -> None:
@@ -112,7 +112,7 @@ class HubEngine:
 
     # --- what is heard
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
-        """What was read from a session, in order. Only an authenticated, present session is heard."""
+        """Take the frames that were read from a session, in order. Only an authenticated, present session counts."""
         session = self.sessions.get(str(link.peer))
         if session is None or session.link is not link:
             return

@@ -20,7 +20,7 @@ BOUNDS_S = (
 
 
 class Stage(StrEnum):
-    """How far a document has come."""
+    """The stages of a document that are measured."""
 
     STORED = "stored"
     DELIVERED = "delivered"

@@ -123,7 +123,7 @@ class LocalEngine:
         self.rows.pump.run_all()
 
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
-        """What was read from a session, in order."""
+        """Take the frames that were read from a session, in order."""
         for run in runs(frames):
             if isinstance(run, list):
                 self.receiver.hear_messages(link.peer, run)
@@ -166,7 +166,7 @@ class LocalEngine:
                 self.hear_presence(records)
 
     def hear_presence(self, records: Sequence[Presence]) -> None:
-        """What the platform says of partners: who exists, whom we may send to, who is online."""
+        """Take records of the hub about partners: which exist, may be written to, and are online."""
         try:
             self.partners.hear(records)
         except SemqError as error:
@@ -198,7 +198,7 @@ class LocalEngine:
         )
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """What somebody is said to have said: noted, and nothing of it is done. Rows and timers ask again."""
+        """Note a statement that is not believed; rows and timers ask again."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 

@@ -1,4 +1,4 @@
-"""Who has sent what must not be sent, and how often: bounded memory for health and status.
+"""Violations of the protocol by speaker and kind, with their counts: bounded memory for health and status.
 
 Every violation is counted here, also those for which ``violations`` admits no line. Kept by the speaker that was named
 and by kind; beyond so many pairs, all others count as one.
@@ -25,7 +25,7 @@ class ViolationsSeen:
 
 
 class Misconduct:
-    """What the peers of one engine have done in its life."""
+    """The violations by the peers of one engine since its start."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], ViolationsSeen] = {}

@@ -17,14 +17,14 @@ TERMS_BYTES_MAX = 16 << 20  # of all agreements together
 
 @dataclass(slots=True)
 class Partners:
-    """The institutions that the platform has told us of; until it has, nobody is unknown."""
+    """The institutions that the hub has named; until its list is complete, any target is accepted."""
 
     complete: bool = False
     allowed: dict[str, bool] = field(default_factory=dict)
     online: dict[str, bool] = field(default_factory=dict)
     terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: where agreements are in force
     meter: Meter = field(default_factory=lambda: Meter(1.0))
-    overflow: bool = False  #: the platform named more than is kept, so nobody is unknown
+    overflow: bool = False  #: the hub named more than are kept, so any target is accepted
     _named: set[str] = field(default_factory=set)  #: in this session
     _terms_bytes: int = 0
 
@@ -40,7 +40,7 @@ class Partners:
         self.overflow = False
 
     def hear(self, records: Sequence[Presence]) -> None:
-        """What the platform says; who was not named until the list is complete does not exist.
+        """Take records of the hub; a node that was not named when the list is complete does not exist.
 
         Raises DirectoryTooLarge, once a session, if it is more than is kept; the other records are heard.
         """

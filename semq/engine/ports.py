@@ -1,4 +1,4 @@
-"""What the engine needs of the world around it, and the values that cross the border.
+"""The ports of the engine to its surroundings, and the values that pass through them.
 
 A ``Link`` has three implementations that the engine cannot tell apart: an AMQP connection, a loop within the node, and
 the simulator.
@@ -30,7 +30,7 @@ class Link(Protocol):
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now; packets are never held back."""
+        """The number of messages that may be sent now; packets are never held back."""
 
     def send(self, frame: Frame) -> None:
         """Send, or drop silently if the session is over: the rows and their timers repair it."""
@@ -77,14 +77,14 @@ class Inbox(Protocol):
     """The consumers of received documents."""
 
     def free(self, user: str) -> int:
-        """How many documents the consumers of this user can take now."""
+        """Return how many documents the consumers of this user can take now."""
 
     def give(self, user: str, delivery: Delivery) -> None:
         """Hand over; the answer comes back through ``finish``, ``give_back`` or ``fail``."""
 
 
 class AppEvent(msgspec.Struct, frozen=True):
-    """What an application is told of a document of its own."""
+    """An event for an application about a document of its own."""
 
     kind: str  #: sent, forwarded, stored, delivered, failed; refused: not taken, hand it over again
     lk0: LK0 | None  #: None: it was not accepted
@@ -108,10 +108,10 @@ class PreparedEvent(Protocol):
 
 
 class Events(Protocol):
-    """Where application events go: the topic exchange ``semq.events``."""
+    """The destination of application events: the topic exchange ``semq.events``."""
 
     def prepare(self, event: AppEvent) -> PreparedEvent | None:
-        """The event for the queues bound to it, or None if nobody listens."""
+        """Return the event for the queues bound to it, or None if there are none."""
 
     def publish(self, prepared: Sequence[Any]) -> None:
         """The transaction is durable: hand the events to the queues."""
@@ -126,7 +126,7 @@ class OpenedPayload(NamedTuple):
 
     @classmethod
     def in_clear(cls, body: Body) -> "OpenedPayload":
-        """What was never sealed."""
+        """Return a payload that was never sealed."""
         return cls(bytes(body), sha256(body).digest())
 
 
@@ -233,7 +233,7 @@ class Directory(Protocol):
         """Whether an agreement allows it."""
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """What a pair has agreed; None where no agreements are in force."""
+        """Return the terms of a pair; None where no agreements are in force."""
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
         """Why a message can never be delivered (section 18), or None; ``waiting`` counts the copies held of a pair."""
@@ -246,7 +246,7 @@ class Directory(Protocol):
 
 
 class NoEvents:
-    """Nobody listens."""
+    """Events without a destination."""
 
     def prepare(self, event: AppEvent) -> None:
         return None
@@ -321,7 +321,7 @@ Alarm = Callable[[SemqError], None]
 
 @dataclass(slots=True)
 class Counters:
-    """What the node has done since it started, for metrics; names are the words of the ledger."""
+    """Counts of actions since the start, for metrics; names are the words of the ledger."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -331,7 +331,7 @@ class Counters:
 
 
 def runs(frames: Sequence[Frame]) -> Iterator[list[Data] | Packet]:
-    """What was read together, in order: messages that follow one another as one list, packets by themselves."""
+    """Yield frames that were read together, in order: adjacent messages as one list, each packet by itself."""
     messages: list[Data] = []
     for frame in frames:
         if isinstance(frame, Data):

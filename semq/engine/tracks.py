@@ -1,4 +1,4 @@
-"""Rows that wait for one destination, or for one user: by source and priority, each track behind a cursor of its own.
+"""Rows that wait for one destination, or for one user: by source and priority, each track with its own cursor.
 
 Sources take turns, so that a flood of one keeps no other waiting; within a source the highest priority goes first.
 Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for what leaves, by
@@ -24,7 +24,7 @@ def level(priority: int) -> int:
 
 
 def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
-    """How much each of the next sources gets of ``limit``: the same, but for the rest."""
+    """Divide ``limit`` equally among the next sources; the first ones get one more of the remainder."""
     chosen = sources[: min(SOURCES_AT_ONCE, limit)]
     count = len(chosen)
     return [(source, limit // count + (place < limit % count)) for place, source in enumerate(chosen)]
@@ -100,14 +100,14 @@ class Tracks:
             self._ready.setdefault(track.source, {})[track.priority] = track
 
     def unblock(self) -> None:
-        """What could not go may go now."""
+        """Try blocked tracks again."""
         for track in self._all.values():
             if track.blocked:
                 track.blocked = False
                 self._ready.setdefault(track.source, {})[track.priority] = track
 
     def pick(self, limit: int) -> list[list[Pick]]:
-        """What to look for next, for each of the next sources: ``limit`` rows in all."""
+        """Return the tracks to read next, for each of the next sources: ``limit`` rows in all."""
         picks = []
         for source, share in shares(list(self._ready), limit):
             self._ready[source] = self._ready.pop(source)  # behind the others

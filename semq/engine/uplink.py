@@ -27,7 +27,7 @@ class HubSession:
 
     @property
     def room(self) -> int:
-        """How many messages the link takes now."""
+        """The number of messages that the link takes now."""
         return self.link.room if self.link is not None else 0
 
     def reaches(self, dest: Address) -> bool:

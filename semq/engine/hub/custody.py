@@ -129,7 +129,7 @@ class Holding:
         self._by_pair.update(pairs)
 
     def waiting(self, source: str, dest: str) -> int:
-        """How many copies of one node's messages wait here for another."""
+        """Return how many copies of one node's messages wait here for another."""
         return self._by_pair.get((source, dest), 0)
 
     def _released(self, row: Outbound) -> None:

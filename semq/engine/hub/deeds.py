@@ -58,7 +58,7 @@ class RefusalVerdict(NamedTuple):
 
 @dataclass(slots=True)
 class AfterCopies:
-    """What follows the commit of one piece of work on copies, by value (``semq.store.ended``)."""
+    """The actions after the commit of one piece of work on copies, by value (``semq.store.ended``)."""
 
     new: list[Outbound] = field(default_factory=list)
     released: list[Outbound] = field(default_factory=list)
@@ -126,7 +126,7 @@ def ack_save(core: Core, row: Outbound) -> Letter:
 def refusal(core: Core, row: Outbound) -> Letter:
     """The refusal of a copy, for its sender, who answers that it has noted it (H16, H17).
 
-    Made in ``decide``: later work of the same unit may make the row the sender's marker, which nobody refused.
+    Made while deciding: later work of the same unit may turn the row into the sender's marker, which was not refused.
     """
     lk0 = row.lk0
     return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
@@ -158,7 +158,7 @@ def _again(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
     after.mail.append(ack_save(core, row))
     has_other = not envelope.void and not row.void and row.digest != envelope.digest
     if envelope.signature and not (has_other or envelope.void or row.void or message.dropped):
-        # Signed anew, perhaps since nobody vouches for the older key any more (S16).
+        # Signed anew, perhaps because the certificate of the older key was revoked (S16).
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
     if has_other:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())

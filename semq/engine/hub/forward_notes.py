@@ -14,7 +14,7 @@ from semq.umx_t.records import HubFlag, Receipt
 
 
 class ForwardNotes:
-    """What was passed on to present nodes, and when its senders are told so."""
+    """Messages passed on to present nodes, and the time at which each Ack-Fwd is due."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -54,7 +54,7 @@ class ForwardNotes:
 def told(
     envelope: Envelope, note: HubFlag, reason: Reason | None = None
 ) -> tuple[Address, Function, Primitive, Receipt]:
-    """What the platform says to the sender of a message that it has not stored, as arguments of ``Mail.add``."""
+    """Return a note to the sender of a message that is not stored, as arguments of ``Mail.add``."""
     lk0 = envelope.lk0
     receipt = Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=note,

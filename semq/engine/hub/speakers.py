@@ -1,4 +1,4 @@
-"""What a node may say of whom: the hub's look at every packet before it answers it or passes it on.
+"""The hub's check of every packet, before it answers it or passes it on: which statements may its sender make?
 
 The name of a session is proven (certificate, or password on loopback); here every record is held against it, so that
 a node can speak for nobody else (PROTOCOL.md section 10): it acknowledges only what was addressed to it, answers only

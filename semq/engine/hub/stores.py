@@ -20,7 +20,7 @@ from semq.umx_t.records import Answer, Inquiry
 
 Done = Callable[[bool], None]
 StoreName = tuple[int, int]  #: semq_id and semq_db_id
-MISSED_MAX = 100  # stores that somebody named and that are neither here nor retired: a peer may name any
+MISSED_MAX = 100  # other stores that are counted: a peer may name any number
 
 
 class Stores:
@@ -30,7 +30,7 @@ class Stores:
         self.core = core
         self.home: StoreName = core.home.semq_id, core.home.semq_db_id
         self.retired: set[StoreName] = {row.name for row in recovered.retired}
-        self.missed: dict[StoreName, int] = {}  #: how often somebody asked for a copy in another store, since the start
+        self.missed: dict[StoreName, int] = {}  #: inquiries about copies in each other store, since the start
 
     def is_here(self, lk1: LK1) -> bool:
         """Whether the copy would be in this store."""

@@ -1,1 +1,1 @@
-"""What a person does and sees: ``acts`` (cancel, expire, hold, release) and ``stuck`` (causes and next steps)."""
+"""Acts of persons (``acts``: cancel, expire, hold, release), and stuck messages (``stuck``: causes and next steps)."""

@@ -60,7 +60,7 @@ class Operating:
         self._expiring = self._is_fresh = True
 
     def _look_at(self, expires_at: int) -> float:
-        """When to look for a document that expires; again after a while, since the wall clock may be put forward."""
+        """Return when to search for a document that expires: in a minute at most, as the wall clock may change."""
         wait_s = (expires_at - self.core.now_ms()) / 1000
         return self.core.now() + min(max(wait_s, 0), EXPIRY_LOOK_S_MAX)
 

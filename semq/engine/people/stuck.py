@@ -109,11 +109,11 @@ class StuckCause(Enum):
 
     @property
     def meaning(self) -> str:
-        """What it means, in words."""
+        """The meaning, in words."""
         return str(self.value[0])
 
     def next_step(self, row: "Facts") -> str:
-        """What a person can do about a row, at the node where it is."""
+        """Return the next step of a person for a row, at the node where it is."""
         at_hub = row.get("direction") == Direction.RELAYED.name
         step = str(self.value[-1] if at_hub else self.value[1])
         other = row["source"] if row["side"] == "inbound" else row["target"]
@@ -122,7 +122,7 @@ class StuckCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the node knows beside the row."""
+    """Facts of the node beside the row."""
 
     now_ms: int
     overdue_ms: int

@@ -31,7 +31,7 @@ class ActReport:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationAnswer:
-    """What is said about some documents."""
+    """An answer or act about some documents."""
 
     brefs: Sequence[int]
     news: HandlingHeard
@@ -126,7 +126,7 @@ class Handled:
 
     @property
     def count(self) -> int:
-        """How many rows the answer changed."""
+        """The number of rows that the answer changed."""
         return len(self._rows)
 
     def _change(self, unit: Unit, bref: int) -> Pending | None:

@@ -1,4 +1,4 @@
-"""How far the application is with a received document: one door for all news of it (PROTOCOL.md section 5.3, R6).
+"""Progress of the application with a received document: one door for all its events (PROTOCOL.md section 5.3, R6).
 
 Used by ``recording``, ``handover``, ``user_queue`` and ``order``. A delivery is counted in a commit before it is made.
 """
@@ -21,13 +21,13 @@ from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
-NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused without a look: there is nothing for a person
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused unread: there is nothing for a person
 Content = tuple[Envelope, bytes]
 
 
 @dataclass(slots=True)
 class AfterDelivery:
-    """What follows the commit: documents to be handed over, and documents for the next consumer."""
+    """The actions after the commit: documents to be given, and documents for the next consumer."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     given: list[Delivery] = field(default_factory=list)
@@ -47,7 +47,7 @@ def hear(
 
 
 def end_ungiven(row: Pending) -> AppStatus:
-    """What becomes of a recorded row that cannot be given: a marker, and what was refused by its size or its time, is
+    """Return the end of a recorded row that cannot be given: a marker, and what was refused by its size or its time, is
     done with; what cannot be read is kept for a person. The ledger has its line already."""
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
     return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after

@@ -109,7 +109,7 @@ def _floors(record: Receipt) -> Floors:
 
 
 class _Said:
-    """What one node says and asks, as decided in one attempt at a unit."""
+    """The statements and inquiries of one node in one attempt at a unit."""
 
     def __init__(self, owner: ReAcks, source: Address, unit: Unit, faults: Sequence[Fault]) -> None:
         self.core = owner.core

@@ -136,7 +136,7 @@ class _Arrivals:
         )  # fmt: skip
 
     def _disbelieve(self, message: Data, error: SignerGone) -> None:
-        """Answer a copy that nobody vouches for with what the ledger says; if that is other bytes, with nothing.
+        """Answer a copy whose signer's certificate was revoked by the ledger alone; not at all if that has other bytes.
 
         Of class 3 nothing is recorded: its sender signs it anew. Classes 1 and 2 are never sent again, so they are
         refused by their name, which takes no place of another message; otherwise a stored copy would never end.
@@ -152,7 +152,7 @@ class _Arrivals:
             self._acks.append((envelope, entry, 0))
 
     def _note(self, envelope: Envelope, error: SemqError) -> None:
-        """Note a copy of which nothing is recorded, or in the place of which a forgery stood."""
+        """Note a copy of which nothing is recorded, or whose position a forgery had."""
         event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
         line = self._line(envelope, event, error)
         self.core.note_violation(self._unit.ledger, str(envelope.lk0.node), line, error)
@@ -169,13 +169,13 @@ class _Arrivals:
         if is_forged:
             entry = ledger.NOT_HERE
         news, opened, reason = self._read(message, entry)
-        if slot is not None:  # only now: a copy that is not believed raises nothing
+        if slot is not None:  # after _read: an unauthenticated copy must not raise the floor
             self._take_floor(envelope, slot.stream)
         self._hear(entry, news, Copy(envelope, slot, entry, opened, reason, is_forged))
 
     def _keep(self, arrival: Arrival, copy: Copy) -> None:
         envelope, slot = copy.envelope, copy.slot
-        if slot is not None and copy.is_forged:  # only now: what cannot be read takes nobody's place
+        if slot is not None and copy.is_forged:  # only now: an unreadable copy replaces nothing
             self._unit.give_way(slot)
             self._note(envelope, OriginUnproved(FORGED, lk0=envelope.ident))
         entry = Recorded(arrival, envelope.digest, copy.reason, copy.opened.is_proved)
@@ -203,7 +203,7 @@ class _Arrivals:
             raise NotYours("The message comes from a third node.", lk0=envelope.ident, source=str(envelope.source))
 
     def _was_forged(self, message: Data, entry: Recorded) -> bool:
-        """Whether something without a proof stands in the place of a document whose origin is proved."""
+        """Whether an unproved document is recorded at the position of one whose origin is proved."""
         envelope = message.envelope
         if entry.proved or entry.status not in (Arrival.RECV, Arrival.REJ) or envelope.void or envelope.late:
             return False
@@ -249,7 +249,7 @@ class _Arrivals:
         try:
             opened = secrecy.open(envelope, message.body)
         except (ProtocolViolation, Unavailable, SignerGone):
-            raise  # nothing that this copy says can be believed, or not yet: nothing is recorded of it
+            raise  # this copy is not believed, or not yet: nothing is recorded of it
         except SemqError as error:
             return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
         if not opened.is_proved:
@@ -352,7 +352,7 @@ def tell_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) ->
 
 
 def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
-    """The envelope as the application sees it: with the digest of what it gets, not the salted one that travelled."""
+    """Return the envelope for the application, with the digest of the opened payload instead of the salted one."""
     if not envelope.is_sealed:
         return envelope
     return replace(envelope, digest=opened.digest, session_key="")

@@ -14,7 +14,7 @@ from semq.engine.tracks import Pick, Tracks, shares
 
 @dataclass(slots=True)
 class SourceTurns:
-    """What one source has for its next turns, beside its tracks."""
+    """The orders of one source that wait for its next turns, beside its tracks."""
 
     keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
     is_row_next: bool = False  #: where there is one place only: orders and tracks alternate
@@ -22,7 +22,7 @@ class SourceTurns:
 
 @dataclass(slots=True)
 class Shelf:
-    """One user's; the empty name is the institution itself."""
+    """The waiting documents of one user; the empty name is the institution itself."""
 
     user: str
     known: bool = False  #: the tracks that the store holds have been read
@@ -57,7 +57,7 @@ class Shelf:
         self.sources.setdefault(str(key[0].node), SourceTurns()).keys.append(key)
 
     def pick(self, limit: int) -> tuple[list[OrderId], list[list[Pick]]]:
-        """What fills ``limit`` places: orders to look at, and rows to look for."""
+        """Return the orders and the tracks to read next, to fill ``limit`` places."""
         keys: list[OrderId] = []
         picks: list[list[Pick]] = []
         for source in [name for name, turns in self.sources.items() if not turns.keys and not self.tracks.has(name)]:
@@ -72,7 +72,7 @@ class Shelf:
         return keys, picks
 
     def _keys_of(self, source: str, turns: SourceTurns, share: int) -> int:
-        """How many places of a share orders get: half of them, as long as rows wait too."""
+        """Return how many places of a share orders get: half of them, as long as rows wait too."""
         if self.tracks.has(source):
             if turns.keys and share == 1:
                 turns.is_row_next = not turns.is_row_next

@@ -27,7 +27,7 @@ def session_name(envelope: Envelope) -> str:
 
 
 def marked(envelope: Envelope) -> bytes:
-    """What the sender of a void marker signs: whose it is, for whom, and its place in ledger and order."""
+    """Return the signed content of a void marker: source, target, and position in ledger and order."""
     a = envelope.attributes
     return canonical(
         "semq marker 1",
@@ -40,7 +40,7 @@ def marked(envelope: Envelope) -> bytes:
 
 
 def attested(envelope: Envelope) -> bytes:
-    """What the sender of a document signs beside the size of its body: place, attributes, digest and seal."""
+    """Return the signed content of a document beside the size of its body: position, attributes, digest and seal."""
     seal = (envelope.session_key, envelope.alg, envelope.key_id, envelope.origin)
     return canonical("semq document 2", place_of(envelope), *_attributes(envelope), envelope.attributes.encrypt, *seal)
 
@@ -92,7 +92,7 @@ _later = later_facts(ATTRIBUTES)
 
 
 def _attributes(envelope: Envelope) -> tuple[Any, ...]:
-    """What the sender of a document has set. Raises HeaderUnfit."""
+    """Return the attributes that the sender of a document has set. Raises HeaderUnfit."""
     headers = envelope.attributes.user_headers
     facts = (
         str(envelope.lk0.node),

@@ -73,7 +73,7 @@ class KeyHolder(Protocol):
         """Our certificates, PEM, the active one first."""
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
-        """What the directory says of a partner's certificates; whether the key to wrap for has changed."""
+        """Take a partner's certificates from the directory; return whether the key to wrap for has changed."""
 
     def known(self, node: str) -> tuple[str, ...]:
         """The certificates of a partner that are believed, PEM."""
@@ -87,7 +87,7 @@ class KeyHolder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What has to be sealed, and whose word counts without a proof."""
+    """Which documents must be sealed, and which nodes are believed without a proof."""
 
     required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
     unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
@@ -138,7 +138,7 @@ class Sealing:
     def __init__(
         self, node: Address, keys: KeyHolder, clock: Clock, draw: Callable[[int], bytes], policy: Policy
     ) -> None:
-        """``draw(n)`` gives n fresh bytes of chance that nobody can guess."""
+        """``draw(n)`` returns n unpredictable random bytes."""
         self.node = node
         self._me = str(node)
         self.keys = keys
@@ -200,7 +200,7 @@ class Sealing:
         return replace(again, session_key=text)
 
     def salt(self, kept: KeptKey, ident: str) -> bytes:
-        """What hides the digest of one of our sealed messages; to be shown with a proof."""
+        """Return the salt of the digest of one of our sealed messages, to be shown with a proof."""
         return self._opened.get(kept.text, kept.alg, kept.key_id, str(self.node), str(self.node)).salt(ident)
 
     def _secret(self, kept: KeptKey) -> bytes:
@@ -412,12 +412,12 @@ class Sealing:
         self._forget()
 
     def _forget(self) -> None:
-        """What was found good under the certificates that were known is checked anew."""
+        """Forget results of checks, because the known certificates have changed."""
         self._opened.forget()
         self._verified.clear()
 
     def known(self, node: str) -> tuple[str, ...] | None:
-        """What to keep of a partner's certificates; None if there never was one."""
+        """Return the certificates of a partner to be kept; None if there never was one."""
         return self.keys.known(node) if self.keys.knows(node) else None
 
     def session_of(self, envelope: Envelope) -> bytes:
@@ -456,7 +456,7 @@ def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
 
 
 def statement_of(receiver: str, sender: str, record: Receipt) -> Statement:
-    """What an 810 record states to ``sender``; version 1 of the statement if that is empty."""
+    """Return the statement of an 810 record to ``sender``; its version 1 if that is empty."""
     status = record.status.value if record.status is not None else ""
     reason = "\n".join(record.reason or ())
     return Statement(receiver, record.ident, status, record.digest, record.at, reason, sender, record.sid)

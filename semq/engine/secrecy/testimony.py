@@ -20,7 +20,7 @@ Placed = list[tuple[int, Any]]  # records that may be heard, with their places i
 
 
 class Speaker(Enum):
-    """Who says something."""
+    """The speakers of records."""
 
     HUB = "the platform of this session"
     NODE = "another institution"
@@ -31,7 +31,7 @@ class About(Enum):
 
     OURS = "one of this node"
     THEIRS = "one of the speaker"
-    ANY = "anybody's: looked at where the row is known"
+    ANY = "any: checked where the row is known"
 
 
 class RecordKind(NamedTuple):

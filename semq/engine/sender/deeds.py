@@ -37,7 +37,7 @@ class End(NamedTuple):
 
 
 class ReceiverEvidence(NamedTuple):
-    """What the receiver says of a message, to be answered with ReAck2."""
+    """A statement of the receiver about a message, to be answered with ReAck2."""
 
     lk0: LK0
     bref: int  #: the receiver's row of tb_0030
@@ -54,7 +54,7 @@ class ReturnedCopy(NamedTuple):
 
 @dataclass(slots=True)
 class AfterOutbound:
-    """What follows the commit of one piece of work on our own rows, by value (``semq.store.ended``)."""
+    """The actions after the commit of one piece of work on own rows, by value (``semq.store.ended``)."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
@@ -176,7 +176,7 @@ def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, pa
 
 
 def _envelope_of(own: Address, row: Outbound) -> Envelope:
-    """What a marker needs of an envelope that cannot be read any more."""
+    """Return the envelope of a marker, made from the row, because the stored one cannot be read."""
     attributes = Attributes(
         save_fwd=row.save_fwd, ack2=row.ack2, app_key=row.app_key, order_key=row.order_key, expires_at=row.expires_at
     )

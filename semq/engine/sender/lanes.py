@@ -1,4 +1,4 @@
-"""Rows in SS_INIT on their way out: one lane per destination, so that a dead partner blocks nobody.
+"""Rows in SS_INIT on their way out: one lane per destination, so that a dead partner blocks no other.
 
 A lane knows, from memory alone, whether the store may hold unsent rows for its destination and what is under way. As
 long as it does, new rows are stored behind them, and leave by source and priority (``tracks``); once it does not, a new
@@ -41,10 +41,10 @@ class Lane:
 
 
 class Carrier(Protocol):
-    """What the lanes need of those whose rows leave by them: the sender, or the hub's custody."""
+    """The owner of the rows that leave on the lanes: the sender, or the hub's custody."""
 
     def room(self, lane: Lane) -> int:
-        """How many messages may be sent on the lane now."""
+        """Return how many messages may be sent on the lane now."""
 
     def may_claim(self, row: Outbound) -> bool:
         """Whether a row may leave as far as its stream is concerned."""
@@ -78,7 +78,7 @@ class Pump:
         return lane
 
     def room(self, lane: Lane) -> int:
-        """How many messages may be sent on the lane now."""
+        """Return how many messages may be sent on the lane now."""
         return self.carrier.room(lane)
 
     def send(self, dest: str, frames: list[Data]) -> None:
@@ -105,7 +105,7 @@ class Pump:
         self.run(lane)
 
     def recover(self, tracks: Iterable[tuple[str, str, int]]) -> None:
-        """What the store holds when the process starts: destinations, sources, priorities."""
+        """Note the tracks that the store holds when the process starts: destinations, sources, priorities."""
         for dest, source, priority in tracks:
             self.lane(dest).tracks.wake(source, priority)
 

@@ -1,4 +1,4 @@
-"""How a row of tb_0031 changes at its sender: one door for all news of a message (PROTOCOL.md section 5.1).
+"""Changes of a row of tb_0031 at its sender: one door for all events of a message (PROTOCOL.md section 5.1).
 
 ``hear`` is called with what a receipt, an answer, a timer or a person says; the grid decides; the row, the ledger and
 the application's event change in one transaction, and the deed of the cell is done by its effect (``deeds``); what
@@ -32,7 +32,7 @@ ENDS: dict[Standing, tuple[Outcome, Event, str]] = {
     Standing.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
     Standing.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
 }
-# What each step on the way means in the ledger and to the application; AGAIN is told to nobody.
+# Each step on the way, in the ledger and for the application; AGAIN has no event.
 STEPS: dict[Standing, tuple[SendStatus, Event, str]] = {
     Standing.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
     Standing.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
@@ -62,7 +62,7 @@ assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
 
 
 class Asker(Protocol):
-    """Who sends the inquiries that a cell asks for."""
+    """The sender of the inquiries that a cell asks for."""
 
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
         """Send Inquiry S about a row: to the platform store that has custody, or to its target."""

@@ -1,4 +1,4 @@
-"""What a sender makes of a refusal by an operator of the platform (PROTOCOL.md S15): the copy in custody is given up.
+"""Refusals of copies by an operator of the hub, at the sender (PROTOCOL.md S15).
 
 Called by ``receipts``, which answers each that it is noted. A void marker then asks the receiver's ledger, whatever the
 platform says of the copy: a store of the platform that is put back to a backup may deliver afterwards what had never

@@ -50,7 +50,7 @@ def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[L
 
 
 class Statements:
-    """What one node says, as decided in one attempt at a unit."""
+    """The statements of one node in one attempt at a unit."""
 
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         self.sender = sender

@@ -118,7 +118,7 @@ class Accepting:
             submission.failed(error)
 
     def _check(self, submission: Submission) -> None:
-        """What is wrong today was wrong yesterday: refused without looking for an earlier submission."""
+        """Refuse a document for a fault that time cannot change, without searching for an earlier submission of it."""
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
@@ -128,7 +128,10 @@ class Accepting:
         submission.digest = sha256(submission.body).digest()
 
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
-        """What has become wrong with time; a repeated token is answered nevertheless: its document is accepted."""
+        """Return a fault that came with time if the document has a token, as it may have been accepted before.
+
+        Raises the fault of a document without one.
+        """
         try:
             if is_later:
                 self._check_later(submission)
@@ -169,7 +172,7 @@ class Accepting:
             raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
     def _check_agreement(self, submission: Submission, dest: str) -> Terms | None:
-        """What the two institutions have agreed, as far as the platform has told us; it looks again itself."""
+        """Return the terms of the agreement for a document, as the hub has sent them; the hub checks them again."""
         agreed = self.partners.terms.get(dest)
         if agreed is None:
             return None
@@ -187,7 +190,7 @@ class Accepting:
 
 @dataclass(slots=True, eq=False)
 class _Way:
-    """What the documents of one unit share that go to one destination."""
+    """The common facts of the documents of one unit to one destination."""
 
     dest: str
     lane: Lane

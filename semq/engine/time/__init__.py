@@ -1,4 +1,4 @@
-"""What the engine does because time has passed (PROTOCOL.md sections 5 and 13).
+"""Actions that are due at a time (PROTOCOL.md sections 5 and 13).
 
 | module    | subject                                                           |
 |-----------|-------------------------------------------------------------------|
@@ -6,5 +6,5 @@
 | inquiry   | questions about rows that are overdue (S11, H10)                  |
 | owed_acks | acknowledgements that may not have been noted (R7, R8)            |
 | expiry    | when a document is too old to be delivered (@ExpiresAt)           |
-| cleanup   | rows go when their state says that nobody needs them (S13, R9)    |
+| cleanup   | deletion of rows that are not needed any more (S13, R9)           |
 """

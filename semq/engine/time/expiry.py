@@ -1,7 +1,7 @@
-"""When a document is too old to be delivered (@ExpiresAt; PROTOCOL.md section 12).
+"""Expiry of documents (@ExpiresAt; PROTOCOL.md section 12).
 
-Every node judges by its own clock and lets nothing pass that has expired by it: the sender withdraws it, the hub
-refuses it or, if it has stored it, sends all but its payload, the receiver does not record it as received. Asked by
+Every node uses its own clock and stops documents that have expired by it: the sender withdraws them, the hub
+refuses them, or sends stored ones without payload, and the receiver does not record them as received. Used by
 ``receiver.recording``, ``hub.forwarding``, ``hub.custody`` and ``outbound``.
 """
 

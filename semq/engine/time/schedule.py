@@ -1,4 +1,4 @@
-"""When to ask about which rows, without a timer per row: slices of record ids that became due together.
+"""The times of inquiries, without a timer per row: slices of record ids that became due together.
 
 Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query
 finds the rows in it that are still unsettled; when none is left the slice is forgotten, otherwise it is due again after
@@ -103,9 +103,9 @@ class Schedule:
         self._slices.append(slice_)
 
     def due_of(self, row_id: int) -> float | None:
-        """When a row is asked about next, if it is still unsettled then; None if no inquiry is planned."""
+        """Return when a row is asked about next, if it is still unsettled then; None if no inquiry is planned."""
         return min((s.due for s in self._slices if s.first <= row_id <= s.last), default=None)
 
     def next_due(self, patient_from: float = 0.0) -> float | None:
-        """When the next slice is due, those of the slower pace not before ``patient_from``; or None."""
+        """Return when the next slice is due, those of the slower pace not before ``patient_from``; or None."""
         return min((max(s.due, patient_from) if s.patient else s.due for s in self._slices), default=None)
