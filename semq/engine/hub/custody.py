@@ -233,7 +233,7 @@ class Holding:
         return standing
 
     def apply(self, after: AfterCopies) -> None:
-        """AfterCopies the commit: counts, lanes and mail follow what is now true."""
+        """After the commit: counts, lanes and mail follow what is now true."""
         for row in after.released:
             self._released(row)
         for row in after.refused:

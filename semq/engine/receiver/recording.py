@@ -300,7 +300,7 @@ class _Arrivals:
         return row.bref
 
     def apply(self) -> None:
-        """AfterDelivery the commit: acknowledge, and hand over."""
+        """After the commit: acknowledge, and hand over."""
         for envelope, entry, bref in self._acks:
             ack(self.core, self._receiver.uplink.hub, envelope, entry, bref, self._at)
         for envelope, reason in self._disbelieved:

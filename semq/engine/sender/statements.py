@@ -116,7 +116,7 @@ class Statements:
             self.violation(error, str(row.lk0) if row is not None else "")
 
     def apply(self) -> None:
-        """AfterOutbound the commit: do what follows from the changes."""
+        """After the commit: do what follows from the changes."""
         for end in self.after.settled:
             self.sender.forget(end.row)
         self.sender.rows.apply(self.after)
