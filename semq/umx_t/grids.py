@@ -106,7 +106,7 @@ settled         .:reack2  UNKNOWN:reack2    UNKNOWN:reack2    UNKNOWN:reack2    
 refused         !         .                 REJECTED          .                 .                 .                 .                 .
 refused_again   !         .                 SS_INIT:refuse    .                 .                 .                 .                 .
 returned        .:reack   SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  SS_INIT:returned  .:reack
-returned_marker .:reack   UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     .:reack
+returned_marker !         UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     UNKNOWN:reack     .:reack
 returned_late   !         .:reack           .:reack           .:reack           .:reack           .:reack           .:reack           .:reack
 gone            !         .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
 unavail         !         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
@@ -152,7 +152,7 @@ offline         !                 !                 !                 !         
 resend          .                 .                 .                 .                 !
 cancel          CANCELLED         .                 .                 .                 !
 ask             !                 .:ask_target      .:ask_target      .:ask_target      !
-give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN           .
+give_up         !                 UNKNOWN           UNKNOWN           UNKNOWN           !
 """,
     Standing,
     Heard,

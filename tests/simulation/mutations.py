@@ -321,9 +321,9 @@ def cancel_by_number(unit: Any, lk0s: Any, *rest: Any) -> tuple[Any, ...]:
     return [row.lk0 if row else lk0 for lk0, row in named], *rest
 
 
-def backwards(unit: Any, submissions: Any, faults: Any) -> tuple[Any, ...]:
+def backwards(unit: Any, submissions: Any, faults: Any, *rest: Any) -> tuple[Any, ...]:
     """Documents that are submitted together are accepted from the last to the first."""
-    return submissions[::-1], {len(submissions) - 1 - place: fault for place, fault in faults.items()}
+    return submissions[::-1], {len(submissions) - 1 - place: fault for place, fault in faults.items()}, *rest
 
 
 class Late(tuple[Any, ...]):
