@@ -1,7 +1,7 @@
 """Large tables made by SQL: a node's database with so many waiting messages and so many lines of the ledger.
 
 For measurements and tests of what people look at. The rows are what the engine would have written for documents to
-partners that are offline; they are consistent, but their messages exist at this node only.
+partners that are offline, the lines those of the first of them; no other node knows these messages.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,8 @@ DAYS = 5
 WAITING = """
 INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, ss_status, app_domain, app_type,
     app_subtype, app_key, digest, size, accepted_at)
-SELECT {life} + n, {own}, '1.10008.1.1.tb_0031.' || ({life} + n), 1, n / {partners}, '1.' || (50001 + n % {partners}),
+SELECT {life} + n, {own}, '1.10008.1.1.00000000000000aa.' || ({life} + n), 1,
+    n / {partners}, '1.' || (50001 + n % {partners}),
     {must}, true, CASE WHEN n % 3 = 0 THEN {sent} ELSE {init} END, 'trade', (ARRAY['order','invoice'])[1 + n % 2], '',
     'K' || lpad(n::text, 9, '0'), decode(md5(n::text) || md5(n::text), 'hex'), 400 + n % 4000,
     now() - make_interval(secs => ({rows} - n) * 0.3)
@@ -29,8 +30,8 @@ LEDGER = """
 INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type, app_subtype, app_key,
     digest, size, detail)
 SELECT n, now() - make_interval(secs => ({lines} - n) * {pace}), {sender},
-    (ARRAY[{accepted}, {sent}, {stored}, {delivered}])[1 + n % 4], '1.10008.1.1.tb_0031.' || (n / 4),
-    '1.' || (50001 + n / 4 % {partners}), 1, '', 'trade', 'order', '', 'L' || lpad((n / 4)::text, 9, '0'), '', 1000, ''
+    (ARRAY[{accepted}, {sent}, {stored}, {delivered}])[1 + n % 4], '1.10008.1.1.00000000000000aa.' || ({life} + n / 4),
+    '1.' || (50001 + n / 4 % {partners}), 1, '', 'trade', 'order', '', 'K' || lpad((n / 4)::text, 9, '0'), '', 1000, ''
 FROM generate_series(1, {lines}) AS n
 """
 
@@ -51,7 +52,9 @@ def fill(url: str, waiting: int, lines: int, days: int = DAYS) -> None:
         facts = {"life": LIFE, "own": own, "must": must, "init": init, "sent": sent, "partners": PARTNERS}
         connection.execute(WAITING.format(rows=waiting, **facts))
         events = {event.name.lower(): int(event) for event in Event}
-        connection.execute(LEDGER.format(lines=lines, pace=pace, sender=int(Side.SENDER), partners=PARTNERS, **events))
+        connection.execute(
+            LEDGER.format(life=LIFE, lines=lines, pace=pace, sender=int(Side.SENDER), partners=PARTNERS, **events)
+        )
         connection.execute("UPDATE semq_meta SET boot = GREATEST(boot, 2)")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE) tb_0031")

@@ -55,8 +55,10 @@ from semq.service.secrecy import sealing_of
 from semq.store.unit import Recovered
 from semq.store.views import submissions
 from semq.store.views.messages import certificates, waiting_for
+from semq.umx_t.agreement import agreed_text
 
 log = structlog.get_logger("semq.local")
+AGREED_SHOWN = 5  # terms of one partner in node.status
 DISK_LOOK_S = 10.0
 SQL_LOOK_S = 10.0  # NOTIFY wakes at once; this poll finds rows written without the functions that send it
 SQL_AGAIN_S = 1.0  # while rows wait for a rate or a quota
@@ -281,6 +283,7 @@ class LocalNode(Node[LocalEngine]):
                 "allowed": allowed,
                 "waiting": waiting.get(node, 0),
                 "quota_reached": waiting.get(node, 0) >= quota,
+                "agreed": [agreed_text(terms) for terms in self.engine.partners.terms.get(node, ())[:AGREED_SHOWN]],
                 "sealable": self.sealing is not None and self.sealing.keys.receiver(node) is not None,
             }
             for node, allowed in self.engine.partners.allowed.items()

@@ -123,6 +123,7 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/service/test_wire.py": "opposite the bytes between nodes",
     "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",
     "tests/console/test_pages_in_browser.py": "opposite all pages, in a browser",
+    "tests/console/test_pictures.py": "opposite README.md",
     "tests/console/test_roles_and_forms.py": "opposite all forms",
     "tests/flows": "conversations between nodes",
     "tests/simulation": "whole nodes on a seeded network",

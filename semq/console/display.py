@@ -52,10 +52,10 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
     return visit.render(template, **(known | context))
 
 
-def at(value: object) -> Markup:
-    """Return a time with its zone as an element; empty if there is none."""
+def at(value: object, *, exact: bool = False) -> Markup:
+    """Return a time with its zone as an element, ``exact`` to the millisecond; empty if there is none."""
     try:
-        text = utc_text(_ms(value)) if value not in (None, "") else ""
+        text = utc_text(_ms(value), exact=exact) if value not in (None, "") else ""
     except (ValueError, OverflowError, TypeError):
         return Markup.escape(shown(str(value)))
     if not text:

@@ -43,3 +43,13 @@ def fits(pattern: str, app_key: AppKey) -> bool:
     parts = pattern.split("/")
     named = (app_key.type,) if len(parts) == 1 else (app_key.domain, app_key.type, app_key.subtype)
     return len(parts) <= len(named) and all(part in (ANY, name) for part, name in zip(parts, named, strict=False))
+
+
+def agreed_text(terms: Terms) -> str:
+    """Return terms in one line, for people: ``order, trade/invoice; 60 per minute; up to 1000 bytes; sealed``."""
+    parts = [", ".join(terms.types)]
+    parts += [f"{terms.per_minute} per minute"] if terms.per_minute else []
+    parts += [f"up to {terms.bytes_max} bytes"] if terms.bytes_max else []
+    parts += [f"up to {terms.waiting_max} waiting"] if terms.waiting_max else []
+    parts += ["sealed"] if terms.encrypt else []
+    return "; ".join(parts)

@@ -9,18 +9,23 @@ import pytest_asyncio
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.conftest import new_database_of
 from tests.console.scene import Scene, scene
-from tests.service.inprocess import in_process
+from tests.service.inprocess import InProcess, in_process
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shown(
+async def nodes(
     postgres: EmbeddedPostgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Scene]:
-    folder = tmp_path_factory.mktemp("console")
+) -> AsyncIterator[InProcess]:
     with ExitStack() as stack:
 
         def new_database() -> str:
             return stack.enter_context(new_database_of(postgres, template=migrated_template))
 
-        async with in_process(folder, new_database) as nodes, scene(folder, nodes) as made:
+        async with in_process(tmp_path_factory.mktemp("console"), new_database) as made:
             yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shown(nodes: InProcess) -> AsyncIterator[Scene]:
+    async with scene(nodes.folder, nodes) as made:
+        yield made

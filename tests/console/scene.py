@@ -72,6 +72,11 @@ class Scene:
         finally:
             await context.close()
 
+    async def send(self, target: str, key: str) -> str:
+        """Submit a document at the institution; return its LK0."""
+        told = await self.ask("node", "msg.submit", target=target, app_key=key, body_base64="PG9yZGVyLz4=")
+        return str(told["lk0"])
+
 
 @asynccontextmanager
 async def scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
@@ -97,22 +102,18 @@ async def scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
 
 
 async def _fill(made: Scene) -> None:
-    async def send(target: str, key: str) -> str:
-        told = await made.ask("node", "msg.submit", target=target, app_key=key, body_base64="PG9yZGVyLz4=")
-        return str(told["lk0"])
-
     names = made.names
-    names["waiting"] = await send("56001", "trade/order//S-1001")
+    names["waiting"] = await made.send("56001", "trade/order//S-1001")
     await made.node.uplink.stop()
-    names["held"] = await send("56001", KEY)
+    names["held"] = await made.send("56001", KEY)
     await made.ask("node", "msg.hold", id=names["held"], why=f"look {XSS}")
     made.node.uplink.start()
     await linked(made.node)
     for number in range(60):
-        await send("56001", f"trade/invoice//N-{number}")
-    names["failed"] = await send("10008", "trade/statement//F-1")
-    names["failed too"] = await send("10008", f"trade/statement//F-{OF_KEY}")
-    names["received"] = await send("10008", "trade/notice//R-1")
+        await made.send("56001", f"trade/invoice//N-{number}")
+    names["failed"] = await made.send("10008", "trade/statement//F-1")
+    names["failed too"] = await made.send("10008", f"trade/statement//F-{OF_KEY}")
+    names["received"] = await made.send("10008", "trade/notice//R-1")
 
     async def arrived() -> bool:
         told = await made.ask("node", "msg.search", side="inbound")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.umx_t.agreement import Terms, applying, fits
+from semq.umx_t.agreement import Terms, agreed_text, applying, fits
 from semq.umx_t.app_key import AppKey, parse_app_key
 
 ORDER = parse_app_key("trade/order/standard/S1")
@@ -40,3 +40,9 @@ def test_the_first_terms_count() -> None:
     assert applying([large, small], ORDER) is large
     assert applying([Terms(types=("invoice", "stock/*"))], ORDER) is None
     assert applying([], ORDER) is None
+
+
+def test_terms_are_said_in_one_line() -> None:
+    assert agreed_text(Terms()) == "*"
+    whole = Terms(types=("order", "trade/invoice"), per_minute=60, bytes_max=1000, waiting_max=5, encrypt=True)
+    assert agreed_text(whole) == "order, trade/invoice; 60 per minute; up to 1000 bytes; up to 5 waiting; sealed"

@@ -13,6 +13,7 @@ from semq.console.words import CHECKS, ELSE, VERDICT_WORDS
 from semq.web.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8
+OF_FAILED = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")  # the page of failed documents has them
 # Counter of the engine | its word: what the node has done since it started
 TRAFFIC = {
     "local": ("accepted", "delivered", "received", "rejected"),
@@ -28,7 +29,9 @@ async def overview(visit: Visit) -> Response:
     )  # fmt: skip
     checks = worded_checks(visit, health["checks"])
     offline = list(_offline(status, census))[:OFFLINE_MAX]
-    stuck = causes["rows"][:CAUSES_MAX]
+    stuck = [row for row in causes["rows"] if row["cause"] not in OF_FAILED][:CAUSES_MAX]
+    named = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
+    offline = [one for one in offline if one["node"] not in named]
     late = [job for job in jobs if job["error"] or job["paused_at"]]
     run = await asyncio.to_thread(runs.newest, visit.web.settings)
     is_calm = all(one["verdict"] == "ok" for one in checks) and not (stuck or offline or late or census["failed"])
