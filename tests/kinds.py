@@ -46,6 +46,9 @@ spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile                        -                     spark
 bench                                  slow,processes        bench
+console/test_pages_in_browser.py       slow,browser          console
+console/test_roles_and_forms.py        slow,browser          console
+console/test_pictures.py               slow,browser          console
 installation/test_process.py           slow,processes        demo
 installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
