@@ -1,4 +1,4 @@
-"""What the processes of a network use: processor time and memory, as the kernel counts them in ``/proc``.
+"""Processor time and memory of the processes of a network, as the kernel counts them in ``/proc``.
 
 A node is two rows: its own process (``a``) and the Postgres processes that it has started (``a postgres``), backends
 that have ended included. ``load`` is this process, in which the applications run. Used by ``phases``.
@@ -39,7 +39,7 @@ class ProcessorMeter:
         self._since = time.perf_counter()
 
     def stop(self) -> None:
-        """Count no more for now; nodes may be stopped and started meanwhile."""
+        """Pause counting; nodes may be stopped and started until it continues."""
         self.seconds += time.perf_counter() - self._since
         for name, used in processor_s(self._network).items():
             self.used[name] = self.used.get(name, 0.0) + used - self._before.get(name, 0.0)

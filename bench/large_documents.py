@@ -1,6 +1,6 @@
 """``./run bench --large N``: documents of 1 MiB as fast as they go, and small ones beside them at the usual rate.
 
-What it is for: large documents must neither hold up small ones nor stay in memory. Used by ``__main__``.
+It shows whether large documents delay small ones or stay in memory. Used by ``__main__``.
 """
 
 import asyncio

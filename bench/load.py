@@ -160,7 +160,7 @@ class Watcher:
         await self._client.close()
 
     async def counters(self) -> dict[str, int]:
-        """What the node has counted since it started."""
+        """Return the counters of the node since its start."""
         counted: dict[str, int] = (await self._client.request("node.status"))["counters"]
         return counted
 

@@ -120,7 +120,7 @@ async def _rounds(
 
 
 def figures(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the rounds come to; null where there is no chain."""
+    """Return the summary of the rounds; null where there is no chain."""
     ratios = [our["per_s"] / their["per_s"] for our, their in zip(ours, theirs, strict=False)]
     return {
         "chain_per_s": round(median(their["per_s"] for their in theirs)) if theirs else None,

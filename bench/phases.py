@@ -1,4 +1,4 @@
-"""What is measured: online, stored, latency. Each phase says in its docstring between which moments time is taken.
+"""The phases of a measurement: online, stored, latency. The docstring of each phase names the moments of its clock.
 
 A rate is the sustained one: time ends when every queue of every node is clean again, so that nothing is left for later.
 The moments of SS_ACK2 at A come from A's own counter ``delivered``, polled (``load.Watcher``), where many documents are
@@ -45,7 +45,7 @@ class Bench:
         return range(first, first + count)
 
     def size_of(self, number: int) -> int:
-        """How large a document is, by its number."""
+        """Return the size of a document, by its number."""
         return self.large_size if number in self.large else self.size
 
     def settle(self, receivers: list[LoadReceiver], numbers: range) -> None:
@@ -60,7 +60,7 @@ class Bench:
 
     @property
     def databases(self) -> dict[str, str]:
-        """Where each node keeps its rows now (a node that was restarted may have another port)."""
+        """Return the database of each node (a node that was restarted may have another port)."""
         return {name: node.database for name, node in self.network.nodes.items()}
 
     @property
@@ -83,7 +83,7 @@ class Bench:
         return [await receiver.begin(self.size_of) for receiver in made]
 
     async def watcher(self, stack: AsyncExitStack, name: str = A) -> Watcher:
-        """Who reads the counters of a node."""
+        """A reader of the counters of a node."""
         watcher = await Watcher.connect(self.network, name)
         stack.push_async_callback(watcher.close)
         return watcher
@@ -223,7 +223,7 @@ async def observed(
 
 
 async def _commits(bench: Bench, name: str) -> int:
-    """How many transactions a node's writer has written since the node started. Raises Incomplete."""
+    """Return the number of transactions that the node's writer has committed since its start. Raises Incomplete."""
     status = await bench.network.status(name)
     if status["engine_lives"] != 1:
         raise Incomplete(f"{name} lost its store and began anew: {bench.network.nodes[name].log_tail()}")

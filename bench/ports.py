@@ -1,4 +1,4 @@
-"""Ports on this machine: a free one, and waiting until somebody speaks AMQP on one."""
+"""Ports on this machine: find a free one, and wait until an AMQP server listens on one."""
 
 import socket
 import time
@@ -8,7 +8,7 @@ from semq.amqp.spec import PROTOCOL_HEADER
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment."""
+    """Return a port on which no process listens at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 

@@ -30,7 +30,7 @@ from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, run
 from spark_reconcile.settings import ReconcileSettings
 
-# What the comparison in Postgres reads; its types there.
+# Columns that the comparison in Postgres reads, and their types there.
 LOADED = {
     **dict.fromkeys(("node", "lk0", "target", "lk1", "digest"), "text"),
     **dict.fromkeys(("seq", "at"), "bigint"),
@@ -52,7 +52,7 @@ def spark(folder: Path, day: date, mib: int) -> dict[str, Any]:
 
 
 def in_duckdb(folder: Path, day: date, mib: int) -> dict[str, Any]:
-    """The same comparison in DuckDB, reading the same Parquet files; verdicts written as Parquet."""
+    """Run the comparison in DuckDB on the same Parquet files; write verdicts as Parquet."""
     window = Calendar().window(day)
     begun = time.monotonic()
     with duckdb.connect(str(folder / "compare.duckdb")) as connection:
@@ -72,7 +72,7 @@ def in_duckdb(folder: Path, day: date, mib: int) -> dict[str, Any]:
 
 
 def in_postgres(folder: Path, day: date, mib: int) -> dict[str, Any]:
-    """The same comparison in Postgres, after loading the lines: the load is told apart."""
+    """Run the comparison in Postgres, after loading the lines; the load is measured separately."""
     window = Calendar().window(day)
     memory = {
         "shared_buffers": f"{mib // 4}MB",

@@ -34,7 +34,7 @@ YOUNG_MS = 900_000
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What the two do not have in common."""
+    """The parts of SQL in which the two dialects differ."""
 
     hashed: Callable[[str], str]
     ones: Callable[[str], str]  #: number of bits that are set

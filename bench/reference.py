@@ -1,6 +1,6 @@
 """The work that the floor does: how often each node changed its rows for a document when this reference was taken.
 
-It stays as it is when the nodes come to change fewer rows, so that figures of different versions are held against the
+It does not change when nodes change fewer rows, so that figures of different versions are compared with the
 same floor. Taken from ``rows_per_message`` of a saturated run: 8,000 documents of 1 KiB on Postgres 18, before any line
 of the ledger was merged with another. Used by ``floor``.
 """
@@ -54,7 +54,7 @@ REFERENCE: dict[tuple[str, str], dict[str, tuple[int, int, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TableWork:
-    """What happened to each table when so many documents passed."""
+    """The changes of each table for a number of documents."""
 
     tables: Mapping[str, RowChanges]
     documents: int
@@ -66,7 +66,7 @@ class TableWork:
 
 
 def of(phase: str, name: str, partners: int) -> TableWork:
-    """What the reference has for a node; of several partners each gets its share of the documents."""
+    """Return the reference work of a node; several partners share the documents."""
     role = name if name in (A, HUB) else ROLE_OF_PARTNERS
     tables = {table: RowChanges(*rows) for table, rows in REFERENCE[phase, role].items()}
     return TableWork(tables, DOCUMENTS if role == name != ROLE_OF_PARTNERS else DOCUMENTS * partners)

@@ -31,7 +31,7 @@ PROOF = (*QUEUES, "semq_ledger")  # tables whose rows are counted to see that th
 # Rows in the queues, without those that wait for the institution that is never there (``backlog``).
 QUEUED = "SELECT (SELECT count(*) FROM tb_0031 WHERE dest <> %s) + (SELECT count(*) FROM tb_0030)"
 HAS_QUEUED = "SELECT EXISTS (SELECT FROM tb_0031 WHERE dest <> %s) OR EXISTS (SELECT FROM tb_0030)"
-# The same by the statistics, which costs the server nothing and is late by a second.
+# The same numbers from the statistics, which cost the server nothing and are up to a second old.
 THERE = "SELECT sum(n_tup_ins - n_tup_del)::bigint FROM pg_stat_user_tables WHERE relname = ANY(%s)"
 
 Urls = Mapping[str, str]  # node to database
@@ -39,14 +39,14 @@ Urls = Mapping[str, str]  # node to database
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What happened to the rows of one table."""
+    """Inserted, updated and deleted rows of one table."""
 
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
 
     def since(self, earlier: "RowChanges") -> "RowChanges":
-        """What has happened after an earlier reading."""
+        """Return the difference to an earlier reading."""
         return RowChanges(
             self.inserted - earlier.inserted, self.updated - earlier.updated, self.deleted - earlier.deleted
         )
@@ -64,7 +64,7 @@ class RowsReading:
     fsyncs: int = 0
 
     def since(self, earlier: "RowsReading") -> "RowsReading":
-        """What has happened after an earlier reading."""
+        """Return the difference to an earlier reading."""
         tables = {name: changes.since(earlier.tables.get(name, RowChanges())) for name, changes in self.tables.items()}
         return RowsReading(
             {name: changes for name, changes in tables.items() if changes},
@@ -73,7 +73,7 @@ class RowsReading:
         )
 
     def per_message(self, messages: int) -> dict[str, list[float]]:
-        """As it is printed: by table, inserted, updated and deleted rows for each message."""
+        """Return the printed form: by table, inserted, updated and deleted rows for each message."""
         return {
             name: [round(n / messages, 3) for n in (c.inserted, c.updated, c.deleted)]
             for name, c in sorted(self.tables.items())
@@ -113,7 +113,7 @@ async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absen
 
 
 async def left(urls: Urls, absent: str) -> int:
-    """How many rows stand in the queues of all nodes, but for documents to ``absent``."""
+    """Return the number of rows in the queues of all nodes, without documents for ``absent``."""
     total = 0
     for url in urls.values():
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
@@ -123,7 +123,7 @@ async def left(urls: Urls, absent: str) -> int:
 
 @asynccontextmanager
 async def peaks(urls: Callable[[], Urls]) -> AsyncIterator[dict[str, int]]:
-    """By how many rows the queues of each node have grown at most, by the statistics of each second."""
+    """Return the largest growth of each node's queues, in rows, by the statistics of each second."""
     highest: dict[str, int] = {}
 
     async def sample(name: str) -> None:

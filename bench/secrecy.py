@@ -74,7 +74,7 @@ async def run(folder: Path, messages: int, rounds: int, size: int) -> dict[str, 
 
 
 def figures(rates: dict[str, list[int]], times: dict[str, list[float]]) -> dict[str, Any]:
-    """What the rounds come to."""
+    """Return the summary of the rounds."""
     ratios = {
         name: round(median(on / off for on, off in zip(rates[of], rates[to], strict=True)), 3)
         for name, (of, to) in RATIOS.items()

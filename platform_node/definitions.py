@@ -43,7 +43,7 @@ class Institution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who may send what to whom."""
+    """One agreement: the documents that a sender may send to a receiver."""
 
     from_: tuple[str, ...] = msgspec.field(name="from")
     to: tuple[str, ...]
@@ -59,7 +59,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def terms(self) -> Terms:
-        """What the sender has to know of it."""
+        """Return the restrictions of the agreement for the sender's node."""
         return Terms(
             types=self.types,
             bytes_max=self.bytes_max,
@@ -76,7 +76,7 @@ class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     agreements: tuple[Agreement, ...] = ()
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """What is agreed for a pair, in order; None: no agreements are in force at all."""
+        """Return the agreements of a pair, in order; None if no agreements are in force at all."""
         if not self.agreements:
             return None
         return tuple(one.terms for one in self.agreements if one.is_between(source.id, target.id))
@@ -130,7 +130,7 @@ def _located(written: dict[str, Any], fault: str) -> str:
 
 
 def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
-    """What another document would change, line by line."""
+    """Return the differences between two documents, line by line."""
     said = [f"- node {node}" for node in before.nodes if node not in after.nodes]
     said += [f"+ node {node}" for node in after.nodes if node not in before.nodes]
     said += [

@@ -36,7 +36,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.version import PROPERTY, agree
 
-MESSAGES_MAX = 1024  # for a node that sets no bound of its own
+MESSAGES_MAX = 1024  # for a node that states no limit
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5  # of one node: each tells it the whole directory, and all others that it is there
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # none at all from a node that does not say
 INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
@@ -91,7 +91,7 @@ class NodeLink:
             return
         try:
             routing_key, header, content = write_frame(frame, self.version)
-        except SemqError as error:  # whoever sends has just committed something and must go on
+        except SemqError as error:  # the caller has committed its work and must go on
             log.error("not_sent", error=str(error))
             return
         body = content if isinstance(content, bytes) else bytes(content)
@@ -110,7 +110,7 @@ class NodeLink:
 
 @dataclass(frozen=True, slots=True)
 class NodeLife:
-    """What a node says of the process that logs in: its store, how often it was opened, its incarnation."""
+    """The process of a node that logs in, as it states it: store, number of openings, incarnation."""
 
     store_uuid: str
     boot: int
@@ -139,16 +139,16 @@ class Links:
         )
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
-        """What to register in virtual host ``umx``: where nodes publish; larger frames are heard without their body."""
+        """Return exchange ``umx`` for the virtual host; larger frames reach the engine without their body."""
         return UmxExchange(self, frame_bytes_max)
 
     def queues(self, nodes: Sequence[Address]) -> list[ServiceQueue]:
-        """The same: two queues for each institution."""
+        """Return the two queues of each institution for the virtual host."""
         return [NodeQueue(self, node, name(node)) for node in nodes for name in (queue_name, control_name)]
 
     # --- login
     def opened(self, session: SessionInfo) -> None:
-        """A node has logged in: without a common version of the protocol it must go."""
+        """Accept the login of a node, or end its session if it has no common version of the protocol."""
         theirs = session.client_properties
         try:
             agree(theirs.get(PROPERTY))
@@ -167,7 +167,7 @@ class Links:
 
     # --- presence
     def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
-        """A consumer of one of a node's queues is there; with both, the node is present."""
+        """Note a consumer of one of a node's queues; the node is online when both queues are consumed."""
         halves = self._halves.setdefault(str(node), {})
         halves[name] = consumer
         data, control = halves.get(queue_name(node)), halves.get(control_name(node))
@@ -182,7 +182,7 @@ class Links:
             self._engine().link_up(link)
 
     def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
-        """A consumer is gone, and with it the node's presence."""
+        """Note the end of a consumer; the node is then offline."""
         halves = self._halves.get(str(node), {})
         if halves.get(name) is consumer:
             del halves[name]
@@ -191,7 +191,7 @@ class Links:
             self.down(link)
 
     def down(self, link: NodeLink) -> None:
-        """A session is over; what it said before is heard first."""
+        """End a link. Messages that arrived before are processed first."""
         _refuse(self.intake.finish(link.session))
         link.is_up = False
         if self.links.get(str(link.peer)) is link:
@@ -241,15 +241,15 @@ class Links:
 
 
 def _refuse(said: Sequence[OfferedMessage]) -> None:
-    """The session has ended: its sender asks about what it said."""
+    """Settle messages of a session that has ended as not accepted; their sender inquires about them."""
     for one in said:
         one.settle(NACKED)
 
 
 def _life(theirs: Mapping[str, Any]) -> NodeLife:
-    """What a node says of itself, fit to be kept and shown (section 10). Raises LifeUnreadable."""
+    """Read what a node states about its process, checked for the database and for display. Raises LifeUnreadable."""
     life = NodeLife(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
-    # It goes into the database together with what other nodes say: a text that Postgres refuses would stop them all.
+    # It is written in a transaction that other nodes share: a text that Postgres refuses would fail their work, too.
     if not STORE_UUID.fullmatch(life.store_uuid) or not INCARNATION.fullmatch(life.incarnation):
         raise LifeUnreadable(store_uuid=life.store_uuid[:80], incarnation=life.incarnation[:80])
     return life
@@ -261,7 +261,7 @@ def _boot(theirs: Mapping[str, Any]) -> int:
 
 
 class UmxExchange(ServiceExchange):
-    """Where nodes publish: routing key is the target's address."""
+    """Exchange ``umx``, to which nodes publish. The routing key is the target's address."""
 
     drains = True
     __slots__ = ("_links",)

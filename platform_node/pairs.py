@@ -16,7 +16,7 @@ LOOKED_AT_MAX = 250_000  # pairs, a fraction of a second
 
 
 class InstitutionTerms(Protocol):
-    """What the configuration says of an institution."""
+    """The part of an institution's configuration that is used here."""
 
     @property
     def may_send_to(self) -> list[str] | None:

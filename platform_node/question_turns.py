@@ -14,7 +14,7 @@ from semq.clock import Clock
 from semq.errors import Unavailable
 
 WAITING_MAX = 4  # questions of one asker
-WAIT_S = 2.5  # less than whoever has asked waits for the answer
+WAIT_S = 2.5  # less than an asker waits for the answer
 
 
 class ShareUsed(Unavailable):
@@ -25,7 +25,7 @@ class ShareUsed(Unavailable):
 
 
 class QuestionTurns:
-    """Who is next."""
+    """Waiting questions by asker, and whose turn it is."""
 
     def __init__(self, clock: Clock, at_once: int, a_second: float = 0.0) -> None:
         """``a_second``: how many turns begin in a second, after a first ``at_once``; 0: any number."""
@@ -55,7 +55,7 @@ class QuestionTurns:
             yield
         finally:
             if begins.done() and not begins.cancelled():
-                self._end()  # also of one that came at the moment at which nobody waited for it any more
+                self._end()  # also of one that began at the moment at which its asker stopped waiting
             else:
                 self._forget(asker, begins)
 
@@ -89,7 +89,7 @@ class QuestionTurns:
         self._give()
 
     def _next(self) -> "asyncio.Future[None]":
-        """The first question of the asker whose turn it is, who then stands behind the others."""
+        """Return the first question of the asker whose turn it is; the asker then waits behind the others."""
         asker = next(iter(self._waiting))
         queue = self._waiting.pop(asker)
         begins = queue.popleft()

@@ -37,7 +37,7 @@ PATIENCE_S = 3.0
 AT_ONCE = 4  # questions to one node, which answers so many at once
 IN_A_SECOND = 16  # the same; it answers 20
 ABSENT = "It is not online, or of a version that answers no questions."
-ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # a story stands in an answer as text
+ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # an answer contains the story as text
 
 
 class NotAsked(Unavailable):
@@ -48,7 +48,7 @@ class NotAsked(Unavailable):
 
 
 class Questions:
-    """What is being asked, and of whom."""
+    """Questions under way, and the nodes that they were passed to."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -58,11 +58,11 @@ class Questions:
         self._count = 0
 
     def exchange(self) -> ServiceExchange:
-        """What to register in virtual host ``umx``."""
+        """Return the exchange for virtual host ``umx``."""
         return _AnswerExchange(self)
 
     def queue(self, node: Address) -> ServiceQueue:
-        """The same, for each institution."""
+        """Return the queues for virtual host ``umx``, one for each institution."""
         return _AskedQueue(self, str(node))
 
     async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:

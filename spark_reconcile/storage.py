@@ -155,7 +155,7 @@ class Place:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only one who works in this folder; raises BeingRun if somebody else does.
+        """Lock the folder for one process. Raises BeingRun if another process has locked it.
 
         No lock on an object store.
         """

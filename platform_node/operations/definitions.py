@@ -59,7 +59,7 @@ class Defining:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
 
     def _read(self, document: str) -> HubDefinitions:
-        """A document that somebody wants to import: every name in it must be known."""
+        """Read a document for an import; every name in it must be known."""
         return read_definitions(document, list(self._node.settings.nodes))
 
     def _apply(self, version: int, document: str, definitions: HubDefinitions) -> None:

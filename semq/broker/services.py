@@ -173,7 +173,7 @@ class ServiceGetter(Protocol):
 
     def answer(self, found: ServiceDelivery | None, left: int) -> None:
         """Answer with the message found (None: none) and the number of messages left after it. To be called once; a
-        message that nobody waits for any more is settled as lost.
+        message whose publisher has gone is settled as lost.
         """
 
 

@@ -324,7 +324,7 @@ class BrokerSession:
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # Whoever is first may fill the output, so large bodies and other deliveries take turns at being first.
+        # The first one may fill the output, so large bodies and other deliveries take turns at being first.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()

@@ -1,7 +1,7 @@
 """The folders of one root, the names in them, and the notes beside documents.
 
 A note is a JSON file beside a document, named after it. It is written before the document appears under its name, so
-that whoever sees the document sees the note, too. Names that come from elsewhere are made fit here.
+that every reader of the document finds the note. Names from other systems are made valid here.
 """
 
 import json
@@ -45,7 +45,7 @@ class Offered(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where a file goes, from the folders around it."""
+    """The target and AppKey of a file, from the names of the folders around it."""
 
     target: str
     app_key: AppKey

@@ -193,7 +193,7 @@ class ClientLink:
         failure = self.error or LinkLost("the connection was closed")
         if not self._opened.done():
             self._opened.set_exception(self._refusal or failure)
-            # mark the exception as retrieved: the dialler may have given up, and nobody else reads it
+            # mark the exception as retrieved: the dialler may have given up, and no other code reads it
             self._opened.exception()
         for waiting in self._opening.values():
             if not waiting.done():

@@ -30,7 +30,7 @@ AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 120.0  # between two tries of one document
 
 
 class Deliveries:
-    """What goes to one webhook."""
+    """Documents and events on their way to one webhook."""
 
     def __init__(self, settings: WebhookSection, client: Client, clock: Clock, states: SectionStates) -> None:
         """Raises WebhookTrustUnreadable."""

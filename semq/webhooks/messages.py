@@ -18,7 +18,7 @@ PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%'
 
 
 class WebhookRequest(NamedTuple):
-    """What is posted."""
+    """A request: headers and body."""
 
     id: str  #: the same for every try
     headers: dict[str, str]

@@ -1,4 +1,4 @@
-"""Who vouches for an extract or a repair list: signatures with the keys and certificates of nodes.
+"""Signatures of extracts and repair lists, with the keys and certificates of nodes.
 
 A signature carries its certificate, so the one who checks needs nothing but the authorities (``[reconcile] trust``).
 Whether it was revoked is asked of the hub elsewhere.
@@ -26,7 +26,7 @@ ALGORITHM = "semq-1"
 
 
 def signer(node: NodeSettings) -> Sign | None:
-    """What signs for a node; None if it is not enrolled. Raises NoIdentity, KeyRefused, WrongName."""
+    """Return the function that signs for a node; None if it is not enrolled. Raises NoIdentity, KeyRefused, WrongName."""
     ring = ring_of(node)
     if not ring.is_enrolled:
         return None
@@ -41,7 +41,7 @@ def signer(node: NodeSettings) -> Sign | None:
 
 
 def signer_of(config: Path | None) -> Sign | None:
-    """The same for a configuration file; None if it describes no node."""
+    """Return the function that signs for the node of a configuration file; None if it describes no node."""
     if config is None or "node" not in tomllib.loads(config.read_text("utf-8")):
         return None
     return signer(node_settings(config))
@@ -59,7 +59,7 @@ def authorities(stated: str, config: Path | None) -> Path | None:
 
 
 def verifier(trust: Path, clock: Clock) -> Verify:
-    """What tells whether a node made a signature, by the authorities of a PEM file. Raises TrustUnreadable.
+    """Return the function that checks signatures of nodes, by the authorities of a PEM file. Raises TrustUnreadable.
 
     Its certificate must be in force now, or have ended only after the signature could be made: what a ledger said is
     believed for as long as its authority is, repair lists only while the hub's certificate lasts.
@@ -80,7 +80,7 @@ def verifier(trust: Path, clock: Clock) -> Verify:
 
 
 def _moment(certificate: NodeCertificate, since: int | None, now: datetime) -> datetime:
-    """When a certificate must have been in force: now, or when it ended, but not before the signature could be made."""
+    """Return the moment at which a certificate must be valid: now or its end, but not before the extract was made."""
     if since is None or certificate.not_after >= now:
         return now
     return min(now, max(certificate.not_after, datetime.fromtimestamp(since / 1000, UTC)))

@@ -172,7 +172,7 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# What a finding says beyond its verdict, and the safe deed that the repair list asks, and of whom.
+# The meaning of a finding beyond its verdict; the safe deed for the repair list, and the side that does it.
 FINDINGS = {
     "line_unreadable": (
         "A line is not one of schema version 1: by what it says or leaves out, or by whose ledger it stands in.",
@@ -294,7 +294,7 @@ RULES = _read(GRID)
 VERDICT = {verdict.name: verdict for verdict in VERDICTS}
 EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
 
-# What to look at first: where documents are false, then where they are lost, then where somebody waits, then the rest.
+# Order of urgency: wrong documents, lost documents, messages that somebody waits for, all others.
 URGENCY = (
     "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB",
     "STATE_CONTRADICTION", "PARKED", "ACK_NOT_RETURNED", "QUARANTINED", "REACK_NOT_RETURNED", "SOURCE_MISSING",
@@ -309,6 +309,6 @@ def judge(situation: Situation) -> VerdictRule:
 
 
 def advice(finding: str, verdict: str) -> str:
-    """What to do about a message, in one sentence for the analyst."""
+    """Return the next step for a message, in one sentence for the analyst."""
     said = FINDINGS.get(finding, ("", "", ""))[0]
     return f"{said} {VERDICT[verdict].next_step}".strip()

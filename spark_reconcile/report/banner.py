@@ -23,7 +23,7 @@ OUTCOMES = {
 
 
 def banner(findings: Findings, pairs: Pairs, places: Mapping[str, str]) -> Row:
-    """What the top of the page says. ``places``: where the page tells more of a verdict."""
+    """Return the text at the top of the page. ``places``: the anchors of verdicts on the page."""
     outcome = outcome_of(findings)
     sign, kind, words = OUTCOMES[outcome]
     passed = len(findings.breaches)
@@ -78,7 +78,7 @@ def _breach(breach: Breach, findings: Findings, pairs: Pairs, places: Mapping[st
     }
 
 
-# Who is absent, where no ledger is known: what to do then.
+# The next step for a node whose ledgers are all missing.
 _UNKNOWN = {
     THE_HUB: "have every process of the hub extract this date, then run it again",
     UNKNOWN_STORE: "its delivered ledgers say nothing of some institutions: find the process of the hub that serves "

@@ -125,7 +125,7 @@ def _narrow(rows: Lying, title: str, keys: Mapping[str, str] | None = None) -> M
 
 
 def _both(wide: Spec, narrow: Markup, title: str) -> Markup:
-    """The picture for wide screens and the bars for narrow ones, of which a reader sees one."""
+    """Return the picture for wide screens and the bars for narrow ones; a screen shows one of them."""
     return Markup('<div class="wide-only">{}</div><div class="narrow-only">{}</div>').format(_draw(wide, title), narrow)
 
 

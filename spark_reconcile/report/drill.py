@@ -16,7 +16,7 @@ MATRIX_NODES = 12
 
 
 def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: ReconcileSettings) -> list[Row]:
-    """What the page shows of every pair, the worst first. ``groups``: the told exceptions by finding."""
+    """Return the details of every pair, the worst first. ``groups``: the exceptions on the page, by finding."""
     told: dict[str, list[Row]] = {}
     for group in groups:
         for message in group["messages"]:

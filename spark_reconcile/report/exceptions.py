@@ -62,7 +62,7 @@ CELLS = (
 
 
 class Exceptions(NamedTuple):
-    """What became of the exceptions: the file, and those whose story is told, in the order of the report."""
+    """The exceptions as written: the file, and those whose story the page tells, in the order of the report."""
 
     sheet: Written
     sample: list[Row]
@@ -112,7 +112,7 @@ class _Sample:
             yield row
 
     def chosen(self) -> list[Row]:
-        """What was kept, in the order in which it came."""
+        """Return the rows that were kept, in the order of the input."""
         for rows in self._of_pair.values():
             rows.sort(key=lambda one: one[:2])
             self._kept |= {number: row for _, number, row in rows[:PER_PAIR]}

@@ -11,15 +11,15 @@ OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE = "of this date", "of earlier dates, found
 
 
 class VerdictFigures(NamedTuple):
-    """How many messages have a verdict or finding."""
+    """Numbers of messages with a verdict or finding."""
 
     date: int = 0  #: messages of this date
-    found: int = 0  #: of earlier dates, exceptions that no run before this one has called so
-    known: int = 0  #: of earlier dates, the others: exceptions that were told before, and what is none
+    found: int = 0  #: of earlier dates: exceptions that no earlier run has reported
+    known: int = 0  #: of earlier dates: all others, that is exceptions reported before, and messages that are none
 
     @property
     def new(self) -> int:
-        """What thresholds count: what no run has counted before."""
+        """Return the number that thresholds are compared with: messages that no earlier run has counted."""
         return self.date + self.found
 
     @property
@@ -33,7 +33,7 @@ class VerdictFigures(NamedTuple):
         return tuple(zip((OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE), self, strict=True))
 
     def words(self) -> str:
-        """What there is of each, as the page says it everywhere."""
+        """Return the numbers in words, as everywhere on the page."""
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":

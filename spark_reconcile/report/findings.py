@@ -33,7 +33,7 @@ class Tally:
         return counts
 
     def figures(self, verdict: str = "", finding: str = "") -> VerdictFigures:
-        """How many messages have a verdict, a finding, or a verdict that somebody must act on."""
+        """Return the number of messages with a verdict, a finding, or a verdict that somebody must act on."""
         return figures(
             row
             for row in self.by_finding

@@ -61,7 +61,7 @@ def in_order(lines: Sequence[Row], moment: Callable[[Row], int]) -> list[Row]:
 
 
 def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: Callable[[Row], int]) -> int | None:
-    """The first line in which a side writes one of some events: of later ones nobody knows which caused which."""
+    """Return the first line in which a side writes one of some events; only of the first ones is the cause known."""
     found = [n for n, line in enumerate(lines) if line["side"] == side and line["event"] in events]
     return min(found, key=lambda n: moment(lines[n]), default=None)
 

@@ -30,7 +30,7 @@ ABSENT_SHOWN = 30  # in the banner, those with the most messages
 
 
 class PageContent(NamedTuple):
-    """What a page is made of."""
+    """The contents of a page."""
 
     findings: Findings
     facts: dict[str, Any]  #: summary.json

@@ -42,7 +42,7 @@ def verdicts(findings: Findings, settings: ReconcileSettings) -> dict[str, Any]:
 
 
 def limit_words(limit: Limit | None) -> str:
-    """What is accepted, in words; empty if nothing is limited."""
+    """Return a threshold in words; empty if there is none."""
     if limit is None:
         return ""
     given = (("max_count", limit.max_count), ("max_rate", limit.max_rate), ("max_age_s", limit.max_age_s))
@@ -50,7 +50,7 @@ def limit_words(limit: Limit | None) -> str:
 
 
 def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
-    """What was found and what is accepted, with as many digits as tell them apart."""
+    """Return a rate and its threshold, with enough digits to differ."""
     new = figures or VerdictFigures(breach.messages)
     what = VerdictFigures(new.date, new.found).words()
     found = {
@@ -117,7 +117,7 @@ def _clock_words(skew: Skew | None) -> str:
 
 
 def precision(findings: Findings) -> dict[str, Any]:
-    """How exactly the clocks are known by which latencies are told: the worst of them, and how many are not known."""
+    """Return the precision of the clocks behind the latencies: the worst error, and the number of unknown clocks."""
     worst = max((skew.within_ms for skew in findings.skews.values()), default=None)
     nodes = {source.node for source in findings.sources if source.is_used} - findings.hubs
     return {"worst": None if worst is None else span(worst), "unknown": len(nodes - findings.skews.keys())}

@@ -26,7 +26,7 @@ _GUESSED = re.compile(rf"\s*({_NUMBER}|{_DATE})\s*", re.IGNORECASE)
 
 
 class Written(NamedTuple):
-    """What became of the rows of a table: how many there are, and how many the file has."""
+    """Numbers of rows: of the table, and of the file."""
 
     found: int
     written: int
@@ -63,7 +63,7 @@ def write_sheet(
 
 
 def cell(value: Any) -> Any:
-    """A value as it stands in the file: texts marked as texts where a spreadsheet would guess otherwise."""
+    """Return a value as written to the file; a text that a spreadsheet would read as another type is marked as text."""
     if not isinstance(value, str):
         return value
     text = in_page(value)

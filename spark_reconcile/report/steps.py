@@ -1,8 +1,8 @@
 """The next step as a command: for every exception the node at which a person acts, and what they type there.
 
-What the repair list asks follows from its own table (``applying.ACTS``); the rest stands below. Looking comes before
-acting. ``FILE`` is the configuration of the named node. Commands are made of a message's own words only where these are
-a locator, since others wrote them.
+Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. Looking comes
+before acting. ``FILE`` is the configuration of the named node. Commands are made of a message's own words only where
+these are a locator, since others wrote them.
 """
 
 import shlex
@@ -35,7 +35,7 @@ STEPS = (
     NextStep("STATE_CONTRADICTION", "receiver", "semq ledger verify"),
     NextStep("QUARANTINED",         "writer",   "semq reconcile extract --business-date {day}"),
 )
-# What becomes of an operation of a node on the command line.
+# The command for each operation of a node.
 COMMANDS = {
     "msg.inquire":   "semq msg inquire {lk0}",
     "msg.resend":    "semq msg resend {lk0} --why {why}",
@@ -46,7 +46,7 @@ _DEEDS = {(act.deed, act.side): COMMANDS[act.operation] for act in ACTS}
 
 
 class Next(NamedTuple):
-    """Where to go and what to type there."""
+    """A node and the command to enter there."""
 
     side: str  #: as whom: sender, hub, receiver, writer
     node: str
@@ -54,7 +54,7 @@ class Next(NamedTuple):
 
 
 def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> list[Next]:
-    """What to do about an exception, in order. ``hub``, ``writer``: addresses of these nodes, if they are known."""
+    """Return the steps for an exception, in order. ``hub``, ``writer``: addresses of these nodes, if they are known."""
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub, "writer": writer}
     _, side, deed = FINDINGS.get(row["finding"], ("", "", ""))
     rows = [(side, _DEEDS[deed, side])] if deed else [(s.at, s.command) for s in STEPS if s.verdict == row["verdict"]]
@@ -64,7 +64,7 @@ def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> lis
 
 
 def owner_of(row: dict[str, Any], hub: str) -> list[tuple[str, str]]:
-    """Who has to act on an exception: roles with the addresses of their nodes."""
+    """Return the nodes that have to act on an exception: roles and addresses."""
     owner = VERDICT[row["verdict"]].owner
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub}
     return [(role, nodes.get(role, "")) for role in (("sender", "receiver") if owner == "both ends" else (owner,))]

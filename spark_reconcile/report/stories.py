@@ -74,7 +74,7 @@ class _Teller:
         }
 
     def _moment(self, line: Row) -> int:
-        """When a line was written, by the hub's clock. Equal moments stay in the order in which they came."""
+        """Return the time of a line by the hub's clock. Lines of the same time keep their order."""
         return int(line["at"]) - self._skew.get(line["node"], 0)
 
     def _line(self, line: Row, fault: str) -> Row:

@@ -90,5 +90,5 @@ def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:
 
 
 def _rows(sheet: Written) -> dict[str, int]:
-    """How many rows a file has, and of how many: fewer where ``csv_rows_max`` has cut it."""
+    """Return the numbers of rows of a file and of its table; the file has fewer if ``csv_rows_max`` has cut it."""
     return {"rows": sheet.written, "of": sheet.found}

@@ -8,7 +8,7 @@ from semq.store.rows import Event, Side
 
 SIDES = {Side.SENDER: "sender", Side.HUB: "hub", Side.RECEIVER: "receiver"}
 
-# What a line says, as a person would. Where the sides differ the side is named.
+# Events of the ledger in words; by side where the words differ.
 EVENTS: dict[tuple[Side | None, Event], str] = {
     (None, Event.ACCEPTED): "accepted from the application",
     (None, Event.SENT): "sent",
@@ -65,7 +65,7 @@ CHINESE = {
 }
 
 
-# What a ledger as a whole says of a message: the words of ``situation``, as a person would say them.
+# States of a message in one ledger (``situation``), in words.
 STANDS = {
     "sender": {
         "none": "has no line", "missing": "was not delivered", "torn": "states two outcomes",
@@ -94,18 +94,18 @@ def pair_name(sender: str, receiver: str) -> str:
 
 
 def app_key_type(row: Mapping[str, Any]) -> str:
-    """What a business key is of, such as trade/order/standard, where its institution discloses that."""
+    """Return the type of a business key, such as trade/order/standard, if its institution discloses it."""
     parts = [row.get(name) or "" for name in ("app_domain", "app_type", "app_subtype")]
     return "/".join(parts) if any(parts) else ""
 
 
 def stands(side: str, word: str) -> str:
-    """What the ledger of a side says of a message as a whole."""
+    """Return the state of a message in one side's ledger, in words."""
     return STANDS[side].get(word, word)
 
 
 def event_words(side: int | None, event: int | None) -> str:
-    """What a line says; a number that is not known is shown as it is."""
+    """Return the event of a line in words; an unknown number as it is."""
     try:
         known = Event(event or 0)
         by_side = EVENTS.get((Side(side or 0), known))
@@ -115,7 +115,7 @@ def event_words(side: int | None, event: int | None) -> str:
 
 
 def side_word(side: int | None) -> str:
-    """As whom a line was written."""
+    """Return the role in which a line was written."""
     return SIDES[Side(side)] if side in {int(one) for one in Side} else "?"
 
 

@@ -31,7 +31,7 @@ _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enume
 _SIDE = " ".join(f"WHEN '{finding}' THEN '{side}'" for finding, (_, side, _) in FINDINGS.items() if side)
 _DEED = " ".join(f"WHEN '{finding}' THEN '{deed}'" for finding, (_, _, deed) in FINDINGS.items() if deed)
 
-# By what pairs are sorted, and how they are named.
+# The order of pairs, and their names.
 _WORST = (
     ("wrong", f"verdict IN ({', '.join(map(repr, EXCEPTIONS))})"),
     ("unsettled", f"verdict IN ({', '.join(map(repr, _OPEN))})"),
@@ -43,7 +43,7 @@ _REMARKS = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
-    """How many lines each node wrote, by side, event and target: who takes part, and what else happened."""
+    """Count the lines of each node, by side, event and target: its traffic, and which nodes take part."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # In which store of the hub a copy lay, as others than the hub say; most lines name none, and cost no search.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_REMARKS}) AND lk1 RLIKE r'{_LK1}'"
@@ -51,7 +51,7 @@ def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
-    # Of a target only its node counts; cut off here, where there are a few thousand rows instead of all lines.
+    # Only the node of a target counts. Its user is removed here, from a few thousand rows instead of all lines.
     return _stage(counted.withColumn("target", F.expr("substring_index(target, '/', 1)")), place, kept=False)
 
 
@@ -166,7 +166,7 @@ _TOLD = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1",
 
 
 def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> DataFrame:
-    """What somebody must act on, with what only the lines say of it, in the order of the report."""
+    """Write the exceptions with the details that only the lines have, in the order of the report."""
     wrong = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     said = (
         their_lines.groupBy("lk0")
@@ -220,12 +220,12 @@ def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _by_heart(messages: DataFrame, count: int) -> DataFrame:
-    """Some messages to look others up in. Said aloud: the planner only knows how large the table of all verdicts is."""
+    """Return messages for a join; few ones are broadcast explicitly: the planner knows only the size of all verdicts."""
     return F.broadcast(messages) if count <= KNOWN_BY_HEART else messages
 
 
 def _stage(frame: DataFrame, place: Place, *, kept: bool = True) -> DataFrame:
-    # What the run removes again is not worth the time of a good compression.
+    # Temporary tables are compressed lightly: a better compression would cost more time than it saves.
     if kept:
         frame.write.parquet(place.uri, compression="zstd")
         place.number_parts()
@@ -241,7 +241,7 @@ def read(spark: SparkSession, place: Place) -> DataFrame:
 
 
 class Absence(NamedTuple):
-    """A ledger that should speak of some messages and was not delivered: whose, and of which business date."""
+    """A missing ledger that should mention some messages: its node, and the business date."""
 
     name: str  #: of the ledger, where messages name it; else of the node, or THE_HUB
     day: date

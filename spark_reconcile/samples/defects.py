@@ -2,7 +2,7 @@
 
 For each row of the table below, a message about which all three ledgers agree is chosen and its lines in the extracts
 are changed; the nodes and their ledgers are not touched. The lines are moved back in time, so that the message is not
-in flight. For small extracts, which are read whole.
+in flight. Only for small extracts, because they are read into memory.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -115,5 +115,5 @@ class Commit:
 
 
 def nacked() -> AmqpError:
-    """Return the error of a commit of which a service did not accept a message."""
+    """Return the error of a commit if a service did not accept one of its messages."""
     return InternalError("a service of this node could not accept a message of the transaction")
