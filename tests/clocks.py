@@ -1,4 +1,4 @@
-"""Clocks for tests: one that stands still, and one that is ahead of the machine's.
+"""Clocks for tests: one that a test moves by hand, and one that is ahead of the machine's.
 
 The simulator has clocks of its own (``simulation.timeline``), which are wrong on purpose.
 """

@@ -1,4 +1,4 @@
-"""What all tests share: a real Postgres per worker, a fresh database per test, and how hypothesis searches.
+"""Fixtures of all tests: a real Postgres per worker, a fresh database per test, and the profiles of hypothesis.
 
 Marks and groups of tests come from the rows in ``kinds``.
 

@@ -17,7 +17,7 @@ GC_THRESHOLDS = (100_000, 50, 100)
 
 
 def use_memory() -> None:
-    """Let temporary files of this process and its children lie in memory, unless somebody has set TMPDIR."""
+    """Put temporary files of this process and its children into memory, unless TMPDIR is set."""
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # asked for anew

@@ -187,7 +187,7 @@ class AmqpServer:
         self._check_alarm()
 
     def add_vhost(self, name: str) -> None:
-        """Add an empty virtual host. Contents that the store has under this name are restored at the next start only."""
+        """Add an empty virtual host. What the store has under this name is restored at the next start."""
         self.vhosts[name] = self._make_vhost(name)
 
     def bound(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:

@@ -26,7 +26,7 @@ ALGORITHM = "semq-1"
 
 
 def signer(node: NodeSettings) -> Sign | None:
-    """Return the function that signs for a node; None if it is not enrolled. Raises NoIdentity, KeyRefused, WrongName."""
+    """Return the signing function of a node; None if it is not enrolled. Raises NoIdentity, KeyRefused, WrongName."""
     ring = ring_of(node)
     if not ring.is_enrolled:
         return None

@@ -220,7 +220,7 @@ def of_pairs(pairs: DataFrame, wanted: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _by_heart(messages: DataFrame, count: int) -> DataFrame:
-    """Return messages for a join; few ones are broadcast explicitly: the planner knows only the size of all verdicts."""
+    """Return messages for a join. Few are broadcast explicitly: the planner knows the size of all verdicts only."""
     return F.broadcast(messages) if count <= KNOWN_BY_HEART else messages
 
 

@@ -1,4 +1,4 @@
-"""The same with aio-pika: publisher confirms, manual acknowledgements, many documents under way."""
+"""A node and aio-pika: publisher confirms, manual acknowledgements, many documents under way."""
 
 import asyncio
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""The same doors for programs in any language: pika as it comes, with nothing of SEMQ in it."""
+"""A node and pika, an AMQP client that knows nothing of SEMQ."""
 
 import json
 from collections.abc import Callable, Iterator

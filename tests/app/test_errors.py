@@ -1,4 +1,4 @@
-"""Errors that a node reports keep the node's code, and are told apart by who can do something about them."""
+"""Errors that a node reports keep the node's code; their class says who can correct them."""
 
 from semq.app import NodeBusy, RefusedByNode
 from semq.app.errors import theirs

@@ -1,4 +1,4 @@
-"""What tests need of a channel when no node is there: one that has ended."""
+"""A channel that has ended, for tests without a node."""
 
 from semq.transport.client_channel import ClientChannel
 

@@ -32,7 +32,7 @@ def main() -> int:
     if arguments.cycles < 1 or arguments.group < 1:
         parser.error("--cycles and --group count from 1")
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
-    logging.getLogger().addHandler(logging.NullHandler())  # what aio-pika says of lost connections is expected here
+    logging.getLogger().addHandler(logging.NullHandler())  # its warnings about lost connections are expected here
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")  # one that never came about
 

@@ -116,7 +116,7 @@ class Submitter:
                 self._complaints.append(f"{document.token} was neither confirmed nor refused in {ANSWER_S:g} s")
                 await drop(self._connection)
             except DeliveryError:
-                await asyncio.sleep(RETRY_S)  # not accepted, or nobody knows: the same again
+                await asyncio.sleep(RETRY_S)  # refused, or the answer was lost: publish it again
             except LOST:
                 await asyncio.sleep(RETRY_S)
             else:
@@ -156,7 +156,7 @@ class DocumentTaker:
         self._task = asyncio.create_task(self._run(), name="consumer")
 
     async def stop(self) -> None:
-        """Consume no more."""
+        """Stop consuming."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

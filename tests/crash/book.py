@@ -1,4 +1,4 @@
-"""What an application has received: its own durable book, a SQLite file, one transaction for each document.
+"""The durable record of what an application has received: a SQLite file, one transaction for each document.
 
 The book is what an honest application would keep: a document is written, the transaction is synced, then the delivery
 is acknowledged. Repeats are known by @LK0. A repeat that the node flagged is as promised (PROTOCOL.md section 1); one
@@ -76,7 +76,7 @@ class Book:
         return [BookEntry(*row) for row in rows]
 
     def knows(self, tokens: list[str]) -> int:
-        """How many of these documents have been received."""
+        """Return the number of these documents that were received."""
         known = {row[0] for row in self._db.execute("SELECT DISTINCT token FROM received")}
         return sum(token in known for token in tokens)
 

@@ -57,7 +57,7 @@ class CampaignReport:
         return asdict(self)
 
     def take(self, found: OracleFindings) -> None:
-        """What the judge found."""
+        """Return what the oracle found."""
         self.violations, self.lost = len(found.violations), len(found.lost)
         self.duplicated, self.unclean = len(found.duplicated), sum(found.unclean.values())
         self.details = found.lines()
@@ -127,7 +127,7 @@ class Campaign:
             self._world.complaints.append(f"{', '.join(away)} did not come back")
 
     async def _settle(self, number: int) -> OracleFindings:
-        """No more faults: everything must be delivered, told and forgotten."""
+        """Stop all faults and wait until every document is delivered, every outcome reported and every row deleted."""
         for proxy in self._world.proxies.values():
             proxy.clear()
         calm = time.monotonic()

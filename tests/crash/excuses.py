@@ -50,7 +50,7 @@ class ExcusedLine(NamedTuple):
 
 @dataclass
 class CertificateChanges:
-    """What was done to certificates in a campaign, counted by the name of the node."""
+    """Roll-overs and revocations of certificates in a campaign, by the name of the node."""
 
     address: dict[str, str]  #: of each institution
     other: dict[str, str]  #: its partner

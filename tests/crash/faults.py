@@ -1,4 +1,4 @@
-"""What goes wrong: the kinds of faults as a table, and the plan that a seed draws for each cycle.
+"""Faults: their kinds as a table, and the plan that a seed draws for each cycle.
 
 A plan is data and can be printed; ``Harm`` carries it out on a ``CrashWorld``. Named durable steps come round in an
 order that the seed shuffles, so that a long campaign dies at every one of them.
@@ -45,7 +45,7 @@ KINDS: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "cut in a frame", APPS),
     (1, "silence", APPS),
 ]
-# The same, in campaigns with certificates.
+# Further kinds in campaigns with certificates.
 SECURE_KINDS: list[tuple[int, str, tuple[str, ...]]] = [*KINDS, (6, "renew", NODES), (4, "revoke", SIDES)]
 # failpoints that a kind of node can come to
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})

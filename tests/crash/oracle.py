@@ -36,7 +36,7 @@ SHOWN_MAX = 20
 
 @dataclass
 class OracleFindings:
-    """What is wrong, in words."""
+    """The faults that were found, in words."""
 
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class OracleFindings:
         return not (self.lost or self.duplicated or self.violations or self.unclean)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the text for people."""
         named = [("lost", self.lost), ("duplicated", self.duplicated), ("violation", self.violations)]
         found = [f"{name}: {what}" for name, items in named for what in items[:SHOWN_MAX]]
         return found + [f"unclean: {rows} rows in {table}" for table, rows in self.unclean.items()]
@@ -103,7 +103,7 @@ def steps(world: CrashWorld) -> int:
 
 
 def dump(world: CrashWorld) -> str:
-    """What is left over, row by row, for whoever looks for the cause."""
+    """Return the rows that are left, for a search of the cause."""
     text = []
     for node in NODES:
         with psycopg.connect(_url(world, node)) as connection:
@@ -210,7 +210,7 @@ def _judge_own_ledger(
 
 
 def _given_up(url: str) -> set[str]:
-    """Own messages whose receiver has a marker, because it believes their signer no more."""
+    """Return own messages for which the receiver has a marker, because it no longer believes their signer."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT lk0 FROM semq_ledger WHERE side = %s AND event = %s AND detail LIKE %s",

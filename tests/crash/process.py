@@ -72,7 +72,7 @@ class CrashProcess(NodeProcess):
         await self._over.wait()
 
     def up(self) -> None:
-        """It may start again."""
+        """Allow the next start."""
         self._may_start.set()
 
     async def may_die(self, within_s: float) -> None:

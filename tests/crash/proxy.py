@@ -1,4 +1,4 @@
-"""A TCP proxy that stands on a link and makes its weather: cuts, silence, delay, thin lines.
+"""A TCP proxy on a link that causes faults: cuts, silence, delay, low bandwidth.
 
 One ``Proxy`` listens on one port for the whole campaign; whom it leads to may change when a server comes back on
 another port. It copies bytes and knows nothing of AMQP. The faults in ``faults`` set its weather, the campaign sets
@@ -17,13 +17,13 @@ CHUNK = 64 * 1024
 
 @dataclass(slots=True)
 class Weather:
-    """What happens to bytes on the way; the values given here are fair weather."""
+    """The faults of a link; the defaults cause none."""
 
     delay_s: float = 0.0  #: of every chunk, so a long line is a slow one too
     bytes_per_s: float = 0.0  #: 0: as fast as may be
     crumb: int = 0  #: at most so many bytes in one write; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: nothing goes from the dialler to the server any more, and nobody is told
+    silent_there: bool = False  #: nothing from the dialler reaches the server, and no end is reported
     silent_back: bool = False
 
 
@@ -33,7 +33,7 @@ class Proxy:
     def __init__(self, name: str) -> None:
         self.name = name
         self.weather = Weather()
-        self.target: tuple[str, int] | None = None  #: None: nobody is there, connections are reset
+        self.target: tuple[str, int] | None = None  #: None: there is no server, connections are reset
         self.connections = 0  #: made so far
         self._open: set[_Pair] = set()
         self._changed = asyncio.Event()
@@ -45,13 +45,13 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Return the port on which it listens."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def stop(self) -> None:
-        """Listen no more, cut all."""
+        """Stop listening and cut all connections."""
         if self._server is not None:
             self._server.close()
         self.cut()
@@ -81,7 +81,7 @@ class Proxy:
             pair.fuse = size
 
     def half_open(self) -> None:
-        """The dialler's side ends, the server's side hangs on: nobody tells the server."""
+        """End the dialler's side of each connection and keep the server's side open, without a notice to the server."""
         for pair in list(self._open):
             pair.leave_server_hanging()
 
@@ -155,7 +155,7 @@ class _Pair:
         self.done = asyncio.Event()
 
     def take(self, size: int) -> int:
-        """How many of so many bytes may still pass."""
+        """Return how many of these bytes may still pass."""
         if self.fuse is None:
             return size
         allowed = min(self.fuse, size)

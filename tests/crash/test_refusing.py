@@ -49,7 +49,7 @@ async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     lk0s = [await _refused_while(world, name, point) for name, point in POINTS]
     assert world.nodes[HUB].fired == [point for name, point in POINTS if name == HUB]
     assert world.nodes[A].fired == [point for name, point in POINTS if name == A]
-    world.nodes[B].begin()  # what may have left the platform is asked of its receiver
+    world.nodes[B].begin()  # for what may have left the hub, its receiver is asked
     await _until(world, HUB, f"SELECT count(*) = 0 FROM tb_0031 WHERE direction = {Direction.RELAYED:d}")
     ended = f"side = {Side.SENDER:d} AND event = {Event.REJECTED:d}"
     await _until(world, A, f"SELECT count(DISTINCT lk0) = {len(lk0s)} FROM semq_ledger WHERE {ended}")

@@ -31,7 +31,7 @@ PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
     {A: "10008", B: "56001"},
     ApplicationLogin("app", PASSWORD),
-    # The timers of PROTOCOL.md section 13, short, so that what is in doubt is settled while somebody watches.
+    # Short timers of PROTOCOL.md section 13, so that open messages are settled within a test.
     every={
         "protocol.inquiry_s": 0.5,
         "protocol.inquiry_s_max": 1.5,

@@ -44,7 +44,7 @@ class Peer:
             self.heard += frame.records
 
     def count(self, **facts: Any) -> int:
-        """How many records that say so were heard."""
+        """Count the records with these values."""
         return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
 
 

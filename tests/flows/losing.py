@@ -1,7 +1,7 @@
-"""A proxy on a link that reads its frames and leaves out packets of records: what was said is lost, the link lives on.
+"""A proxy on a link that reads its frames and drops packets of records; the link stays up.
 
-Links confirm and count documents, but not packets (their channel has neither confirms nor acks), so that nobody
-notices but by asking. Used by tests that leave real nodes alone.
+Links confirm documents, but not packets (their channel has neither confirms nor acks), so that only an inquiry finds a
+lost packet. Used by tests with real nodes.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class LosingProxy:
         writer.close()
 
     def _passes(self, contents: dict[int, GatheredFrames], kind: int, channel: int, frame: bytes) -> list[bytes]:
-        """What goes on now: a frame by itself, all frames of a content that is complete, or nothing yet."""
+        """Return what is passed on now: one frame, all frames of a complete content, or nothing yet."""
         payload = frame[7:-1]
         if kind == METHOD and payload[:4] in CONTENT:
             contents[channel] = GatheredFrames([frame])

@@ -66,7 +66,7 @@ class SealedWorld(Trio):
         return Own(Identity(issued[0], KEYS[names[0]], keys), tuple(one.pem.decode() for one in issued))
 
     def roll(self, node: Local, *names: str) -> None:
-        """A node has other keys; the directory is told."""
+        """Give a node other keys, and put them into the directory."""
         keys_of(node).mine = self.own(node.address, *names)
         node.engine.introduce()
 

@@ -67,7 +67,7 @@ class TrioConsumer:
 
 
 class TrioTold:
-    """What an application was told of its documents."""
+    """The events that an application has received about its documents."""
 
     def __init__(self) -> None:
         self.events: list[AppEvent] = []
@@ -178,19 +178,19 @@ class Local:
         )
 
     def hear(self, *frames: Frame) -> None:
-        """Frames come from the platform's side, whoever has made them, and are worked off."""
+        """Let a node receive frames from the hub's side, and process them."""
         assert self.up is not None
         self.engine.hear(self.up, frames)
         self.store.run()
 
     @property
     def rows(self) -> dict[str, int]:
-        """What is left in the queues."""
+        """Return the rows that are left in the queues."""
         tables = self.store.tables
         return {"tb_0031": len(tables.outbound), "tb_0030": len(tables.pending), "dedup": len(tables.recorded)}
 
     def lines(self, event: Event) -> int:
-        """How many lines of the ledger say so."""
+        """Return the number of ledger lines with these values."""
         return sum(line.event is event for line in self.store.tables.ledger)
 
 
@@ -259,7 +259,7 @@ class Trio:
         node.up = node.down = None
 
     def settle(self) -> None:
-        """Run until nothing moves; time stands still."""
+        """Run until there is nothing to do, without moving the clock."""
         while self._turn():
             pass
 

@@ -128,7 +128,7 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
-    # What nodes log goes to pytest: standard output is that of commands that run beside them. Passwords are hashed as
+    # Logs of nodes go to pytest: standard output belongs to the commands that run beside them. Passwords are hashed as
     # always, at less cost: a hub that starts hashes one for each institution.
     with logging_by(structlog.stdlib.LoggerFactory()), patch("semq.broker.users._SCRYPT_N", 16):
         async with AsyncExitStack() as stack:

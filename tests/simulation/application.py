@@ -1,4 +1,4 @@
-"""What submits documents, and what receives them: slow, absent, failing, and changing its mind.
+"""Simulated applications: they submit documents, and receive them slowly, late, with failures and second thoughts.
 
 An application repeats a submission of unknown fate with the same token (PROTOCOL.md section 14). As a receiver it
 takes some documents at a time, thinks, then acknowledges, gives back, or fails for good; a crash of its node takes
@@ -29,7 +29,7 @@ REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 @dataclass(slots=True, frozen=True)
 class PlannedDocument:
-    """What somebody will submit."""
+    """A document that an application is going to submit."""
 
     token: str
     target: str
@@ -49,7 +49,7 @@ class EventUnderWay:
 
 
 class SimOpener(InClear):
-    """Opens what arrives; poison cannot be opened, and nobody signs."""
+    """A sealing in which a poisoned document cannot be opened, and nothing is signed."""
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         if body[:1] == POISON:
@@ -68,7 +68,7 @@ class SimulatedApplications:
         self._has: set[int] = set()
 
     def heal(self) -> None:
-        """No more whims: be there, and hold nothing back."""
+        """Stop all faults of the application: consume, and acknowledge at once."""
         self.be_present(4)
         for delay in (0.0, 30.0, 120.0):  # a hold that was asked for just now may be committed later
             self.world.time.after(delay, self._release_all)
@@ -80,14 +80,14 @@ class SimulatedApplications:
 
     # --- submitting
     def submit(self, documents: Sequence[PlannedDocument]) -> None:
-        """Hand documents over; repeat later what nobody took."""
+        """Submit documents; repeat later those that were not accepted."""
         submissions = [self._submission(document) for document in documents]
         if not self.host.submit(submissions):
             self.world.time.after(self.world.chance.uniform(0.5, 5.0), self.submit, documents)
             return
         self.world.oracle.handed(documents)
         for document in documents:
-            # Whoever never hears an answer (the process died) asks again.
+            # An application that gets no answer, because the process ended, submits again.
             self.world.time.after(20.0, self._repeat, document)
 
     def _submission(self, document: PlannedDocument) -> Submission:

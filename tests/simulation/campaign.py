@@ -17,7 +17,7 @@ SHARE = 50  # seeds that a process takes at a time
 DRILLS = 200  # seeds that are tried for one cell
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
-# What strikes more in the drills of a grid whose cells have no drills of their own.
+# Faults that are more frequent in the drills of a grid whose cells have no drills of their own.
 # Kinds of faults that lead to the cells of a grid, in turns.
 FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
     HUB.name: (
@@ -30,7 +30,7 @@ FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
 
 @dataclass(slots=True)
 class Totals:
-    """What a campaign, or a share of one, has come to."""
+    """The result of a campaign, or of a part of it."""
 
     seeds: int = 0
     steps: int = 0
@@ -60,7 +60,7 @@ class Totals:
         return not self.failed
 
     def report(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the JSON form."""
         reached, missing = coverage(self.cells)
         return {
             "seeds": self.seeds,
@@ -165,11 +165,11 @@ def covered(count: int) -> Totals:
 
 
 def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
-    """How many decided cells of the grids were reached, and which were not."""
+    """Return the number of cells that were reached, and the cells that were not."""
     decided = {(grid.name, standing.name, on.name) for grid in GRIDS for standing, on in grid.cells()}
     return len(decided & cells), sorted(decided - cells)
 
 
 def tell(text: str) -> None:
-    """Progress, for whoever watches."""
+    """Print a line of progress to stderr."""
     print(text, file=sys.stderr, flush=True)

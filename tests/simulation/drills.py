@@ -86,7 +86,7 @@ WAY: dict[Standing, dict[Standing, Hint]] = {
 
 
 def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
-    """What a node with own rows hears for the sake of the goal."""
+    """Return the news that leads a node's own rows to the cell of the drill."""
     grid, aim, news = goal
     engine = link.owner.engine
     rows = [
@@ -125,7 +125,7 @@ def next_to_go(host: "Host") -> list[Outbound]:
 
 
 def _while_it_waits(link: "SimLink", row: Outbound, aim: Standing) -> list[Frame]:
-    """What waits to be sent is claimed while this is on its way into the store, perhaps in the same commit."""
+    """Return news for a row that waits to be sent; it may be claimed in the same commit that stores the news."""
     if aim is Standing.SS_ACK:
         return [said(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
     known = truth(link.owner.world, row)

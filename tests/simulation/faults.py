@@ -166,7 +166,7 @@ class Faults:
         return True
 
     def commit_fault(self, host: "Host") -> CommitFault:
-        """What becomes of a commit."""
+        """Draw the fate of a commit."""
         if not self.active or "commit" not in self.kinds or self.chance.random() > 0.2:
             return CommitFault.NONE
         self.count += 1
@@ -181,7 +181,7 @@ class Faults:
         )
 
     def reopening_s(self) -> float:
-        """How long a process goes on with the engine of a store that it has lost."""
+        """Draw how long a process goes on with the engine of a store that it has lost."""
         return self.chance.choice((0.0, 0.0, 0.05, 2.0)) if self.active else 0.0
 
     # --- applications
@@ -191,7 +191,7 @@ class Faults:
         self.world.time.after(self.chance.choice((1.0, 10.0, 60.0)), application.be_present, self.chance.randint(1, 3))
 
     def think_s(self) -> float:
-        """How long an application works on a document."""
+        """Draw how long an application works on a document."""
         if self.active and "think" in self.kinds:
             return self.chance.choice((0.0, 0.5, 10.0))
         return self.chance.choice((0.0, 0.01))
@@ -201,7 +201,7 @@ class Faults:
         return self.active and "stutter" in self.kinds and self.chance.random() < 0.3
 
     def answer(self, deliveries: int) -> str:
-        """What an application says in the end."""
+        """Draw how an application settles a document."""
         if not self.active or "nack" not in self.kinds or deliveries > 5:
             return "done"
         return self.chance.choices(("done", "back", "fail", "fail, then requeue"), (6, 3, 0.6, 0.6))[0]
@@ -257,7 +257,7 @@ class Faults:
         return True, []
 
     def gossip(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
-        """What a node hears besides: false hints about its own rows."""
+        """Draw false hints about a node's own rows."""
         goal = self.world.plan.goal
         if self.active and goal is not None and link.owner.home.type == 1 and self.chance.random() < 0.7:
             self.count += 1
@@ -381,5 +381,5 @@ def _idents(frames: Sequence[Frame]) -> list[str]:
 
 
 def _is_presence(frame: Frame) -> bool:
-    """Who is there is told within a session; it is no part of a message's way, and not to be had twice."""
+    """Return whether a packet is presence, which is not lost or repeated within a session."""
     return isinstance(frame, Packet) and frame.function is Function.PRESENCE

@@ -96,10 +96,10 @@ class Host:
         raise NotImplementedError
 
     def started(self) -> None:
-        """What follows a start."""
+        """Do what this kind of node does after a start."""
 
     def crash(self, restart_s: float | None = None) -> None:
-        """The process dies: what it had not committed and not sent is gone. Its sessions end."""
+        """End the process: uncommitted work and unsent frames are lost, and its sessions end."""
         if self.engine is None:
             return
         self.world.trace("crashes", self.name, "")
@@ -109,7 +109,7 @@ class Host:
             self.world.time.after(restart_s, self.start)
 
     def died(self) -> None:
-        """What follows a crash."""
+        """Do what this kind of node does after a crash."""
 
     # --- turns
     def turn(self) -> None:
@@ -239,7 +239,7 @@ class Host:
         return False
 
     def volatile(self) -> dict[str, object]:
-        """What the engine keeps in memory about single messages: nothing, once everything is at rest."""
+        """Return what the engine keeps in memory about single messages: nothing, once all rows are settled."""
         raise NotImplementedError
 
     @property
@@ -331,7 +331,7 @@ class LocalHost(Host):
 
     # --- applications
     def submit(self, submissions: Sequence[Submission]) -> bool:
-        """Documents are handed over; false if nobody is there to take them."""
+        """Submit documents; return False if the process is not running."""
         if self.engine is None:
             return False
         self.engine.submit(submissions)
@@ -405,9 +405,9 @@ def flying(lanes: dict[str, Lane]) -> set[int]:
 
 
 class SimDirectory:
-    """Everybody may send to everybody; what carries a forbidden type is refused, always or at times.
+    """A directory in which all may send to all; documents of a forbidden type are refused, always or at times.
 
-    An institution that was struck off is served no longer: what is left for it has nobody who could answer.
+    An institution that was struck off is not served: nobody can answer for what is left for it.
     """
 
     def __init__(self, world: "World") -> None:

@@ -67,9 +67,9 @@ class SimulatedMessage:
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether what may have been the only copy was taken, by a disaster or by an operator who had nobody to tell.
+        """Whether the only copy may have been destroyed by a disaster, or refused without a sender to notify.
 
-        The payload is given away for custody if Ack2=0.
+        With Ack2=0 the sender deletes the payload at custody, so the hub's copy may be the only one.
         """
         return self.must and not self.ack2 and (self.copy_lost or self.dest_restored or self.untold)
 
@@ -93,7 +93,7 @@ class SimulatedMessage:
 
 @dataclass(slots=True)
 class Books:
-    """What the oracle's book said about one store at the moment of a backup."""
+    """The oracle's record of one store at the moment of a backup."""
 
     accepted: int = -1  #: the place of the last message accepted there
     recorded: dict[LK0, Arrival] = field(default_factory=dict)

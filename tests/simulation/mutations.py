@@ -205,7 +205,7 @@ def done_when_noted(is_done: Any) -> Any:
 
 
 def only_what_is_here(reply: Any) -> Any:
-    """Whoever asks about a row that is gone hears nothing."""
+    """Leave inquiries about deleted rows unanswered."""
 
     def replies(said: Any, next_sids: Any) -> None:
         rows = said.core._store.tables.outbound
@@ -283,7 +283,7 @@ def note_elsewhere(hear: Any) -> Any:
 
 
 def custody_by_number(hear: Any) -> Any:
-    """A sender hears of custody when any copy stands under the number that it names."""
+    """Answer CUSTODY for any copy with the number in the inquiry."""
 
     def hears(holding: Holding, unit: Any, row: Any, news: HubHeard, after: Any, cause: Any = None, **more: Any) -> Any:
         if news is HubHeard.asked:
@@ -327,7 +327,7 @@ def backwards(unit: Any, submissions: Any, faults: Any, *rest: Any) -> tuple[Any
 
 
 class Late(tuple[Any, ...]):
-    """A letter that is read from its row when it is told."""
+    """Read a letter from its row when it is sent, after the unit."""
 
     def __new__(cls, make: Callable[[], tuple[Any, ...]]) -> "Late":
         late = super().__new__(cls, make())

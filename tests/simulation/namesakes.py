@@ -1,4 +1,4 @@
-"""What is said of another message under the number of a row: it must change nothing (rules N6 and N13).
+"""Records with the number of a row that belong to another message; they must change nothing (rules N6 and N13).
 
 Numbers come again where a store was put back to a backup or made anew; chance brings that about too seldom. So in hell
 the right speakers name a row by its number and mean another message, or another copy. Called by ``rumours``.
@@ -20,13 +20,13 @@ ENDS = (Answer.RECV, Answer.REJ, Answer.VOID)
 
 
 def of_own(chance: Random, link: "SimLink", row: Outbound) -> Packet:
-    """To a sender: the end of a message of another incarnation."""
+    """Return an Ack2 to a sender, about a message of another incarnation."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=str(another(row.lk0)), status=chance.choice(ENDS))
     return Packet(row.target.node, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack2])
 
 
 def of_pending(chance: Random, link: "SimLink", row: Pending) -> Packet:
-    """To a receiver: what it owes is noted, of another message or of another copy."""
+    """Return a ReAck or ReAck2 to a receiver, about another message or another copy."""
     source, of, flag, ident = chance.choice(
         (
             (row.lk0.node, row.lk0.object_id, AckFlag.END_TO_END, str(another(row.lk0))),
@@ -43,7 +43,7 @@ def of_pending(chance: Random, link: "SimLink", row: Pending) -> Packet:
 
 
 def of_copy(chance: Random, link: "SimLink", row: Outbound) -> Packet:
-    """To the platform: its receiver has it, or its sender has noted its refusal, of another message."""
+    """Return a record to the hub about another message: an Ack, an answer, or a ReAck of a refusal."""
     say = chance.choice(OF_COPIES[link.peer == row.target.node, link.peer == row.lk0.node])
     return say(link, row, str(another(row.lk0)))
 

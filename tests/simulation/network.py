@@ -96,7 +96,7 @@ class SimSession:
             self.local.link_up(self.local_end)
 
     def cut(self, local_delay: float, hub_delay: float) -> None:
-        """What is under way is lost; each end hears of it after its own delay."""
+        """Lose what is under way; each end is notified after its own delay."""
         if not self.is_cut:
             self.is_cut = True
             self.world.ending += 2

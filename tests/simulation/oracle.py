@@ -1,4 +1,4 @@
-"""The invariants of PROTOCOL.md section 6, checked at every step by somebody who keeps books of their own.
+"""The invariants of PROTOCOL.md section 6, checked at every step against a record of its own.
 
 The oracle looks on at four borders: what a store is about to make durable (``commits``), what a node sends
 (``sent``), what an application is given (``given``) and what it is told (``promised``, ``reported``). It knows
@@ -76,7 +76,7 @@ class Oracle:
         message = self.messages.get(lk0)
         a = document.attributes
         if message is None and a.save_fwd is not SaveFwd.MUST:
-            # It left no row: this is the first that is seen of it.
+            # It had no row: this is the first sight of it.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
         self._demand(message is not None, "I1", f"accepted before it was committed: {lk0}")
@@ -277,7 +277,7 @@ class Oracle:
         self._demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")
 
     def _acted(self, host: "Host", unit: Unit) -> None:
-        """An operator of the platform refuses a stored copy. Whoever is not served needs not be told."""
+        """Check refusals by an operator of the hub. A sender that is not served need not be notified."""
         voided: set[str] = set()  # copies that became markers in this unit, so far
         for line in unit.ledger:
             if line.side is not Side.HUB or line.event not in ON_COPIES or not line.lk1:
@@ -305,7 +305,7 @@ class Oracle:
         message.refused_as.add(void)
 
     def _is_returned(self, message: SimulatedMessage, row: Outbound) -> bool:
-        """Whether an operator has refused the copy, and its sender has that on its disk: nobody is left uninformed."""
+        """Whether an operator has refused the copy, and its sender has stored that."""
         source = self.world.host(message.source).tables.outbound.get(row.lk0.object_id)
         knows = source is None or source.lk0 != row.lk0 or source.outcome is not None or source.void
         return says_returned(row.reason) and (knows or message.source_restored)

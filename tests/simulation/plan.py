@@ -1,4 +1,4 @@
-"""What a seed decides before anything happens: size of the world, numbers of the engines, kinds of faults, documents.
+"""The plan of a run, drawn from its seed: size of the world, settings of the engines, kinds of faults, documents.
 
 ``swarm`` draws a random subset of the fault kinds, so that each kind also gets runs in which no other disturbs it;
 ``hell`` has all of them, and a network that loses, doubles, delays and reorders across sessions. Windows and
@@ -24,7 +24,7 @@ NAMES = ("a", "b", "c", "d")
 
 @dataclass(slots=True, frozen=True)
 class Theme:
-    """What some seeds are about: a corner that chance alone visits too seldom."""
+    """A special subject of some seeds, which chance alone would visit too seldom."""
 
     kinds: str = ""
     classes: tuple[int, ...] = (3,)
@@ -125,7 +125,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
 
 
 def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, Goal | None]:
-    """What a seed is about: most about nothing, some about a corner, some about one cell of a grid."""
+    """Draw the subject of a seed: none for most, for others a corner or one cell of a grid."""
     drawn = chance.random()
     if goal is None and seed % DRILL_EVERY == 0:
         goal = GOALS[seed // DRILL_EVERY % len(GOALS)]

@@ -58,7 +58,7 @@ def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
 
 
 def truth_said(link: "SimLink", row: Outbound, known: Answer) -> Packet:
-    """What the receiver's ledger says, as its Ack2."""
+    """Return the entry of the receiver's ledger as an Ack2."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=str(row.lk0), status=known)
     return Packet(row.target.node, link.owner.address, Function.RECEIPTS, Primitive.INDICATION, [ack2])
 
@@ -89,7 +89,7 @@ def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
 
 
 def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
-    """What may be said of this row besides: too late for it, or no loss, since its class promises nothing."""
+    """Return further records about this row that do no harm: they are late, or its class promises nothing."""
     more: tuple[Hint, ...] = (Answer.GONE,) if row.has_payload or row.void or ends else ()
     if ends:
         more += (Answer.NOT,)  # the receiver's Ack2 goes before it
@@ -104,7 +104,7 @@ def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
 
 
 def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
-    """What a receiver may say to the platform about the copies that wait for it, and a sender about its own."""
+    """Return records to the hub about a copy: from its receiver, or from its sender."""
     copies = [row for row in link.owner.tables.outbound.values() if link.peer in (row.target.node, row.lk0.node)]
     if not copies:
         return []
@@ -123,7 +123,7 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
 
 
 def truth(world: "World", row: Outbound) -> Answer | None:
-    """What the receiver's ledger says of a message, if it has it."""
+    """Return the entry of the receiver's ledger for a message; None if it has none."""
     ident, tables = str(row.lk0), world.host(row.target.id).tables
     if row.sid < 0:
         return ANSWER_BY_ARRIVAL[tables.seen[ident].status] if ident in tables.seen else None

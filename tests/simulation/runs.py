@@ -31,7 +31,7 @@ class Runs:
         self._pool.shutdown()
 
     def __call__(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """What ``work`` returns there."""
+        """Run ``work`` in the other process and return its result."""
         return self._pool.submit(work, *arguments, **named).result()
 
 

@@ -24,7 +24,7 @@ SHARES = 10
 
 @pytest.fixture(scope="session")
 def size(pytestconfig: pytest.Config) -> int:
-    """How many seeds a share has."""
+    """Return the number of seeds of a share."""
     usual = SEEDS_DEEP if pytestconfig.getoption("deep") else SEEDS
     return max(int(os.environ.get("SEMQ_SIMULATION_SEEDS", usual)) // SHARES, 1)
 

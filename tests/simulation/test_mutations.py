@@ -1,4 +1,4 @@
-"""The checker is awake: with a rule taken away, it screams within the stated number of seeds."""
+"""The oracle finds a violation within the stated number of seeds when a rule is removed."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_the_loss_of_a_rule_is_noticed(runs: Runs, name: str) -> None:
     assert not found.is_clean
     # The oracle has noticed it, and not the patch failed; only what guards late reads does so by an exception.
     assert any("Traceback" in text for _, text in found.failed) is (name == "late_read"), found.failed
-    # It is the rule that was missed: the same world is fine with it.
+    # The rule made the difference: with it, the same run has no violation.
     for seed, _ in found.failed:
         assert runs(run_share, seed, 1, focus=mutation.focus).failed == []
 

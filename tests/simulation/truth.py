@@ -44,7 +44,7 @@ def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def was_corrected(message: SimulatedMessage, told: str) -> bool:
-    """Whether an end that is told was corrected in the same unit: the store keeps the last one only."""
+    """Whether a reported outcome was corrected in the same unit: the store has the last one only."""
     dropped = message.save_fwd is SaveFwd.DROP and told == Outcome.DROPPED.name
     told_by_hub = dropped or (message.lied and told == Outcome.REJECTED.name)
     return told_by_hub and message.outcome is Outcome.DELIVERED

@@ -41,7 +41,7 @@ class SimulatedSite:
 
 @dataclass(slots=True)
 class SeedResult:
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     steps: int = 0
@@ -108,15 +108,15 @@ class World:
 
     # --- chance
     def latency(self) -> float:
-        """How long a frame travels."""
+        """Draw the travel time of a frame."""
         return self.plan.latency_s * (0.5 + self.chance.random())
 
     def disk(self) -> float:
-        """How long a phase of a transaction takes."""
+        """Draw the duration of a phase of a transaction."""
         return self.plan.disk_s * (0.2 + self.chance.random()) * self.faults.disk_factor
 
     def notice_s(self) -> float:
-        """How long a peer believes in the session of a process that died."""
+        """Draw how long a peer keeps the session of a process that has died."""
         return self.chance.choice((0.01, 0.3, 20.0)) if self.faults.active else 0.3
 
     # --- the platform's processes
@@ -288,12 +288,12 @@ class World:
 
     # --- tracing
     def trace(self, what: str, where: str, fact: object) -> None:
-        """Tell whoever wants to read the run."""
+        """Write a line of the trace of the run."""
         if self._trace is not None:
             self._trace(f"{self.time.now:10.4f} {where:6} {what:12} {show(fact)}")
 
     def trace_all(self, what: str, where: str, frames: Sequence[Frame]) -> None:
-        """The same for several frames."""
+        """Write a line of the trace for several frames."""
         if self._trace is not None:
             for frame in frames:
                 self.trace(what, where, frame)
