@@ -54,7 +54,6 @@ installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
 simulation                             slow                  -
 test_house                             -                     house
-test_names.py                          -                     house
 test_protocol_references.py            -                     house
 differential                           slow,processes        differential
 cli/node/test_process.py               slow,processes        network

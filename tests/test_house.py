@@ -118,7 +118,6 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/test_house.py": "opposite the whole house",
     "tests/test_run.py": "opposite the script run",
     "tests/test_house_figures.py": "opposite tests/house_figures.py",
-    "tests/test_names.py": "opposite the names of the whole house",
     "tests/test_protocol_references.py": "opposite PROTOCOL.md",
     "tests/service/test_wire.py": "opposite the bytes between nodes",
     "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",
@@ -151,6 +150,17 @@ WORDS = [
     ("chat|gpt", "the project speaks of itself only"),
     ("clau|de", "the project speaks of itself only"),
     ("anthro|pic", "the project speaks of itself only"),
+]
+
+# word that names no longer use | files that keep it | names that keep it | because
+OLD_WORDS: list[tuple[str, tuple[str, ...], set[str], str]] = [
+    ("octet", ("semq/amqp/", "tests/amqp/"), {"octet_length"}, "AMQP's word for a wire type; a function of Postgres"),
+    (
+        "platform",
+        (),
+        {"platform", "platform_node", "run_platform", "_platform", "PLATFORM", "PLATFORM_ACKED", "platform_acked"},
+        "node.kind and its commands, the type in addresses, a kind of ledger line; a module of Python",
+    ),
 ]
 
 # range of error codes | packages, as the table in semq/errors.py has them
@@ -316,6 +326,23 @@ def test_class_names_are_unique() -> None:
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(str(file.relative_to(ROOT)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_names_say_hub_and_bytes() -> None:
+    wrong = []
+    for file in committed():
+        if file.suffix == ".py":
+            name, words = str(file.relative_to(ROOT)), names_in(file)
+            for word, folders, kept, _ in OLD_WORDS:
+                if not name.startswith(folders):
+                    wrong += [f"{name}: {one}" for one in sorted(words - kept) if word in one.lower()]
+    assert wrong == []
+
+
+def names_in(file: Path) -> set[str]:
+    """Return the names that a module defines or uses."""
+    parts = ((getattr(node, part, None) for part in ("id", "attr", "arg", "name")) for node in ast.walk(tree(file)))
+    return {one for names in parts for one in names if isinstance(one, str)}
 
 
 def test_every_module_opens_with_its_map() -> None:

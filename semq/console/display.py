@@ -95,15 +95,15 @@ def ago(_: Callable[[str], str], value: object, now: int) -> str:
     return _("%(time)s ago") % {"time": span(_, float(int(seconds)))}
 
 
-def size(octets: object) -> str:
-    """Return a number of octets for people."""
-    if not isinstance(octets, int | float):
+def size(number: object) -> str:
+    """Return a number of bytes in words."""
+    if not isinstance(number, int | float):
         return ""
     for unit in ("B", "KiB", "MiB"):
-        if octets < 1024:
-            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
-        octets /= 1024
-    return f"{octets:.1f} GiB"
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GiB"
 
 
 def percent(part: float, whole: float) -> int:

@@ -21,7 +21,7 @@ from semq.web.visit import Role, Visit, form, page
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
 PLACE = ("outbound", "inbound")
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
-SHOWN_MAX = 64 << 10  # octets of a payload on a page
+SHOWN_MAX = 64 << 10  # bytes of a payload on a page
 # Act | operation, whether it needs a reason
 ACTS: dict[str, tuple[str, bool]] = {
     "inquire": ("msg.inquire", False), "resend": ("msg.resend", True), "hold": ("msg.hold", True),
@@ -167,7 +167,7 @@ async def payload(visit: Visit) -> Response:
         return Response(body, media_type="application/octet-stream", headers=headers)
     text, is_hex = _readable(body[:SHOWN_MAX])
     answer = show(
-        visit, "payload.html", name=told["name"], digest=told["digest"], octets=len(body), text=text, is_hex=is_hex,
+        visit, "payload.html", name=told["name"], digest=told["digest"], size_bytes=len(body), text=text, is_hex=is_hex,
         is_cut=len(body) > SHOWN_MAX, back=message_path(told),
     )  # fmt: skip
     answer.headers["cache-control"] = "no-store"
