@@ -1,9 +1,9 @@
-"""The routes of this package: sign-in, users, tokens, language, and a start page while there is no console."""
+"""The routes of this package: sign-in, users, tokens, language, monitoring, and a start page without a console."""
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from semq.web import account_pages, sign_in, token_pages
+from semq.web import account_pages, monitoring, sign_in, token_pages
 from semq.web.languages import CHOICES, COOKIE
 from semq.web.sign_in import own_path
 from semq.web.visit import Role, Visit, form, page
@@ -39,4 +39,5 @@ ROUTES: list[BaseRoute] = [
     page("/tokens", token_pages.tokens, role=Role.ADMIN),
     form("/tokens/create", token_pages.create, role=Role.ADMIN),
     form("/tokens/revoke", token_pages.revoke, role=Role.ADMIN),
+    *monitoring.ROUTES,
 ]

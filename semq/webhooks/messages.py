@@ -12,6 +12,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from semq.app import Document, DocumentEvent
+from semq.app.trace_context import trace_context
 from semq.moments import utc_text
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay as they are
@@ -44,6 +45,7 @@ def of_document(document: Document) -> WebhookRequest:
         "semq-origin-proved": str(int(document.origin_proved)),
     }
     headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
+    headers |= trace_context(document.headers)
     headers["content-type"] = quote(document.content_type, safe=PLAIN + " ") or "application/octet-stream"
     return WebhookRequest(document.lk0, headers, document.payload)
 

@@ -10,6 +10,7 @@ from semq.app import Document, DocumentEvent
 from semq.umx_t.app_key import AppKey
 from semq.webhooks.messages import of_document, of_event
 
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 AT = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
@@ -29,6 +30,15 @@ def test_a_document_keeps_its_body_and_carries_its_attributes() -> None:
     assert request.headers["semq-app-key"] == "trade/order//S1"
     assert request.headers["ce-time"] == "2026-11-22T12:00:00+00:00"
     assert "semq-order-key" not in request.headers
+
+
+def test_the_trace_of_the_sender_goes_on_at_the_application() -> None:
+    sent = {"traceparent": PARENT, "tracestate": "a=1", "lot": 7}
+    headers = of_document(document(headers=sent)).headers
+    assert (headers["traceparent"], headers["tracestate"]) == (PARENT, "a=1")
+    forged = of_document(document(headers={"traceparent": f"{PARENT}\r\nx: y", "tracestate": "a=1"})).headers
+    assert "traceparent" not in forged
+    assert "tracestate" not in forged
 
 
 def test_a_document_without_a_type_is_bytes() -> None:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from local_node.operations.submission import SubmitDocument
+from semq.app.trace_context import trace_context
 from semq.app.values import Document
 from semq.foreign_text import shown
 from semq.moments import utc_text
@@ -91,6 +92,7 @@ def described(document: Document) -> dict[str, Any]:
 
 def add_headers(response: Response, told: Mapping[str, Any]) -> None:
     """Add a description as headers."""
+    response.headers.update(trace_context(told.get("headers", {})))
     for name, value in _flat(told):
         text = shown(str(int(value) if isinstance(value, bool) else value), 2000)
         if text:

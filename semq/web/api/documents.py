@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from semq.amqp.errors import AmqpError
 from semq.app import Client
+from semq.app.trace_context import trace_context
 from semq.app.values import Sent
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.web.api import attributes
@@ -44,6 +45,8 @@ async def submit(call: Call) -> Response:
 
 
 async def _send(call: Call, target: str, body: bytes, arguments: dict[str, Any]) -> Response:
+    if traced := trace_context(call.request.headers) | dict(arguments.get("headers", {})):
+        arguments = arguments | {"headers": traced}
     facts = {"target": target, "app_key": str(arguments.get("app_key", "")), "bytes": len(body)}
     try:
         sent = await _sent(call.who.login or call.web.client, target, body, arguments)

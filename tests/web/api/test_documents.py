@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.app.test_trace_context import PARENT
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
@@ -30,7 +31,12 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
     async with serving(sender) as out, serving(receiver) as into:
         program, other = await out.program("submit"), await into.program("receive")
         key = "erp/order//Aufträge/S 1"
-        headers = {"SEMQ-App-Key": key.encode(), "SEMQ-Header-Lot": "7", "Content-Type": "application/xml"}
+        headers = {
+            "SEMQ-App-Key": key.encode(),
+            "SEMQ-Header-Lot": "7",
+            "Content-Type": "application/xml",
+            "Traceparent": PARENT,
+        }
         sent = await program.post("/documents?target=56001", content=b"<order/>", headers=headers)  # type: ignore[arg-type]
         assert (sent.status_code, sent.json()["repeated"]) == (201, False)
         assert sent.json()["digest"] == sha256(b"<order/>").hexdigest()
@@ -41,7 +47,10 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
         (document,) = got.json()["documents"]
         assert document["body_base64"] == b64encode(b"<order/>").decode()
         assert (document["lk0"], document["source"], document["app_key"]) == (lk0, "1.10008", key)
-        assert (document["content_type"], document["headers"]) == ("application/xml", {"lot": "7"})
+        assert (document["content_type"], document["headers"]) == (
+            "application/xml",
+            {"lot": "7", "traceparent": PARENT},
+        )
         assert (await other.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
         assert (await delivered(program, lk0))["lk0"] == lk0
         trace = (await program.get(f"/documents/{lk0}/trace")).json()

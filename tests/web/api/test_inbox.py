@@ -8,6 +8,7 @@ import pytest
 
 from semq.app import Client
 from semq.config.reach import url_of
+from tests.app.test_trace_context import PARENT
 from tests.service.inprocess import InProcess, linked
 from tests.web.running import Site, serving
 
@@ -92,11 +93,12 @@ async def test_leases_are_bounded(site: Site) -> None:
 
 async def test_one_document_may_come_as_it_is(site: Site) -> None:
     program = await site.program("receive")
-    await send(site, b"\0\xff", app_key="a/b//Ü/1", headers={"Lot": 7})
+    await send(site, b"\0\xff", app_key="a/b//Ü/1", headers={"Lot": 7, "traceparent": PARENT})
     raw = {"accept": "application/octet-stream"}
     answer = await program.post("/inbox/receive?wait_s=30", headers=raw)
     headers = {name.decode(): value.decode() for name, value in answer.headers.raw}
     assert answer.content == b"\0\xff"
+    assert headers["traceparent"] == PARENT
     assert (headers["semq-header-lot"], headers["semq-app-key"]) == ("7", "a/b//Ü/1")
     assert (await program.post(f"/inbox/leases/{headers['semq-lease']}/ack")).status_code == 204
     assert (await program.post("/inbox/receive", headers=raw)).status_code == 204

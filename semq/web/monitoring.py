@@ -1,0 +1,101 @@
+"""For orchestrators and Prometheus: ``/livez``, ``/readyz``, ``/healthz``, ``/metrics``, ``/metrics/detailed``.
+
+| path                | who      | answer                                                                             |
+|---------------------|----------|------------------------------------------------------------------------------------|
+| /livez              | everyone | 200 while this process serves; alarms of the node never fail it                    |
+| /readyz             | everyone | 200 if the node answers and its store is open, else 503                            |
+| /healthz            | everyone | 200 unless a health check fails, else 503; ``?verbose`` lists them, for viewers    |
+| /metrics, /detailed | viewers  | the figures of ``node.metrics``; OpenMetrics if the request accepts it             |
+
+However many ask, the node is asked once a second at most.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute
+
+from semq.errors import Unavailable
+from semq.web.api.authentication import authenticated
+from semq.web.api.endpoint import Call, Endpoint, route_of, told
+from semq.web.errors import RoleMissing
+from semq.web.services import Web
+from semq.web.visitor import Role, Visitor
+
+KEPT_S = 1.0
+LOOK_S = 5.0  # below the usual time limits of orchestrators and scrapes
+OPENMETRICS = "application/openmetrics-text"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+NO_ANSWER = {"verdict": "failing", "checks": [{"check": "node", "verdict": "failing", "detail": "it does not answer"}]}
+
+
+async def live(call: Call) -> Response:
+    """Show that this process serves."""
+    return PlainTextResponse("ok\n")
+
+
+async def ready(call: Call) -> Response:
+    """Show whether the node accepts documents."""
+    checks = (await _health(call.web))["checks"]
+    is_ready = all(one["verdict"] != "failing" for one in checks if one["check"] in ("node", "store"))
+    return PlainTextResponse("ok\n" if is_ready else "not ready\n", 200 if is_ready else 503)
+
+
+async def health(call: Call) -> Response:
+    """Show the verdict over all health checks; with ``?verbose`` the checks, for viewers."""
+    found = await _health(call.web)
+    status = 503 if found["verdict"] == "failing" else 200
+    if "verbose" not in call.request.query_params:
+        return PlainTextResponse(f"{found['verdict']}\n", status)
+    _must_look(await authenticated(call.request, call.web))
+    return told(found, status)
+
+
+async def metrics(call: Call) -> Response:
+    """Return the figures of the node, without those of each partner."""
+    return await _metrics(call, detailed=False)
+
+
+async def detailed_metrics(call: Call) -> Response:
+    """Return the figures of the node, with those of each partner."""
+    return await _metrics(call, detailed=True)
+
+
+async def _metrics(call: Call, *, detailed: bool) -> Response:
+    is_open = OPENMETRICS in call.request.headers.get("accept", "")
+    given = {"detailed": detailed, "format": "openmetrics" if is_open else "text"}
+
+    async def make() -> str:
+        return str((await call.web.client.request("node.metrics", given, timeout_s=LOOK_S))["text"])
+
+    text = await call.web.snapshot(f"metrics {given}", KEPT_S, make)
+    return Response(text, media_type=f"{OPENMETRICS}; version=1.0.0; charset=utf-8" if is_open else TEXT)
+
+
+async def _health(web: Web) -> Mapping[str, Any]:
+    async def make() -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = await web.client.request("node.health", {}, timeout_s=LOOK_S)
+        except Unavailable:
+            return NO_ANSWER
+        return found
+
+    found: Mapping[str, Any] = await web.snapshot("health", KEPT_S, make)
+    return found
+
+
+def _must_look(who: Visitor) -> None:
+    if not who.may(Role.VIEWER):
+        raise RoleMissing(rights=Role.VIEWER.value)
+
+
+LOOKING = (Role.VIEWER,)
+ENDPOINTS = (
+    Endpoint("GET", "/livez", "live", "Show that this process serves.", live, ()),
+    Endpoint("GET", "/readyz", "ready", "Show whether the node accepts documents.", ready, ()),
+    Endpoint("GET", "/healthz", "health", "Show the verdict over all health checks.", health, ()),
+    Endpoint("GET", "/metrics", "metrics", "Return the figures of the node.", metrics, LOOKING),
+    Endpoint("GET", "/metrics/detailed", "metrics.detailed", "Also those of each partner.", detailed_metrics, LOOKING),
+)
+ROUTES: list[BaseRoute] = [route_of(row.path, {row.method: row}) for row in ENDPOINTS]

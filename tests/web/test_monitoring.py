@@ -1,0 +1,82 @@
+"""Probes and figures over HTTP: who may see what, and what they say of a node in trouble."""
+
+import asyncio
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from tests.service.inprocess import InProcess, linked
+from tests.service.test_metrics import read_openmetrics
+from tests.waiting import until
+from tests.web.running import Site, serving
+
+
+async def get(site: Site, path: str, token: str = "", **headers: str) -> httpx.Response:
+    """A request of a monitoring system; with a token of this scope."""
+    if token:
+        _, text = await site.web.tokens.create("prometheus", [token], "test")
+        headers["authorization"] = f"Bearer {text}"
+    async with httpx.AsyncClient(base_url=site.url, timeout=60) as client:
+        return await client.get(path, headers=headers)
+
+
+async def test_probes_need_no_login_and_tell_nothing_more(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        for path, text in (("/livez", "ok\n"), ("/readyz", "ok\n"), ("/healthz", "ok\n")):
+            answer = await get(site, path)
+            assert (answer.status_code, answer.text) == (200, text)
+        assert (await get(site, "/healthz?verbose")).status_code == 401
+        assert (await get(site, "/healthz?verbose", "submit")).status_code == 403
+        told = (await get(site, "/healthz?verbose", "viewer")).json()
+        assert {"check": "link", "verdict": "ok", "detail": ""} in told["checks"]
+        assert {line for line, *_ in await site.audit()} == set()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/detailed"])
+async def test_figures_are_for_viewers_in_both_formats(inprocess: InProcess, path: str) -> None:
+    async with serving(await inprocess.hub()) as site:
+        assert (await get(site, path)).status_code == 401
+        assert (await get(site, path, "receive")).status_code == 403
+        text = await get(site, path, "viewer")
+        assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert "semq_check" in {family.name for family in read_text(text.text)}
+        accept = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;q=0.1"
+        opened = await get(site, path, "viewer", accept=accept)
+        assert opened.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+        assert "semq_node" in {family.name for family in read_openmetrics(opened.text)}
+
+
+async def test_alarms_fail_health_but_not_life(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        await hub.stop()
+
+        async def fails() -> bool:
+            return (await get(site, "/healthz")).status_code == 503
+
+        await until(fails)
+        assert (await get(site, "/livez")).status_code == 200
+        assert (await get(site, "/readyz")).status_code == 200  # it accepts documents without its hub
+        await node.stop()
+
+        async def is_away() -> bool:
+            return (await get(site, "/readyz")).status_code == 503
+
+        await until(is_away)
+        assert (await get(site, "/livez")).status_code == 200
+        assert (await get(site, "/healthz")).text == "failing\n"
+
+
+async def test_however_many_ask_the_node_is_asked_once(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    async with serving(hub) as site:
+        _, text = await site.web.tokens.create("prometheus", ["viewer"], "test")
+        async with httpx.AsyncClient(base_url=site.url, headers={"authorization": f"Bearer {text}"}) as client:
+            answers = await asyncio.gather(*(client.get("/metrics") for _ in range(20)))
+        assert len({answer.text for answer in answers if answer.status_code == 200}) <= 2
