@@ -40,7 +40,7 @@ SUMMARY = """
 
 
 def main(argv: list[str]) -> int:
-    """Run what the arguments ask for; the exit status."""
+    """Run the benchmark; return the exit status."""
     parser = cli.parser_of("secrecy", __doc__)
     parser.add_argument("--messages", type=cli.count, default=5000, metavar="N", help="documents in a round (5000)")
     parser.add_argument("--rounds", type=cli.count, default=5, metavar="N", help="rounds of each kind (5)")
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 
 
 async def run(folder: Path, messages: int, rounds: int, size: int) -> dict[str, Any]:
-    """Both networks; the figures."""
+    """Start both networks and return the figures."""
     rates: dict[str, list[int]] = {kind: [] for kind in KINDS}
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     async with opened(folder / "plain", secure=False) as plain, opened(folder / "secure", secure=True) as secure:

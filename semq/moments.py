@@ -47,12 +47,12 @@ def local_text(moment: datetime | float | str, unit: str = "seconds") -> str:
 
 
 def time_of_day(moment: datetime, unit: str = "seconds") -> str:
-    """The time of day in the zone of whoever looks: 14:00:05+02:00."""
+    """Return the time of day in the reader's time zone: 14:00:05+02:00."""
     return moment.astimezone().timetz().isoformat(timespec=unit)
 
 
 def in_local(text: str) -> str:
-    """A text of a node, with every time in it in the zone of whoever looks."""
+    """Return a text of a node with every time in it in the reader's time zone."""
     return _WITHIN.sub(_as_local, text)
 
 

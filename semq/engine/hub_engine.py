@@ -205,7 +205,7 @@ class HubEngine:
 
     @property
     def next_due(self) -> float | None:
-        """When ``tick`` has something to do (monotonic seconds), or None."""
+        """The time at which ``tick`` is due (monotonic seconds), or None."""
         dues = (self.relay.notes.next_due, self.holding.sweep.next_due, self.core.violations.next_due)
         return min((due for due in dues if due is not None), default=None)
 

@@ -232,7 +232,7 @@ class LocalEngine:
 
     @property
     def next_due(self) -> float | None:
-        """When ``tick`` has something to do (monotonic seconds), or None."""
+        """The time at which ``tick`` is due (monotonic seconds), or None."""
         dues = (
             self.asker.sweep.next_due,
             self.owing.sweep.next_due,

@@ -53,5 +53,5 @@ class Violations:
 
     @property
     def next_due(self) -> float | None:
-        """When the first minute ends, or None."""
+        """The end of the first minute, or None."""
         return next((minute.until for minute in self._minutes.values()), None)

@@ -27,7 +27,7 @@ GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a companion runs."""
+    """The program of a companion."""
 
     module: str
     speaks: bool = False  #: what it prints goes to the standard output of the node

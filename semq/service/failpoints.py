@@ -100,7 +100,7 @@ class NoSuchFailpoint(Misconfigured):
 
 
 class FailpointStore(Protocol):
-    """What is watched of a store."""
+    """The part of a store that is watched."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """See ``semq.store.unit.WorkStore``."""
@@ -197,7 +197,7 @@ class Failpoint:
         return any(line.side is side and line.event in events for line in unit.ledger[lines:])
 
     def deleted(self, unit: Unit) -> int:
-        """How many rows the unit deletes so far, of the kind that is meant."""
+        """The number of rows of the watched kind that the unit deletes."""
         return DELETES[self.step](unit) if self.step in DELETES else 0
 
     def decided(self) -> None:

@@ -156,7 +156,7 @@ class NodeIdentity:
             log.info("key_forgotten", key_id=name)
 
     def slots(self) -> list[dict[str, Any]]:
-        """Every slot, for people."""
+        """Return every slot, for display."""
         return slots_of(self.ring, self._clock.wall())
 
     def status(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def days_left(end: datetime, now: datetime) -> float:
 
 
 def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
-    """Every slot of a ring, for people."""
+    """Return every slot of a ring, for display."""
     told = []
     for slot, name in ring.slots().all():
         found = ring.certificate(name)

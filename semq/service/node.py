@@ -423,7 +423,7 @@ class Node(Generic[E]):
     @property
     def link_bytes_max(self) -> int:
         """Bytes of what a link between nodes takes in one piece: above every document that can be delivered, sealed or
-        not, and every packet. What is larger is read and dropped, so that it can be refused by name."""
+        not, and every packet. A larger message is read and dropped, so that it can be refused by name."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat: int) -> ConnectionLimits:

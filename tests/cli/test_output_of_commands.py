@@ -1,7 +1,7 @@
-"""What each command prints when everything that a partner or an application can write is hostile.
+"""The output of each command when every text from partners and applications is hostile.
 
-The node is played: it answers every operation with control characters in every text. A command that is not in the table
-below fails the test, so that a new one is looked at here.
+A simulated node answers every operation with control characters in every text. A command that is not in the table below
+fails the test, so that new commands are tested, too.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A hub that lies where certificates are in use: what it can do is delay and drop, and what it tries is seen.
+"""A hub that lies to nodes with certificates: it can only delay and drop, and other attempts are noticed.
 
-Words for somebody else, a node's own words back, words of an earlier session or about another position. Wires carry
-bytes.
+It delivers statements meant for another node, a node's own statements, statements of an earlier session, and statements
+about another position. Wires carry bytes.
 """
 
 import pytest
@@ -17,7 +17,7 @@ from tests.flows.trio import HUB, TrioWire
 
 
 def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
-    """B has signed it for C; the hub hands it to A, unchanged."""
+    """B has signed it for C; the hub delivers it to A, unchanged."""
     world.a.hear(signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b)))
     assert lies(world.a) == 1
     assert not is_deaf(world)
@@ -72,7 +72,7 @@ def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, w
 
 @pytest.mark.parametrize("what", SAID_BY_B)
 def test_an_honest_nodes_word_about_a_third_nodes_message_is_refused_alone(world: SealedWorld, what: str) -> None:
-    """A packet that B has signed for A, with one record about C's message: that one is left out."""
+    """A packet that B has signed for A, with one record about C's message: only that record is refused."""
     row = open_row(world)
     function, primitive, record = SAID_BY_B[what](row)
     foreign = replace(record, ident=str(row.lk0).replace("1.10008.", "1.88001.", 1))
@@ -156,7 +156,7 @@ def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world
 
 
 def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
-    """The hub shows B a genuine document of A at a position that B has settled: nothing is said of it."""
+    """The hub delivers a genuine document of A to B at a position that B has settled: B does not answer."""
     send(world, b"first")
     world.later(2)
     seen: list[Data] = []
@@ -195,7 +195,7 @@ def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: SealedWorld)
 
 
 def test_everything_that_was_ever_said_can_be_said_again_without_harm(world: SealedWorld) -> None:
-    """Each packet that B and A have ever said to one another is replayed to both, in a later life of either."""
+    """Each packet that A and B have sent to one another is replayed to both, in a later incarnation of either."""
     said: list[Packet] = []
 
     def record(wire: TrioWire, frame: Frame) -> Frame:

@@ -27,7 +27,7 @@ from tests.flows.trio import HUB, TrioWire
 
 
 def forged(world: SealedWorld, lk0: str) -> list[Packet]:
-    """What a hub could make up of B."""
+    """Return a receipt of B as a hub could forge it."""
     b, a = world.b.address, world.a.address
     receipt = Receipt(ident=lk0, ack_flag=AckFlag.END_TO_END, status=Answer.RECV)
     answer = Inquiry(ident=lk0, answer=Answer.RECV)
@@ -182,11 +182,11 @@ def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: SealedWorl
     world.later(10)
     assert world.b.app.payloads == [b"5", b"6"]
     assert outcomes(world.a) == [Outcome.REJECTED] * 5
-    assert world.a.store.idle  # it does not go round in circles
+    assert world.a.store.idle  # it is not sent again and again
 
 
 def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(world: SealedWorld) -> None:
-    keys_of(world.b).mine = world.own(world.b.address, "B2")  # and the directory is not told
+    keys_of(world.b).mine = world.own(world.b.address, "B2")  # without an entry in the directory
     send(world, SECRET)
     world.settle()
     assert outcomes(world.a) == [None]  # refused, but signed with a key that A does not know

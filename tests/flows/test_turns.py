@@ -1,5 +1,7 @@
-"""Whose turn it is: sources one after the other, the highest priority of each first, at every place where documents
-wait; and what waits for something else costs nothing meanwhile."""
+"""Turns, wherever documents wait: sources alternate, and the highest priority of each goes first.
+
+Documents that wait for something else cost nothing in the meantime.
+"""
 
 from dataclasses import replace as changed
 from hashlib import sha256
@@ -39,7 +41,7 @@ def copy(source: Address, number: int, priority: int = 0, order_key: str = "", *
 
 
 def away() -> Trio:
-    """B's application takes nothing yet."""
+    """B, whose application does not consume yet."""
     trio = Trio()
     trio.b.app.places, trio.b.app.acks = 0, False
     return trio
@@ -109,7 +111,7 @@ def test_an_inbox_gives_by_priority_within_a_source_and_keeps_an_order() -> None
 @pytest.mark.parametrize("others", [1, 2, 3, 7])
 @pytest.mark.parametrize("blocked", [0, 1, 3])
 def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: int, others: int, blocked: int) -> None:
-    """The consumer has one place, and nothing but its acknowledgements makes the inbox look for more."""
+    """The consumer has one place, and only its acknowledgements make the inbox look for more."""
     trio = away()
     chain = [copy(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
     waiting = [copy(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
@@ -221,7 +223,7 @@ def test_the_hub_s_backlog_leaves_by_turns_and_priority() -> None:
 
 
 def looks(trio: Trio) -> list[Work]:
-    """Pieces of work that look for documents to give, from now on."""
+    """Count the pieces of work that look for documents to deliver, from now on."""
     seen: list[Work] = []
     post = trio.b.engine.core.post
 

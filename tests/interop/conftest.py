@@ -1,7 +1,7 @@
-"""Other people's clients against one node that runs by itself.
+"""Clients of other projects against one node without a hub.
 
-What a machine does not have cannot be tried on it: such files are left out when tests are collected, and the header of
-the run says which and why.
+Tests of clients that this machine does not have are not collected; the header of the run lists them with the missing
+programs.
 """
 
 import shutil
@@ -20,13 +20,13 @@ collect_ignore = list(MISSING)
 
 
 def pytest_report_header() -> list[str]:
-    """What is left out."""
+    """Return the files that are not collected, and why."""
     return [f"interop: {file} is left out, there is no {' and no '.join(names)}" for file, names in MISSING.items()]
 
 
 @pytest.fixture(scope="session")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where the node listens: guest, guest, /."""
+    """Return the port of the node; user, password and virtual host are guest, guest and /."""
     with node(tmp_path_factory.mktemp("interop")) as port:
         yield port
 

@@ -1,4 +1,4 @@
-"""Sessions between local nodes and the platform: latency, cuts, half-open ones; in hell also late and doubled frames.
+"""Sessions between local nodes and the hub: latency, cuts, half-open sessions; in hell also late and doubled frames.
 
 Within one session each direction has two channels, for messages and for packets, each in order and independent of
 the other. What is under way when a session ends is lost, never delivered on the next one; only ``ghosts``, a fault
@@ -36,7 +36,7 @@ class SimLink:
         self.owner = owner
         self.other = other
         self.life = owner.life
-        self.up = False  #: whether the owner's engine believes in it
+        self.up = False  #: whether the owner's engine takes it for open
         self.stalled = False  #: frames leave and never arrive
         self.data = FrameLane(session.world.time.now)
         self.control = FrameLane(session.world.time.now)
@@ -68,7 +68,7 @@ class SimLink:
 
 
 class SimSession:
-    """One connection of a local node with a process of the platform."""
+    """One connection of a local node with a process of the hub."""
 
     def __init__(self, world: "World", local: "LocalHost", hub: "HubHost") -> None:
         self.world = world
@@ -80,7 +80,7 @@ class SimSession:
 
     # --- beginning and end
     def begin(self) -> None:
-        """The platform lets the node in; a little later the node knows."""
+        """Open the session at the hub, and a little later at the node."""
         if self.is_cut or not self.hub.is_up(self.hub_end.life) or not self.local.is_up(self.local_end.life):
             self.cut(0.0, 0.0)
             return
@@ -147,7 +147,7 @@ class SimSession:
             link.owner.room(link)
 
     def haunt(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
-        """A late or doubled frame arrives on whatever session there is now between the two."""
+        """Deliver a late or doubled frame on the session that the two have now."""
         self.world.in_transit -= 1
         link = self.world.link_between(receiver, sender)
         if link is not None:

@@ -102,13 +102,13 @@ def test_nothing_is_lost_when_the_program_is_killed(hooked: tuple[Network, Hook]
 
 
 def waiting(network: Network) -> int:
-    """How many documents the receiver's application has not acknowledged."""
+    """Return the number of documents that the receiver's application has not acknowledged."""
     rows = json.loads(semq(network.receiver, "msg", "list", "--side", "inbound", "--json"))
     return sum(row.get("app_status") in ("NEW", "GIVEN") for row in rows)
 
 
 def program_of(node: NodeProcess) -> int:
-    """The process that serves the webhooks of a node."""
+    """Return the id of the process that serves the webhooks of a node."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:

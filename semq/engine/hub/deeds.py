@@ -71,7 +71,7 @@ class AfterCopies:
 
 
 def standing_of(row: Outbound | None) -> Held:
-    """The column of the grid where a row stands."""
+    """Return the column of the grid for a row."""
     if row is None:
         return Held.ABSENT
     return Held.REFUSED if row.held and says_returned(row.reason) else HELD[row.ss_status]

@@ -3,7 +3,7 @@
 See seed section 3.1, PROTOCOL.md H1–H4, H14, H15.
 
 No transaction and no copy of the body on this path. It is open only while the store holds nothing for the target and
-its session has credit: a stored backlog is never overtaken (break B18). What cannot be forwarded is handed to
+its session has credit: a stored backlog is never overtaken (break B18). Messages that cannot be forwarded are passed to
 ``custody``.
 """
 

@@ -1,9 +1,9 @@
-"""The hub's check of every packet, before it answers it or passes it on: which statements may its sender make?
+"""The hub's check of every packet before it answers it or passes it on: whether its sender may make these statements.
 
-The name of a session is proven (certificate, or password on loopback); here every record is held against it, so that
-a node can speak for nobody else (PROTOCOL.md section 10): it acknowledges only what was addressed to it, answers only
-for itself, asks only about its own messages, and never speaks as the hub. Receivers of a packet check again what only
-they can know: whether the row was addressed to the speaker. Called by ``hub_engine``.
+The name of a session is proven (certificate, or password on loopback); here every record is compared with it, so that a
+node can speak for itself only (PROTOCOL.md section 10): it acknowledges only what was addressed to it, answers only for
+itself, asks only about its own messages, and never speaks as the hub. Receivers of a packet check again what only they
+can know: whether the row was addressed to the speaker. Called by ``hub_engine``.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Fault = Callable[[Any, str, str, bool], str]  # record, "speaker.", "target.", w
 
 
 def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], list[tuple[Any, str]]]:
-    """The records that ``peer`` may send in this packet, and the others with what is wrong with them."""
+    """Return the records that ``peer`` may send in this packet, and the others with their faults."""
     look = RULES.get((packet.function, packet.primitive))
     if look is None:
         return [], [(record, "only the hub says such things") for record in packet.records]
@@ -33,12 +33,12 @@ def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], 
 
 
 def record_name(record: Any) -> str:
-    """The message that a record is about, for the ledger."""
+    """Return the name of the message that a record is about, for the ledger."""
     return str(getattr(record, "ident", ""))
 
 
 def _receipt(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """Ack goes to the hub about a copy, Ack2 to the node that the message is of; nothing else is a node's to say."""
+    """Check an indication: a node may send Ack to the hub, about a copy, and Ack2 to the sender of the message."""
     if record.flag is not None:
         return "only the hub says what it has forwarded, stored or refused"
     if to_hub:
@@ -49,7 +49,7 @@ def _receipt(record: Any, speaker: str, other: str, to_hub: bool) -> str:
 
 
 def _receipt_noted(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """ReAck2 is the sender's, about its own message, and so is a refusal that it has noted; ReAck is the hub's."""
+    """Check a response: a sender may send ReAck2, and a ReAck of a refusal, about its own messages."""
     if to_hub:
         is_own = record.ack_flag is AckFlag.TRANSPORT and record.ident.startswith(speaker)
         return "" if is_own else "a sender notes refusals of its own messages"
@@ -59,7 +59,7 @@ def _receipt_noted(record: Any, speaker: str, other: str, to_hub: bool) -> str:
 
 
 def _inquiry(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """Role S asks about the asker's own message, role R about one of the node asked; role P is the hub's."""
+    """Check an inquiry: role S about the asker's own message, role R about one of the target; role P is the hub's."""
     if record.role is InquiryRole.S:
         return "" if record.ident.startswith(speaker) else "an inquiry about another node's message"
     if record.role is InquiryRole.R:
@@ -68,12 +68,12 @@ def _inquiry(record: Any, speaker: str, other: str, to_hub: bool) -> str:
 
 
 def _answer(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """An answer goes to whose message it is about, or to the hub about a copy."""
+    """Check an answer: it goes to the sender of the message, or to the hub about a copy."""
     return "" if to_hub or record.ident.startswith(other) else "an answer about a message of a third node"
 
 
 def _introduction(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """A node says its own certificates to the hub; who is there and who may send to whom is the hub's to say."""
+    """Check presence: a node may send its own certificates to the hub; all else is sent by the hub only."""
     if not to_hub:
         return "only the hub says who is there"
     return "" if f"{record.node}." == speaker else "an introduction of another node"

@@ -92,7 +92,7 @@ class Operating:
 
     @property
     def next_due(self) -> float | None:
-        """When ``tick`` has something to do, or None."""
+        """The time at which ``tick`` is due, or None."""
         return self._next_look if self._expiring and not self._busy else None
 
     @work

@@ -96,7 +96,7 @@ class OutboundRows:
         return floor
 
     def standing(self, row: Outbound | None) -> Standing:
-        """The column of the grid where a row stands."""
+        """Return the column of the grid for a row."""
         if row is None:
             return Standing.ABSENT
         if row.outcome is not None:

@@ -48,7 +48,7 @@ class Cleaner:
 
     @property
     def next_due(self) -> float | None:
-        """When ``tick`` has something to do, or None."""
+        """The time at which ``tick`` is due, or None."""
         return self._not_before if not self._busy and (self._outbound or self._pending) else None
 
     def _taken(self, ids: list[int]) -> list[int]:

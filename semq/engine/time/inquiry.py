@@ -58,7 +58,7 @@ class Sweep:
 
     @property
     def next_due(self) -> float | None:
-        """When ``tick`` has something to do, or None."""
+        """The time at which ``tick`` is due, or None."""
         # Without a link nothing is due: a driver that waits for ``next_due`` would otherwise spin.
         due = None if self._busy or not self._ready() else self.schedule.next_due(self._patient_from)
         return None if due is None else max(due, self._not_before)

@@ -1,4 +1,4 @@
-"""Census of the queues of one node: kept, and shared by all who ask. Used by ``overview``.
+"""A census of the queues of one node, kept and shared by all readers. Used by ``overview``.
 
 It counts every row of both queues, so it is kept ``REST`` times as long as it took: of small queues it is always fresh,
 of millions of rows it is taken every minute or so and costs the database a few percent. ``as_of`` is its time; a page
@@ -21,7 +21,7 @@ WAIT_S = 0.15  # a page does not wait longer
 
 
 class OverviewNode(Protocol):
-    """What the operations need of a node."""
+    """The parts of a node that the operations use."""
 
     store: PostgresStore
     clock: Clock
@@ -44,7 +44,7 @@ EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting":
 
 
 class Counting:
-    """The census of one node, taken when somebody asks and the last one is too old."""
+    """The census of one node, taken on request if the last one is too old."""
 
     def __init__(self, node: OverviewNode) -> None:
         self._node = node
@@ -53,7 +53,7 @@ class Counting:
         self._taking: asyncio.Task[Census] | None = None
 
     async def census(self) -> Census:
-        """Return the newest census. If it is too old, another one is begun; whoever asks waits for it for ``WAIT_S``.
+        """Return the newest census. If it is too old, begin another one, and wait for it for ``WAIT_S``.
 
         Before the first one is complete, it is EMPTY, with ``as_of`` 0. Raises StoreUnavailable.
         """
@@ -61,7 +61,7 @@ class Counting:
             return self._last
         if self._taking is None or self._taking.done():
             self._taking = asyncio.get_running_loop().create_task(self._take())
-            self._taking.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody waits
+            self._taking.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps no reader waits
         done, _ = await asyncio.wait([self._taking], timeout=WAIT_S)
         return self._taking.result() if done else self._last
 

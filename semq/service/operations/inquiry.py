@@ -10,7 +10,7 @@ from semq.store.postgres.store import PostgresStore
 
 
 class Inquiring(Protocol):
-    """What the operation needs of a node."""
+    """The parts of a node that the operation uses."""
 
     store: PostgresStore
 

@@ -38,7 +38,7 @@ NEVER_PAUSED = frozenset({"engine", "database", "sql_submissions", "sql_done", "
 
 
 class Scheduling(Protocol):
-    """What the operations need of a node."""
+    """The parts of a node that the operations use."""
 
     clock: Clock
     clockwork: Clockwork

@@ -73,7 +73,7 @@ class ListStuck(Arguments, frozen=True, kw_only=True):
 
 
 class Looking(Protocol):
-    """What the operations need of a node."""
+    """The parts of a node that the operations use."""
 
     store: PostgresStore
     address: Address

@@ -37,7 +37,7 @@ class ReadMetrics(Arguments, frozen=True, kw_only=True):
 
 
 class Running(Protocol):
-    """What the operations need of a node."""
+    """The parts of a node that the operations use."""
 
     settings: Settings
     address: Address

@@ -28,7 +28,7 @@ WAITS: dict[str, str] = {
 
 
 class OutlookNode(OverviewNode, Protocol):
-    """What the operation needs of a node."""
+    """The parts of a node that the operation uses."""
 
     def schedule_of(self, side: str) -> Schedule | None:
         """Return the engine's schedule of inquiries about ``outbound`` or ``inbound`` rows."""

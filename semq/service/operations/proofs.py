@@ -54,13 +54,13 @@ class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from"
 
 
 class Ledgered(Protocol):
-    """What the check of the chain needs of a node."""
+    """The parts of a node that the check of the chain uses."""
 
     store: PostgresStore
 
 
 class Proving(Protocol):
-    """What proofs need of a node."""
+    """The parts of a node that proofs use."""
 
     store: PostgresStore
     sealing: Sealing | None

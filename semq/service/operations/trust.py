@@ -33,7 +33,7 @@ class RemoveTrust(Arguments, frozen=True, kw_only=True):
 
 
 class Trusting(Protocol):
-    """What the operations need of a node."""
+    """The parts of a node that the operations use."""
 
     def identity_in_use(self) -> NodeIdentity:
         """Return the node's certificates and authorities. Raises NoIdentity, NoAuthority if it has none."""

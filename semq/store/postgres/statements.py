@@ -332,7 +332,7 @@ WRITE: dict[str, str] = {
             $9::text, $10::text, $11::smallint, $12::text, $13::bytea, $14::timestamptz
         )""",
     "due_submissions": "UPDATE tb_0031_submit SET not_before = NULL WHERE number = ANY($1::bigint[])",
-    # What was scheduled under a name of its own goes on under another one.
+    # A document that was scheduled under one LK0 continues under another one.
     "renamed_scheduled": """
         INSERT INTO tb_0031_renamed (lk0, number)
         SELECT lk0, number FROM tb_0031_submit

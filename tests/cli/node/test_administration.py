@@ -1,4 +1,4 @@
-"""What nodes say of themselves."""
+"""Commands that show the state of a node."""
 
 import re
 import signal

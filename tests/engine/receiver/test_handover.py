@@ -1,4 +1,4 @@
-"""What waits for a document that has not arrived costs nothing at the turns of all others, however much it is.
+"""Documents that wait for one that has not arrived cost nothing when others are delivered, however many they are.
 
 Counted by looks at the table of orders and by pieces of work, not by time.
 """
@@ -48,7 +48,7 @@ class CountingOrders(dict[OrderId, Order]):
 
 
 def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
-    """B has so many order keys of A of which the next document waits for one that does not come."""
+    """Give B this number of order keys of A; the next document of each waits for one that does not arrive."""
     trio = Trio()
     handing = trio.b.engine.handing
     source = Store(*Address(NodeType.LOCAL, "10008")[:2])

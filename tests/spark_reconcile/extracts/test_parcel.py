@@ -1,4 +1,4 @@
-"""Parcels: an extract arrives as it left, twice does no harm, and whatever is not one changes nothing."""
+"""Parcels: an extract arrives unchanged, a second arrival does no harm, and other data changes nothing."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tables as Spark wrote them: in order, and text that is none does not stop the report."""
+"""Tables written by Spark are read in order, and bytes that are no text do not stop the report."""
 
 from pathlib import Path
 
