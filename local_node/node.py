@@ -50,6 +50,7 @@ from semq.service.operations.node import NodeOperations
 from semq.service.operations.outlook import Outlook
 from semq.service.operations.overview import Views
 from semq.service.operations.proofs import LedgerCheck, Proofs
+from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
 from semq.service.secrecy import sealing_of
 from semq.store.unit import Recovered
@@ -247,6 +248,7 @@ class LocalNode(Node[LocalEngine]):
             Outlook(self),
             Jobs(self),
             Traces(self),
+            TokenOperations(self),
             BrokerOperations(self),
         )
 

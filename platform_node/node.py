@@ -43,6 +43,7 @@ from semq.service.operations.node import NodeOperations
 from semq.service.operations.outlook import Outlook
 from semq.service.operations.overview import Views
 from semq.service.operations.proofs import LedgerCheck
+from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
@@ -245,6 +246,7 @@ class HubNode(Node[HubEngine]):
             Outlook(self),
             Jobs(self),
             AskService(self),
+            TokenOperations(self),
             BrokerOperations(self),
         )
 

@@ -155,6 +155,8 @@ spark_reconcile.report.summary         spark_reconcile/report/test_page.py
 spark_reconcile.run.stages             spark_reconcile/run/test_job.py
 semq.cli.web                           web/test_process.py
 semq.app.pull                          web/api/test_inbox.py
+semq.cli.node.tokens                   web/test_token_pages.py
+semq.service.operations.tokens         web/test_token_pages.py
 semq.web.api.attributes                web/api/test_documents.py
 semq.web.api.bodies                    web/api/test_documents.py
 semq.web.api.endpoint                  web/api/test_authentication.py

@@ -13,6 +13,7 @@ from semq.service.operations.node import NODE
 from semq.service.operations.outlook import OUTLOOK
 from semq.service.operations.overview import OVERVIEW
 from semq.service.operations.proofs import LEDGER
+from semq.service.operations.tokens import TOKENS
 from semq.service.operations.trust import TRUST
 
 OPERATIONS = (
@@ -29,5 +30,6 @@ OPERATIONS = (
     *INQUIRY,
     *TRUST,
     *LEDGER,
+    *TOKENS,
     *BROKER,
 )

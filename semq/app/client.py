@@ -232,12 +232,15 @@ class Client:
         *,
         timeout_s: float | None = None,
         repeat: bool = True,
+        by: str = "",
     ) -> Any:
         """Run an operation of ``semq.admin``, for instance ``node.status``, and return its result.
 
+        ``by``: the person for whom a program asks; the node records it with acts.
+
         Raises RefusedByNode, NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """
-        return await self._requests.operate(operation, arguments or {}, self._limit(timeout_s), repeat=repeat)
+        return await self._requests.operate(operation, arguments or {}, self._limit(timeout_s), repeat=repeat, by=by)
 
     def _limit(self, timeout_s: float | None) -> float:
         return self._patience_s if timeout_s is None else timeout_s

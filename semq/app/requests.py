@@ -81,11 +81,11 @@ class Requests:
         self._opening = asyncio.Lock()
 
     async def operate(
-        self, operation: str, arguments: Mapping[str, Any], timeout_s: float, *, repeat: bool = True
+        self, operation: str, arguments: Mapping[str, Any], timeout_s: float, *, repeat: bool = True, by: str = ""
     ) -> Any:
         """Run an operation of ``semq.admin`` and return its result. Parameters and errors are those of ``ask``."""
         body = json.dumps(dict(arguments)).encode()
-        properties = Properties(content_type="application/json")
+        properties = Properties(content_type="application/json", headers={"x-semq-by": by} if by else None)
         return await self.ask(ADMIN, operation, properties, body, timeout_s, repeat=repeat)
 
     async def ask(

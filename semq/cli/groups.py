@@ -73,6 +73,7 @@ GROUPS = (
     ),
     CommandGroup("hub", "semq.cli.hub.institutions:group", "A hub's authority and the institutions that enrol."),
     CommandGroup("cert", "semq.cli.node.certificates:group", "Certificates: look, renew, rotate, revoke."),
+    CommandGroup("token", "semq.cli.node.tokens:group", "Tokens for the HTTP API: make, list, revoke."),
     CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and what they have agreed."),
     CommandGroup("ledger", "semq.cli.ledger.proofs:group", "What a node has written down, and whether it is still so."),
     CommandGroup("local", "semq.cli.node.process:local", "Run an institution's node."),

@@ -9,10 +9,13 @@ EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, besi
 COLLECTOR = "reports"  # user of 56001 who receives the extracts that travel as documents
 
 
-def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -> dict[str, NodePlace]:
+def write_configuration(
+    folder: Path, hour: int = 12, *, secure: bool = False, consoles: bool = False
+) -> dict[str, NodePlace]:
     """Write the configuration files; return the places of the nodes by name.
 
     ``hour``: the present hour, UTC. ``secure``: links by TLS and certificate, and signed extracts travel as documents.
+    ``consoles``: each node has a console.
     """
     cutoff = f"{(hour + 12) % 24:02d}:00"  # far from now, so that the demo is within one business date
     every: dict[str, Value] = {
@@ -22,6 +25,8 @@ def write_configuration(folder: Path, hour: int = 12, *, secure: bool = False) -
         "extract.cutoff": cutoff,
         "log.format": "json",
     }
+    if consoles:
+        every["http.port"] = 0
     hub: dict[str, Value] = {
         "reconcile.extracts": EXTRACTS,
         "reconcile.reports": REPORTS,

@@ -91,7 +91,9 @@ class Scenario:
         self._exits = exits
         self._clock = SystemClock()
         self._tracker = DocumentTracker()
-        self._places = write_configuration(folder, self._clock.wall().hour, secure=options.secure)
+        self._places = write_configuration(
+            folder, self._clock.wall().hour, secure=options.secure, consoles=options.stay
+        )
         print_introduction(console, options, folder)
         self._display = Display(console, self._tracker)
         self._tracker.on_change, self._tracker.on_read = self._display.changed, self._display.read
@@ -195,6 +197,9 @@ class Scenario:
     async def _stay(self) -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+        for name, process in self._processes.items():
+            link = await asyncio.to_thread(process.console)
+            self._console.print(f"console of {name}: {link}", markup=False, soft_wrap=True)
         self._console.print("The nodes keep running; Ctrl-C stops them.")
         await stop.wait()
 

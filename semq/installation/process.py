@@ -83,6 +83,14 @@ class NodeProcess:
         if not self.serves():
             raise NodeNotStarted(node=self.name, log=self.log_tail())
 
+    def console(self) -> str:
+        """Wait until a node with [http] prints the address of its console; empty if the node ends instead."""
+        process = self.process
+        assert process is not None
+        assert process.stdout is not None
+        lines = (line.split() for line in process.stdout)
+        return next((words[1].decode() for words in lines if words[:1] == [b"console"]), "")
+
     async def ready(self) -> bool:
         """Do the same as ``serves``; whoever cancels it must end the process."""
         return await asyncio.to_thread(self.serves)

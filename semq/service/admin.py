@@ -7,6 +7,7 @@ their hub (``platform_node.enrolment``, ``platform_node.ask_exchange``).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,11 +18,13 @@ from semq.amqp.errors import PreconditionFailed
 from semq.broker.services import CONFIRMED, NACKED, OfferedMessage, Refused, ServiceExchange, SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError, Unavailable
+from semq.foreign_text import shortened, shown
 from semq.service.errors import BadArguments, Busy, UnknownOperation
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import BoundOperation, Caller
 
 ADMIN = "semq.admin"
+BY, BY_MAX = "x-semq-by", 100
 Request = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
 A = TypeVar("A", bound=msgspec.Struct)
 Outcome = TypeVar("Outcome")
@@ -96,6 +99,14 @@ class AdminExchange(AskedExchange):
 
     def __init__(self, vhost: VirtualHost, operations: Mapping[str, BoundOperation]) -> None:
         super().__init__(ADMIN, vhost, {name: _request(bound) for name, bound in operations.items()})
+
+    async def _answer(self, message: OfferedMessage) -> None:
+        """Record acts of an administrator's program with the person for whom it asks (header ``x-semq-by``)."""
+        by = (message.header.headers or {}).get(BY)
+        if isinstance(by, str) and by:
+            user = f"{shown(shortened(by, BY_MAX))} by {message.session.user}"
+            message = message._replace(session=replace(message.session, user=user))
+        await super()._answer(message)
 
 
 def _request(bound: BoundOperation) -> Request:

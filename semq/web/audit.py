@@ -5,6 +5,7 @@ Lines of several requests share a commit. Arguments are recorded without payload
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -21,6 +22,8 @@ log = structlog.get_logger("semq.web.audit")
 SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
 TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3
 BATCH_MAX = 1000
+SOON_S, LATER_MAX = 0.2, 100_000
+CLOSE_S = 5.0
 
 
 class Audit:
@@ -31,6 +34,8 @@ class Audit:
         self._clock = clock
         self._waiting: list[tuple[Line, asyncio.Future[int]]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._later: list[Line] = []
+        self._soon: asyncio.Task[None] | None = None
 
     async def note(
         self,
@@ -46,20 +51,57 @@ class Audit:
         read_payload: bool = False,
     ) -> int:
         """Commit a line and return its number. Raises StoreUnavailable: then the act must not take place."""
-        line = Line(
-            self._clock.wall(), _text(who), via, _text(peer), _text(act), recorded(arguments or {}), outcome,
-            _text(detail), asked, read_payload,
-        )  # fmt: skip
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        line = self._line(who, via, peer, act, arguments, outcome, detail, asked, read_payload)
         self._waiting.append((line, done))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write())
         return await done
 
+    def note_soon(
+        self, who: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
+    ) -> None:
+        """Write a line within SOON_S, of an act that the ledger of the node has already. Many lines share a commit."""
+        if len(self._later) >= LATER_MAX:
+            self._later.pop(0)  # the database has been away for long; the ledger has the documents
+        self._later.append(self._line(who, via, peer, act, arguments, outcome, detail, None, False))
+        if self._soon is None or self._soon.done():
+            self._soon = asyncio.get_running_loop().create_task(self._write_soon())
+
+    async def _write_soon(self) -> None:
+        while self._later:
+            await asyncio.sleep(SOON_S)
+            batch, self._later = self._later[:BATCH_MAX], self._later[BATCH_MAX:]
+            try:
+                await self._database.write(store.add, batch)
+            except SemqError as error:
+                log.warning("audit_not_written", error=str(error), again_in_s=SOON_S)
+                self._later = batch + self._later
+
+    def _line(
+        self,
+        who: str,
+        via: str,
+        peer: str,
+        act: str,
+        arguments: Mapping[str, Any] | None,
+        outcome: str,
+        detail: str,
+        asked: int | None,
+        read_payload: bool,
+    ) -> Line:
+        return Line(
+            self._clock.wall(), _text(who), via, _text(peer), _text(act), recorded(arguments or {}), outcome,
+            _text(detail), asked, read_payload,
+        )  # fmt: skip
+
     async def close(self) -> None:
         """Wait until all lines are written."""
         if self._writing is not None:
             await self._writing
+        if self._soon is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._soon, CLOSE_S)
 
     async def _write(self) -> None:
         while self._waiting:

@@ -52,7 +52,7 @@ class Operations:
         asked = await self._note(who, row, arguments, "asked")
         try:
             repeat = row.kind is Kind.LOOK
-            result = await client.request(row.name, arguments, timeout_s=patience_s, repeat=repeat)
+            result = await client.request(row.name, arguments, timeout_s=patience_s, repeat=repeat, by=who.name)
         except SemqError as error:
             outcome = "refused" if isinstance(error, BadInput) else "failed"
             await self._afterwards(who, row, outcome, str(error), asked)

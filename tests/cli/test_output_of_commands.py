@@ -44,6 +44,10 @@ PAGE = {
     "rows": [dict.fromkeys(("vhost", "name", "queue", "tag", "user", "peer", "client", "source"), BAD)],
     "next": None,
 }
+TOKEN = {
+    "id": BAD, "token": BAD, "name": BAD, "scopes": [BAD], "inbox": BAD, "made_by": BAD, "made_at": BAD,
+    "expires_at": None, "revoked_at": None, "revoked_by": None,
+}  # fmt: skip
 CERTIFICATE = {
     "node": BAD,
     "state": BAD,
@@ -83,6 +87,7 @@ ANSWERS: dict[str, Any] = {
     "node.metrics": {"text": BAD},
     "node.drain": {"drained": True, BAD: BAD}, "node.reload": {"changed": [BAD], "restart": [BAD], "ended": [BAD]},
     "nodes.list": [{"node": BAD, "online": BAD, "held": BAD}], "nodes.token": {BAD: BAD}, "nodes.rebind": {"node": BAD},
+    "token.create": TOKEN, "token.list": [TOKEN], "token.revoke": TOKEN,
     "cert.list": [CERTIFICATE], "cert.show": CERTIFICATE, "trust.list": {"fingerprints": [BAD], "pem": BAD},
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
     "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
@@ -114,6 +119,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "broker queues": (), "broker consumers": (), "broker connections": (), "broker channels": (),
     "broker exchanges": (),
     "broker bindings": (), "worker list": (),
+    "token create": ("NAME", "--scope", "submit"), "token list": (), "token revoke": ("1",),
 }  # fmt: skip
 RAW = {"msg body", "msg receive", "msg prove", "node metrics", "definitions export"}  # files: as they are into a pipe
 

@@ -18,7 +18,8 @@ from platform_node.node import HubNode
 from semq.clock import Clock, SystemClock
 from semq.config.reach import url_of
 from semq.config.sections import HttpSection
-from semq.store.accounts import accounts
+from semq.service.operations.tokens import new_token
+from semq.store.accounts import Token, accounts, add_token
 from semq.store.audit import Wanted, lines
 from semq.web.application import build
 from semq.web.process import announcement
@@ -52,6 +53,7 @@ class Site:
         self.web = web
         self.url = url
         self.link = link  #: the one-time link
+        self.tokens: list[Token] = []  #: the newest last
         self._stack = stack
         self._users = 0
 
@@ -70,7 +72,9 @@ class Site:
 
     async def program(self, *scopes: str, **more: Any) -> httpx.AsyncClient:
         """A client with a new token."""
-        _, text = await self.web.tokens.create("erp", scopes, "test", **more)
+        made, text = new_token("erp", scopes, "test", self.web.clock, **more)
+        await self.web.database.write(add_token, made)
+        self.tokens.append(made)
         headers = {"authorization": f"Bearer {text}"}
         return await self._stack.enter_async_context(
             httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)

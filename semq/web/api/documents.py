@@ -7,22 +7,19 @@ lost answer is not accepted as a second document.
 from base64 import b64decode
 from typing import Any
 
-import structlog
 from starlette.responses import Response
 
 from semq.amqp.errors import AmqpError
 from semq.app import Client
 from semq.app.trace_context import trace_context
 from semq.app.values import Sent
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import BadInput, SemqError
 from semq.web.api import attributes
 from semq.web.api.bodies import announced, read_body
 from semq.web.api.endpoint import Call, told
 from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
 from semq.web.visitor import Role
-
-log = structlog.get_logger("semq.web")
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 SUBMIT_S = 60.0
@@ -52,9 +49,9 @@ async def _send(call: Call, target: str, body: bytes, arguments: dict[str, Any])
         sent = await _sent(call.who.login or call.web.client, target, body, arguments)
     except SemqError as error:
         outcome = "refused" if isinstance(error, BadInput) else "failed"
-        await _note(call, facts, outcome=outcome, detail=str(error))
+        _note(call, facts, outcome, str(error))
         raise
-    await _note(call, facts | {"lk0": sent.lk0, "repeated": sent.repeated})
+    _note(call, facts | {"lk0": sent.lk0, "repeated": sent.repeated}, "done")
     answer = {"lk0": sent.lk0, "name": sent.name, "digest": sent.digest, "repeated": sent.repeated, "token": sent.token}
     location = {"location": f"/api/v1/documents/{sent.lk0}"}
     return told(answer, 200 if sent.repeated else 201, location)
@@ -69,11 +66,8 @@ async def _sent(client: Client, target: str, body: bytes, arguments: dict[str, A
         raise BadRequest("A header cannot be carried.", fault=str(error)) from error
 
 
-async def _note(call: Call, facts: dict[str, Any], **more: Any) -> None:
-    try:
-        await call.note(ACT, facts, **more)
-    except Unavailable as error:  # the document is committed, and the ledger has it
-        log.warning("audit_not_written", act=ACT, error=str(error), **facts)
+def _note(call: Call, facts: dict[str, Any], outcome: str, detail: str = "") -> None:
+    call.web.audit.note_soon(call.who.name, call.who.via, call.who.peer, ACT, facts, outcome, detail)
 
 
 async def search(call: Call) -> Response:

@@ -88,7 +88,7 @@ async def test_a_document_may_come_as_json(site: Site) -> None:
     assert (looked.content, looked.headers["content-type"]) == (b"\0\xff", "application/octet-stream")
     assert looked.headers["content-disposition"] == "attachment"
     assert await site.audit("msg.body") == [
-        ("erp (" + (await site.web.tokens.list())[0].id + ")", "msg.body", outcome) for outcome in ("asked", "done")
+        ("erp (" + site.tokens[0].id + ")", "msg.body", outcome) for outcome in ("asked", "done")
     ]
 
 

@@ -1,0 +1,66 @@
+"""``semq token``: bearer tokens for the HTTP API of a node. The text of a token is shown once, when it is made."""
+
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.output.values import local
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+SCOPES = "submit, receive, events, viewer, operator, admin or payload"
+
+
+@group.command()
+@on_node
+async def create(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the token is for.")],
+    scope: Annotated[list[str], typer.Option(metavar="SCOPE", help=f"Its right: {SCOPES}; may be given again.")],
+    days: Annotated[float | None, typer.Option(metavar="DAYS", help="Days until it ends; never by default.")] = None,
+    inbox: Annotated[str | None, typer.Option(metavar="USER", help="The only inbox that it may open.")] = None,
+) -> None:
+    """Make a token and print it; it cannot be shown again."""
+    made = await session.ask("token.create", repeat=False, name=name, scopes=scope, days=days, inbox=inbox)
+    if session.out.as_json:
+        session.out.data(made)
+    else:
+        session.out.line(made["token"])
+        session.out.talk(
+            f"{made['id']}: {', '.join(made['scopes'])}. It is not shown again: keep it where programs can."
+        )
+
+
+@group.command("list")
+@on_node
+async def list_(session: Session) -> None:
+    """Every token, without its text."""
+    rows = await session.ask("token.list")
+    if session.out.as_json:
+        session.out.data(rows)
+        return
+    columns = (("id", "<"), ("name", "<"), ("scopes", "<"), ("made", "<"), ("by", "<"), ("state", "<"))
+    session.out.table(
+        columns,
+        (
+            (row["id"], row["name"], " ".join(row["scopes"]), local(row["made_at"]), row["made_by"], _state(row))
+            for row in rows
+        ),
+    )
+
+
+@group.command()
+@on_node
+async def revoke(session: Session, id_: Annotated[str, typer.Argument(metavar="ID", help="Id of the token.")]) -> None:
+    """Revoke a token for good; it ends within a second."""
+    told = await session.ask("token.revoke", id=id_)
+    if session.out.as_json:
+        session.out.data(told)
+    else:
+        session.out.line(f"{told['id']} {told['name']}: revoked")
+
+
+def _state(row: dict[str, Any]) -> str:
+    if row["revoked_at"]:
+        return f"revoked {local(row['revoked_at'])}"
+    return f"until {local(row['expires_at'])}" if row["expires_at"] else "valid"

@@ -1,0 +1,133 @@
+"""Operations ``token.*``: bearer tokens for the HTTP API. Only their hashes are stored.
+
+A token is ``semq_ID_SECRET``: the id names it in lists and in the audit log. ``semq.web`` looks tokens up.
+"""
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta
+
+from semq.clock import Clock, draw_secret
+from semq.moments import utc_text
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import Arguments, Limit
+from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.store import accounts
+from semq.store.accounts import Token
+from semq.store.postgres.store import PostgresStore
+
+PREFIX = "semq_"
+SECRET_BYTES, ID_LENGTH, NAME_MAX, DAYS_MAX = 32, 10, 100, 3650
+
+
+class TokenScope(StrEnum):
+    """The rights of a token: roles, as people have them, and rights of programs."""
+
+    submit = "submit"
+    receive = "receive"
+    events = "events"
+    viewer = "viewer"
+    operator = "operator"
+    admin = "admin"
+    payload = "payload"
+
+
+class CreateToken(Arguments, frozen=True, kw_only=True):
+    """Name and rights of a new token."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX, description="What the token is for.")]
+    scopes: Annotated[tuple[TokenScope, ...], Meta(min_length=1, max_length=7, description="Its rights.")]
+    days: Annotated[float, Meta(gt=0, le=DAYS_MAX, description="Days until it ends; never by default.")] | None = None
+    inbox: (
+        Annotated[
+            str,
+            Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", max_length=64, description="The only user whose inbox it may open."),
+        ]
+        | None
+    ) = None
+
+
+class RevokeToken(Arguments, frozen=True, kw_only=True):
+    """One token."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=64, description="Its id, as in the list of tokens.")]
+
+
+class ListTokens(Arguments, frozen=True, kw_only=True):
+    """How many tokens."""
+
+    limit: Limit = 200
+
+
+class TokenStore(Protocol):
+    """What the operations need of a node."""
+
+    store: PostgresStore
+    clock: Clock
+
+
+class TokenOperations:
+    """The handlers."""
+
+    def __init__(self, node: TokenStore) -> None:
+        self._node = node
+
+    async def create(self, arguments: CreateToken, caller: Caller) -> dict[str, Any]:
+        """Make a bearer token for the HTTP API; its text is in this answer only."""
+        made, text = new_token(
+            arguments.name, arguments.scopes, caller.user, self._node.clock, arguments.days, arguments.inbox
+        )
+        await self._node.store.read(accounts.add_token, made)
+        return {**_told(made), "token": text}
+
+    async def list(self, arguments: ListTokens) -> list[dict[str, Any]]:
+        """List the tokens of the HTTP API, without their texts."""
+        return [_told(one) for one in await self._node.store.read(accounts.tokens, arguments.limit)]
+
+    async def revoke(self, arguments: RevokeToken, caller: Caller) -> dict[str, Any]:
+        """Revoke a token for good."""
+        now = self._node.clock.wall()
+        found = await self._node.store.read(accounts.revoke_token, arguments.id, caller.user, now)
+        if found is None:
+            raise BadArguments("There is no token of this id.", id=arguments.id)
+        return _told(found)
+
+
+def new_token(
+    name: str, scopes: Sequence[str], by: str, clock: Clock, days: float | None = None, inbox: str | None = None
+) -> tuple[Token, str]:
+    """Return a new token and its text. Raises BadArguments."""
+    if not name.isprintable():
+        raise BadArguments("The name of a token has printable characters only.")
+    id_ = clock.uuid().hex[:ID_LENGTH]
+    secret = urlsafe_b64encode(draw_secret(SECRET_BYTES)).rstrip(b"=").decode()
+    text, now = f"{PREFIX}{id_}_{secret}", clock.wall()
+    ends = None if days is None else now + timedelta(days=days)
+    rights = tuple(dict.fromkeys(str(scope) for scope in scopes))
+    return Token(id_, token_hash(text), name, rights, now, by, inbox, ends), text
+
+
+def token_hash(text: str) -> bytes:
+    """Return what is stored of a token: it has 256 random bits, so one pass of SHA-256 is enough."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _told(one: Token) -> dict[str, Any]:
+    moments = {"made_at": one.made_at, "expires_at": one.expires_at, "revoked_at": one.revoked_at}
+    return {
+        "id": one.id, "name": one.name, "scopes": list(one.scopes), "inbox": one.inbox, "made_by": one.made_by,
+        "revoked_by": one.revoked_by,
+        **{name: None if moment is None else utc_text(moment) for name, moment in moments.items()},
+    }  # fmt: skip
+
+
+TOKENS = (
+    act("token.create", AccessRole.ADMIN, CreateToken, TokenOperations.create),
+    look("token.list", AccessRole.ADMIN, ListTokens, TokenOperations.list),
+    act("token.revoke", AccessRole.ADMIN, RevokeToken, TokenOperations.revoke),
+)
