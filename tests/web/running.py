@@ -70,11 +70,16 @@ class Site:
         await browser.look()
         return browser
 
-    async def program(self, *scopes: str, **more: Any) -> httpx.AsyncClient:
-        """A client with a new token."""
+    async def token(self, *scopes: str, **more: Any) -> str:
+        """The text of a new token."""
         made, text = new_token("erp", scopes, "test", self.web.clock, **more)
         await self.web.database.write(add_token, made)
         self.tokens.append(made)
+        return text
+
+    async def program(self, *scopes: str, **more: Any) -> httpx.AsyncClient:
+        """A client with a new token."""
+        text = await self.token(*scopes, **more)
         headers = {"authorization": f"Bearer {text}"}
         return await self._stack.enter_async_context(
             httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)

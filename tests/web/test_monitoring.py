@@ -15,7 +15,7 @@ from tests.web.running import Site, serving
 async def get(site: Site, path: str, token: str = "", **headers: str) -> httpx.Response:
     """A request of a monitoring system; with a token of this scope."""
     if token:
-        _, text = await site.web.tokens.create("prometheus", [token], "test")
+        text = await site.token(token)
         headers["authorization"] = f"Bearer {text}"
     async with httpx.AsyncClient(base_url=site.url, timeout=60) as client:
         return await client.get(path, headers=headers)
@@ -76,7 +76,7 @@ async def test_alarms_fail_health_but_not_life(inprocess: InProcess) -> None:
 async def test_however_many_ask_the_node_is_asked_once(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     async with serving(hub) as site:
-        _, text = await site.web.tokens.create("prometheus", ["viewer"], "test")
+        text = await site.token("viewer")
         async with httpx.AsyncClient(base_url=site.url, headers={"authorization": f"Bearer {text}"}) as client:
             answers = await asyncio.gather(*(client.get("/metrics") for _ in range(20)))
         assert len({answer.text for answer in answers if answer.status_code == 200}) <= 2
