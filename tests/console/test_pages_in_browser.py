@@ -72,6 +72,9 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
                 if width > screen or found or hit or heard:
                     faults.append((where, path, width, screen, found, hit, list(heard)))
                     heard.clear()
+            await page.evaluate("() => document.querySelector('main').append(document.createElement('select'))")
+            results = await Axe().run(page)  # it does find what is wrong
+            assert [one["id"] for one in results.response["violations"]] == ["select-name"]
     assert faults == []
 
 

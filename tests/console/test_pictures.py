@@ -23,6 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def test_pictures_are_made_of_running_nodes(shown: Scene, nodes: InProcess, tmp_path: Path) -> None:
     folder = ROOT / os.environ["SEMQ_PICTURES"] if "SEMQ_PICTURES" in os.environ else tmp_path
+    nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # files of its own
     hub = await nodes.hub(HUB_CONFIG.replace('["56001", "10008"]', '["56001", "88001", "10008"]'))
     text = LOCAL.replace("inquiry_s = 0.5", "inquiry_s = 15") + "overdue_s = 0.5\n"
     a = await nodes.started(nodes.settings("10008", text.format(name="10008", hub=hub.port)))

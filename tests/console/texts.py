@@ -1,4 +1,6 @@
-"""The texts of the console that are translated: those of its templates and modules, and those that it looks up."""
+"""The texts that are translated: those of templates and modules of the web process and the console, and those that are
+looked up.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -7,15 +9,16 @@ from pathlib import Path
 from babel.messages.extract import extract
 
 import semq.console
+import semq.web
 from semq.console.display import UNITS
 from semq.console.words import texts
 
-ROOM = Path(semq.console.__file__).parent
+CONSOLE, WEB = Path(semq.console.__file__).parent, Path(semq.web.__file__).parent
 
 
-def in_templates() -> Iterator[str]:
+def in_templates(room: Path) -> Iterator[str]:
     """Texts in ``_()``, ``ngettext()`` and ``{% trans %}``; of a plural the first form."""
-    for path in sorted(ROOM.glob("templates/*.html")):
+    for path in sorted(room.glob("templates/*.html")):
         with path.open("rb") as stream:
             options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
             for _, found, _, _ in extract("jinja2", stream, options=options):
@@ -24,22 +27,22 @@ def in_templates() -> Iterator[str]:
                     yield text
 
 
-def plurals() -> dict[str, str]:
+def plurals(room: Path) -> dict[str, str]:
     """Texts for a number: the first form and the second one."""
     found: dict[str, str] = {}
-    for path in sorted(ROOM.glob("templates/*.html")):
+    for path in sorted(room.glob("templates/*.html")):
         with path.open("rb") as stream:
             options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
             told = [one for _, one, _, _ in extract("jinja2", stream, options=options) if not isinstance(one, str)]
             found |= {one[0]: one[1] for one in told if one[0]}
-    for _, node in _calls():
+    for _, node in _calls(room):
         if len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
             found[str(node.args[0].value)] = str(node.args[1].value)  # type: ignore[attr-defined]
     return found
 
 
-def _calls() -> Iterator[tuple[str, ast.Call]]:
-    for path in sorted(ROOM.glob("**/*.py")):
+def _calls(room: Path) -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted(room.glob("**/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
                 name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
@@ -47,11 +50,12 @@ def _calls() -> Iterator[tuple[str, ast.Call]]:
                     yield name, node
 
 
-def in_modules() -> Iterator[str]:
+def in_modules(room: Path) -> Iterator[str]:
     """Texts in ``_()`` and ``ngettext()``."""
-    return (str(node.args[0].value) for _, node in _calls())  # type: ignore[attr-defined]
+    return (str(node.args[0].value) for _, node in _calls(room))  # type: ignore[attr-defined]
 
 
-def every() -> set[str]:
+def every(room: Path) -> set[str]:
     """All of them."""
-    return {*in_templates(), *in_modules(), *texts(), *(words for _, words in UNITS)}
+    looked_up = {*texts(), *(words for _, words in UNITS)} if room == CONSOLE else set()
+    return {*in_templates(room), *in_modules(room), *looked_up}
