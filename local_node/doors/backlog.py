@@ -38,14 +38,14 @@ class Backlog:
         self._known = max(self._known - 1, 0)
 
     def tell_about(self, then: Then) -> None:
-        """Answer with the number, at most a second old."""
+        """Report the number, at most a second old."""
         if self._now() - self._known_at < FRESH_S:
             then(self._known)
         else:
             self.tell(then)
 
     def tell(self, then: Then) -> None:
-        """Count, and answer."""
+        """Count and report."""
         self._askers.append(then)
         if self._counting is None:
             self._counting = asyncio.get_running_loop().create_task(self._look())

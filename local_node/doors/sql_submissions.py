@@ -1,11 +1,10 @@
-"""Documents that applications wrote through SQL (tb_0031_submit): taken when they are committed there.
+"""Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
-A NOTIFY wakes at once, a job looks every ten seconds; nothing depends on either. A row counts as accepted when it has
-moved to tb_0031. One that cannot be accepted stays where it is and is told like any other failure: an event ``failed``,
-a line of the ledger under a locator of its own, a place in ``semq failed list`` (``refused_submissions``). One that
-cannot be accepted yet (a rate, a quota, a key) stays without, and says why. The rows to its target that were not read
-with it are passed over until the next poll, so that they hold up nobody else's; tb_0031_wait names the one they are
-behind.
+A NOTIFY starts a read at once, a job every ten seconds; neither is needed for correctness. A row is accepted when it
+has moved to tb_0031. A refused row stays where it is and is reported like any other failure: an event ``failed``, a
+ledger line under a locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row that cannot be
+accepted yet (a rate, a quota, a key) stays without these, and has its reason. The other rows to the same target are
+passed over until the next poll, so that they delay no other target; tb_0031_wait names the row that they wait behind.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +37,7 @@ log = structlog.get_logger("semq.sql")
 
 @dataclass(frozen=True, slots=True)
 class SubmissionFate:
-    """What one look has made of a submission."""
+    """The state of a submission after it was read."""
 
     state: str  #: accepted, refused or waits
     lk0: str = ""  #: of the document, or of the refusal
@@ -46,7 +45,7 @@ class SubmissionFate:
 
 
 class SqlSubmissions:
-    """Moves rows of tb_0031_submit into the engine, a batch at a time."""
+    """Move rows of tb_0031_submit into the engine, a batch at a time."""
 
     def __init__(self, engine: Callable[[], LocalEngine], again: Callable[[], None]) -> None:
         """``again`` is called where rows have to wait, once a poll, and has to poll a second later."""
@@ -62,7 +61,7 @@ class SqlSubmissions:
         self._behind = False  #: rows went through while a look was under way
 
     def poll(self) -> None:
-        """Look for new rows, unless a look is under way."""
+        """Read new rows, unless a read is in progress."""
         if self._polling is not self._engine():
             self._put_off = {}
             self._look()
@@ -76,11 +75,11 @@ class SqlSubmissions:
         self.poll()
 
     def listen(self, number: int, told: Callable[[SubmissionFate], None]) -> None:
-        """Tell, once, what the next look makes of a submission."""
+        """Report once the state of a submission after it is read next."""
         self._listeners.setdefault(number, []).append(told)
 
     def deaf(self, number: int, told: Callable[[SubmissionFate], None]) -> None:
-        """Tell no more."""
+        """Cancel ``listen``."""
         listeners = self._listeners.get(number, [])
         if told in listeners:
             listeners.remove(told)
@@ -88,8 +87,9 @@ class SqlSubmissions:
             self._listeners.pop(number, None)
 
     def withdraw(self, number: int, why: str, done: Callable[[LK0], None], failed: Callable[[Exception], None]) -> None:
-        """Take a submission back that waits. One that is on its way into tb_0031 is waited for: NotThere if it has
-        arrived, it is a document then."""
+        """Withdraw a waiting submission. If it is being moved into tb_0031, wait for that: NotThere if it has become a
+        document.
+        """
 
         def told(fate: SubmissionFate) -> None:
             if fate.state == "accepted":
@@ -129,7 +129,7 @@ class SqlSubmissions:
         self.found(engine, rows)
 
     def found(self, engine: LocalEngine, rows: list[Submitted]) -> None:
-        """Hand rows to the engine; refuse those that make no sense. Another look follows when all are through."""
+        """Hand rows to the engine; refuse invalid ones. When all are done, read again."""
         self._polling = None
         new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._withdrawn]
         self._under_way.update(row.row_id for row in new)
@@ -148,11 +148,11 @@ class SqlSubmissions:
             self._look()
 
     def failed(self) -> None:
-        """The look came to nothing; the next poll looks again."""
+        """Note a failed read; the next poll repeats it."""
         self._polling = None
 
     def _through(self, row: Submitted, fate: SubmissionFate) -> None:
-        """A row is taken, refused or put off. After the last one, look for more: a look is bounded."""
+        """Note that a row is accepted, refused or put off. After the last row read again: a read is bounded."""
         self._under_way.discard(row.row_id)
         for told in self._listeners.pop(row.row_id, ()):
             told(fate)
@@ -164,7 +164,7 @@ class SqlSubmissions:
             self._look()
 
     def _wait(self, row: Submitted, error: Exception) -> None:
-        """Pass over the rows to this target until the next poll, which comes soon; note this one's own reason."""
+        """Pass over the rows to this target until the next poll, which follows soon; note the reason of this row."""
         if not self._put_off:
             self._again()
         known = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
@@ -177,7 +177,7 @@ class SqlSubmissions:
         self._through(row, SubmissionFate("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
-        """Refuse a row; until that is committed, looks still find it."""
+        """Refuse a row; until that is committed, reads still find it."""
         log.warning("submission_refused", number=row.row_id, target=row.target, app_key=row.app_key, error=str(error))
 
         def done(lk0: LK0) -> None:
@@ -222,9 +222,9 @@ class SqlSubmissions:
         return attributes, handling
 
     def _tell_waiting(self, *, is_over: bool) -> None:
-        """Write down which targets are passed over, where that has changed, for ``semq_status`` and for people.
+        """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.
 
-        Before a round of looks ``is_over``, others may still be found to wait, and none is known to wait no more.
+        Until a round of reads ``is_over``, targets are only added, because others may still be found to wait.
         """
         now = {} if is_over else dict(self._told or {})
         now |= {
@@ -240,19 +240,19 @@ class SqlSubmissions:
         self._engine().core.post(_write_waits(now), failed=lambda error: self._not_written())
 
     def _not_written(self) -> None:
-        """The content of tb_0031_wait is not known; the next poll writes it again."""
+        """Note that the content of tb_0031_wait is unknown; the next poll writes it again."""
         self._told = None
 
 
 @work
 def _note_wait(number: int, reason: Reason) -> Steps:
-    """Note why one submission waits; failing that, the next look at it notes it."""
+    """Store why one submission waits; if this fails, the next read stores it."""
     unit = yield NO_NEEDS
     unit.waiting_submissions[number] = reason
 
 
 @work
 def _write_waits(waits: dict[str, TargetWait]) -> Steps:
-    """Replace the targets that are passed over."""
+    """Replace the stored targets that are passed over."""
     unit = yield NO_NEEDS
     unit.submissions_wait = waits

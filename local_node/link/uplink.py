@@ -102,7 +102,7 @@ class HubLink:
 
 
 async def _nothing_more(client: ClientLink) -> None:
-    """A session carries frames, and no questions."""
+    """Do nothing: the session carries frames, and no questions."""
 
 
 class Uplink:

@@ -54,15 +54,15 @@ class LocalOperations:
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Cancel a message by a void marker, or withdraw a waiting SQL submission."""
-        given = arguments.why
+        why = caller.signed(arguments.why or "cancelled")
         row = (await find_one(self._node.store, arguments.id))[0]
         if row.get("submission") and row["outcome"] is None:
-            withdrawn = await self._withdraw(int(row["submission"]), given)
+            withdrawn = await self._withdraw(int(row["submission"]), caller.signed(arguments.why))
             if withdrawn is not None:
                 return {"name": row["name"], "lk0": str(withdrawn), "withdrawn": True}
         operating = self._node.engine.operating
         lk0 = await self._open(arguments.id)
-        await _act(lambda done, failed: operating.cancel(lk0, done, failed, given or "cancelled"))
+        await _act(lambda done, failed: operating.cancel(lk0, done, failed, why))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
@@ -75,7 +75,7 @@ class LocalOperations:
 
     async def hold(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Hold a message before it is sent."""
-        return await self._hold(arguments, held=True)
+        return await self._hold(arguments, caller, held=True)
 
     async def release(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Release a held message, or a scheduled one before its time."""
@@ -83,14 +83,14 @@ class LocalOperations:
         if row.get("not_before"):
             number = int(row["submission"])
             await _act(lambda done, failed: self._node.schedule.release(number, done, failed))
-            log.info("released_early", lk0=row["lk0"], not_before=row["not_before"], why=arguments.why)
+            log.info("released_early", lk0=row["lk0"], not_before=row["not_before"], by=caller.user, why=arguments.why)
             return {"name": row["name"], "lk0": row["lk0"], "released": True}
-        return await self._hold(arguments, held=False)
+        return await self._hold(arguments, caller, held=False)
 
     async def resend(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send another copy of an unfinished message."""
         operating = self._node.engine.operating
-        lk0, why = await self._open(arguments.id), arguments.why
+        lk0, why = await self._open(arguments.id), caller.signed(arguments.why)
         await _act(lambda done, failed: operating.resend(lk0, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
 
@@ -99,7 +99,7 @@ class LocalOperations:
 
         Returns the number of both, and the new state of the submissions by their old names.
         """
-        names, why = [str(one) for one in arguments.ids], arguments.why
+        names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
         brefs = _record_ids(names)
         requeued = await counted(lambda told: self._node.engine.answers.requeue(brefs, why, told)) if brefs else 0
         became: dict[str, dict[str, Any]] = {}
@@ -122,7 +122,7 @@ class LocalOperations:
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Remove failed documents that a person has dealt with; the ledger keeps their lines."""
-        names, why = [str(one) for one in arguments.ids], arguments.why
+        names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
         operating = self._node.engine.operating
         brefs = _record_ids(names)
         removed = await counted(lambda told: self._node.engine.answers.remove(brefs, why, told)) if brefs else 0
@@ -145,10 +145,10 @@ class LocalOperations:
         core = self._node.engine.core
         return await committed(lambda done, failed: core.post(mend(core, lk0s, again, why, done), failed=failed))
 
-    async def _hold(self, arguments: ByNameWhy, *, held: bool) -> dict[str, Any]:
-        operating = self._node.engine.operating
+    async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
+        operating, why = self._node.engine.operating, caller.signed(arguments.why)
         lk0 = await self._open(arguments.id)
-        await _act(lambda done, failed: operating.hold(lk0, held, arguments.why, done, failed))
+        await _act(lambda done, failed: operating.hold(lk0, held, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
 
     async def _open(self, name: str) -> LK0:

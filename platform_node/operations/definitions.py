@@ -91,7 +91,7 @@ class Defining:
 
     async def import_(self, arguments: ImportDefinitions, caller: Caller) -> dict[str, Any]:
         """Store definitions and put them in force. Raises DefinitionsRefused, DefinitionsChanged."""
-        document, why = arguments.document, arguments.why
+        document, why = arguments.document, caller.signed(arguments.why)
         definitions = self._read(document)
         await self.follow()
         directory = self._node.directory

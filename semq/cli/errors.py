@@ -1,4 +1,4 @@
-"""What the command line itself finds wrong. Codes 2200–2299."""
+"""Errors of the command line. Codes 2200–2299."""
 
 from semq.errors import BadInput, Misconfigured, SemqError
 
@@ -25,7 +25,7 @@ class UnreadableFile(BadInput):
 
 
 class NoFile(BadInput):
-    """It was not said what is to be sent."""
+    """No file was named to be sent."""
 
     code = "SEMQ-2213"
     remedy = "Give --file FILE, or --file - for standard input; an empty document needs --file - --allow-empty."
@@ -74,21 +74,21 @@ class NoSpark(Misconfigured):
 
 
 class NothingNamed(BadInput):
-    """It was not said which of the failed documents are meant."""
+    """No failed documents were selected."""
 
     code = "SEMQ-2211"
     remedy = "Name some, give a filter (--partner, --type, --key), or --all."
 
 
 class PairsStop(BadInput):
-    """Institutions that may send now would not be allowed to any more; nothing was imported."""
+    """Pairs of institutions that may send now would no longer be allowed to; nothing was imported."""
 
     code = "SEMQ-2217"
     remedy = "Add an agreement for each pair that is to go on (`semq definitions diff FILE`), or give --yes."
 
 
 class NothingGranted(BadInput):
-    """It was not said what the role may do."""
+    """No rights were named for the role."""
 
     code = "SEMQ-2216"
     remedy = "Give --send, --receive or --read, or several of them; --revoke takes them back."

@@ -1,7 +1,7 @@
-"""The table of commands, and their modules, imported when a command of theirs is used.
+"""The table of commands and their modules. A module is imported when one of its commands is used.
 
-A package that brings a group of its own adds a row here; a module that adds commands to another's group is named in
-that group's row. Importing every module takes longer than most commands: see ``tests/cli/test_groups.py``.
+A package with a group of its own adds a row here; a module that adds commands to the group of another module is named
+in the row of that group. Importing every module takes longer than most commands: see ``tests/cli/test_groups.py``.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from semq.cli.options.parameters import made_plain
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """A word of the command line."""
+    """A first word of the command line."""
 
     name: str
     where: str  #: module:name
@@ -24,7 +24,7 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class CommandGroup(CommandRow):
-    """A command with commands of its own; ``where`` names its Typer."""
+    """A group of commands; ``where`` names its Typer."""
 
     help: str
     more: tuple[str, ...] = ()  #: modules that add commands to it
@@ -39,7 +39,7 @@ class CommandGroup(CommandRow):
 
 @dataclass(frozen=True, slots=True)
 class Top(CommandRow):
-    """A command by itself; ``where`` names its function."""
+    """A single command; ``where`` names its function."""
 
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -53,29 +53,34 @@ GROUPS = (
     CommandGroup(
         "msg",
         "semq.cli.messages.message:group",
-        "Send, receive, look at and act on messages.",
+        "Send, receive, show and manage messages.",
         ("semq.cli.messages.inbox", "semq.cli.messages.acts"),
     ),
-    CommandGroup("queue", "semq.cli.messages.queues:group", "How many messages stand where."),
-    CommandGroup("stuck", "semq.cli.messages.stuck:group", "Messages that do not move, why, and what to do."),
-    CommandGroup("failed", "semq.cli.messages.failed:group", "What keeps failing: look, requeue, remove."),
+    CommandGroup("queue", "semq.cli.messages.queues:group", "Numbers of messages by queue and status."),
+    CommandGroup("stuck", "semq.cli.messages.stuck:group", "Stuck messages, their causes and next steps."),
+    CommandGroup("failed", "semq.cli.messages.failed:group", "Failed documents: list, requeue, remove."),
     CommandGroup(
         "held",
         "semq.cli.hub.held_copies:group",
-        "At the hub: what is stored for institutions; refuse it, send it again.",
+        "At the hub: copies stored for institutions; refuse them, send them again.",
     ),
     CommandGroup("broker", "semq.cli.node.broker:group", "The AMQP broker of a node: queues, consumers, connections."),
     CommandGroup(
-        "worker", "semq.cli.messages.worker:group", "Run functions over what arrives; list who takes documents."
+        "worker", "semq.cli.messages.worker:group", "Process received documents by Python functions; list consumers."
     ),
     CommandGroup(
-        "node", "semq.cli.node.administration:group", "What a node is and how it does.", ("semq.cli.node.enrolment",)
+        "node",
+        "semq.cli.node.administration:group",
+        "State and administration of a node.",
+        ("semq.cli.node.enrolment",),
     ),
-    CommandGroup("hub", "semq.cli.hub.institutions:group", "A hub's authority and the institutions that enrol."),
-    CommandGroup("cert", "semq.cli.node.certificates:group", "Certificates: look, renew, rotate, revoke."),
+    CommandGroup("hub", "semq.cli.hub.institutions:group", "A hub's authority, enrolment of institutions, stores."),
+    CommandGroup(
+        "cert", "semq.cli.node.certificates:group", "Certificates: show, renew, rotate, revoke; trusted authorities."
+    ),
     CommandGroup("token", "semq.cli.node.tokens:group", "Tokens for the HTTP API: make, list, revoke."),
-    CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and what they have agreed."),
-    CommandGroup("ledger", "semq.cli.ledger.proofs:group", "What a node has written down, and whether it is still so."),
+    CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and their agreements."),
+    CommandGroup("ledger", "semq.cli.ledger.proofs:group", "A node's ledger: check its hash chain."),
     CommandGroup("local", "semq.cli.node.process:local", "Run an institution's node."),
     CommandGroup("platform", "semq.cli.node.process:platform", "Run the hub."),
     CommandGroup("config", "semq.cli.node.configuration:group", "Check and show configurations."),
@@ -86,7 +91,7 @@ GROUPS = (
         "A node's database: tables, address, roles for applications.",
         hidden=True,
     ),
-    CommandGroup("errors", "semq.cli.reference.error_codes:group", "What an error means and what to do."),
+    CommandGroup("errors", "semq.cli.reference.error_codes:group", "Errors: meaning and remedy."),
 )
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 TOP = (
@@ -103,7 +108,7 @@ TOP = (
 
 
 def chosen(first: str | None) -> tuple[Iterator[CommandGroup], Iterator[Top]]:
-    """The rows for a command line that begins with this word: one row where it names one, else all, for help."""
+    """Return the rows for a command line with this first word: one row if it names one, otherwise all, for help."""
     rows: tuple[CommandRow, ...] = (*GROUPS, *TOP)
     is_named = any(first == row.name for row in rows)
     return (

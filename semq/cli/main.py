@@ -1,4 +1,4 @@
-"""The whole command: groups joined, errors as one line on standard error, exit statuses that scripts can rely on.
+"""The whole command: groups, errors as one line on standard error, exit statuses for scripts.
 
 | status | meaning                                                                             |
 |--------|-------------------------------------------------------------------------------------|
@@ -27,13 +27,13 @@ EXIT_NO, EXIT_UNAVAILABLE, EXIT_CONFIG, EXIT_INTERRUPTED = 1, 69, 78, 130
 HELP = """Store-and-forward delivery of business documents between institutions.
 
 A node is named by --node amqp://user:password@host:port, by --config FILE (its own configuration), or by the variables
-SEMQ_NODE or SEMQ_CONFIG. Data goes to standard output, talk to standard error; --json prints one JSON value.
+SEMQ_NODE or SEMQ_CONFIG. Data goes to standard output, other text to standard error; --json prints one JSON value.
 """
 EPILOG = "Exit status: 0 done, 1 no or refused, 2 usage, 69 not now, 78 settings, 130 interrupted; reconcile: more."
 
 
 def make(first: str | None = None) -> typer.Typer:
-    """The commands that a command line may mean whose first word is ``first``; None: all."""
+    """Return the commands for a command line with this first word; None: all commands."""
     whole = typer.Typer(
         name="semq",
         cls=parameters.ParsedGroup,
@@ -61,7 +61,7 @@ def make(first: str | None = None) -> typer.Typer:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command and return its exit status."""
     bear_every_character()
     words = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -82,7 +82,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def status_of(error: SemqError) -> int:
-    """The exit status that belongs to an error."""
+    """Return the exit status for an error."""
     if isinstance(error, Misconfigured):
         return EXIT_CONFIG
     return EXIT_UNAVAILABLE if isinstance(error, Unavailable) else EXIT_NO

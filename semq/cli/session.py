@@ -1,4 +1,4 @@
-"""What a command that talks to a node has before it: a client of the node, an output, a time limit.
+"""What a command works with: a connection to a node, an output, a time limit.
 
 ``on_node`` makes a Typer command of an asynchronous function ``command(session, …)``: it adds the options that all of
 them share (--node, --config, --json, --timeout), connects, and closes.
@@ -35,7 +35,9 @@ NodeOption = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's own file.", show_envvar=False),
+    typer.Option(
+        "--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="Configuration file of the node.", show_envvar=False
+    ),
 ]
 FileOption = Annotated[
     Path,
@@ -47,14 +49,14 @@ TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="S", min=0.1,
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a command works with."""
+    """Connection to a node, output and time limit of one command."""
 
     client: Client
     out: Output
     timeout_s: float
 
     async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
-        """An operation of the node; arguments that are None are left out."""
+        """Run an operation of the node; arguments that are None are left out."""
         given = {name: value for name, value in arguments.items() if value is not None}
         return await self.client.request(operation, given, timeout_s=self.timeout_s, repeat=repeat)
 
@@ -69,7 +71,7 @@ SHARED: tuple[tuple[str, Any, Any], ...] = (
 
 
 def on_node(command: Command) -> Callable[..., None]:
-    """A Typer command of ``command(session, …)``."""
+    """Return the Typer command of ``command(session, …)``."""
 
     @wraps(command)
     def with_node(*, node: str | None, config: Path | None, json: bool, timeout: float, **own: Any) -> None:
@@ -106,7 +108,7 @@ async def _with_client(
 
 
 def url_of(node: str | None, config: Path | None) -> str:
-    """The URL of a node from what was given; a configuration file names host, port and the first of its users.
+    """Return the URL of a node from the options; a configuration file gives host, port and the first of its users.
 
     Raises NoNode, NoUser, ConfigUnreadable, ConfigInvalid.
     """
@@ -123,12 +125,12 @@ def url_of(node: str | None, config: Path | None) -> str:
 
 
 def read_config(config: Path) -> "Settings":
-    """A node's settings as it would read them itself. Raises ConfigUnreadable, ConfigInvalid."""
+    """Read a node's settings from its file and the environment. Raises ConfigUnreadable, ConfigInvalid."""
     from semq.config import load  # not with the others: commands that need no file start in half the time
 
     return load(config, environment())
 
 
 def environment() -> dict[str, str]:
-    """The environment of a node: ours, without the variables of the command line."""
+    """Return the environment for a node's settings: ours, without the variables of the command line."""
     return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

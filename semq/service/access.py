@@ -34,7 +34,7 @@ class ApplicationPermissions(Permissions):
     inboxes: frozenset[str] | None = None
 
     def allow(self, right: Right, name: str) -> bool:
-        """Whether all of them allow it."""
+        """Return whether all of them allow it."""
         if name == ADMIN:
             return self.is_admin and right is Right.WRITE
         if self.is_admin and name.startswith(ANSWERS):
@@ -49,7 +49,7 @@ def _is_inbox(name: str) -> bool:
 
 
 def virtual_hosts(amqp: AmqpSection) -> tuple[str, ...]:
-    """Those of the configuration beside the node's own."""
+    """Return the configured virtual hosts besides the node's own."""
     return tuple(name for name in amqp.virtual_hosts if name != APPLICATIONS)
 
 

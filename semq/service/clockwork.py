@@ -55,7 +55,7 @@ class ScheduledJob:
 
 @dataclass(slots=True)
 class JobRecord:
-    """What became of a job since the node started. A pause ends with the process."""
+    """Runs, errors and pause of a job since the node started. A pause ends with the process."""
 
     runs: int = 0
     last_at: datetime | None = None
@@ -66,7 +66,7 @@ class JobRecord:
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """Every ``seconds``; the first time after ``first_s``, if given."""
+    """A trigger every ``seconds``, the first time after ``first_s``, if given."""
 
     def __init__(self, every_s: float, first_s: float | None = None) -> None:
         self.every_s = every_s
@@ -78,7 +78,7 @@ class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 
 
 class Clockwork:
-    """Drives one engine, and the other jobs of its node."""
+    """The clockwork of one engine, and of the other jobs of its node."""
 
     def __init__(self, engine: Callable[[], TickedEngine], turn: Turn, clock: Clock, jobs: list[ScheduledJob]) -> None:
         self._engine = engine
@@ -94,7 +94,7 @@ class Clockwork:
         )
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start the jobs."""
         for job in self.jobs:
             self._scheduler.add_job(self._run, Every(job.every_s), [job], id=job.name, name=job.name)
         self._scheduler.start()
@@ -104,7 +104,7 @@ class Clockwork:
         self.look()
 
     def stop(self) -> None:
-        """Tick no more."""
+        """Stop the jobs."""
         if self._watch is not None:
             self._watch.cancel()
         if self._scheduler.running:
@@ -154,7 +154,9 @@ class Clockwork:
         self._offset = offset
 
     async def _run(self, job: ScheduledJob) -> None:
-        """Run a job in the event loop. As a coroutine: plain functions would be run in threads, beside the engine."""
+        """Run a job in the event loop, as a coroutine: plain functions would run in threads, in parallel with the
+        engine.
+        """
         record = self.records[job.name]
         if record.paused_at is not None:
             return
@@ -178,7 +180,7 @@ class Clockwork:
             record.took_s = self._clock.monotonic() - began
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
-        """Return when a job has something to do next, as far as is known; None: it is paused, or nothing runs."""
+        """Return the next time a job has work, as far as known; None if it is paused or nothing runs."""
         planned = self._scheduler.get_job(job.name) if self._scheduler.running else None
         if planned is None or self.records[job.name].paused_at is not None:
             return None

@@ -1,4 +1,4 @@
-"""A program that a node keeps running beside itself: started with the node, again when it ends, and stopped with it.
+"""A program that a node keeps running beside itself: started with the node, restarted when it ends, stopped with it.
 
 The program gets a pipe as standard input, which ends when the node dies: it has to end then. On its standard output it
 reports which of its sections fail (``section_states``), unless it speaks to the terminal of the node. Its log lines go
@@ -53,11 +53,11 @@ class Companion:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Return whether the process exists."""
         return self._process is not None and self._process.returncode is None
 
     def start(self) -> None:
-        """Start the program, and again whenever it ends."""
+        """Start the program, and restart it whenever it ends."""
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 

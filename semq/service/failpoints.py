@@ -1,4 +1,4 @@
-"""Named durable steps at which a node kills itself: how the crash campaign dies exactly there, not just somewhere.
+"""Named durable steps at which a node kills itself, so that crash campaigns stop a node exactly there.
 
 ``armed`` looks for the variable SEMQ_FAILPOINT when a node is made; without it nothing of this module touches the node,
 and a running node costs nothing more. With it, say ``R1:after:3``, the process ends itself with SIGKILL the third time
@@ -110,14 +110,14 @@ class FailpointStore(Protocol):
 
 
 def all_failpoints() -> list[tuple[str, str]]:
-    """Every step with each of its phases."""
+    """Return every step with each of its phases."""
     commits = [(step, phase) for step in (*COMMITS, *DELETES) for phase in (BEFORE, AMID, AFTER)]
     others = [(step, phase) for step in (BOOT, *SENDS) for phase in (BEFORE, AFTER)]
     return commits + others
 
 
 def armed(environment: Mapping[str, str]) -> "Failpoint | None":
-    """The failpoint that the environment asks for; None, as everywhere outside of tests. Raises NoSuchFailpoint."""
+    """Return the failpoint named by the environment, or None, as outside of tests. Raises NoSuchFailpoint."""
     text = environment.get(VARIABLE)
     if not text:
         return None
@@ -130,13 +130,13 @@ def armed(environment: Mapping[str, str]) -> "Failpoint | None":
 
 
 def end_now() -> None:
-    """Die as by a power cut: no handler runs, nothing is flushed."""
+    """End the process as a power cut would: no handler runs, nothing is flushed."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass
 class Failpoint:
-    """One step and phase; it strikes when it has been reached ``count`` times."""
+    """One step and phase; the process ends when it is reached for the ``count``-th time."""
 
     step: str
     phase: str
@@ -144,7 +144,7 @@ class Failpoint:
     strike: Callable[[], None] = end_now
 
     def watch_store(self, store: FailpointStore) -> None:
-        """Look at every piece of work that is posted from now on, and at every opening."""
+        """Watch every piece of work that is posted from now on, and every opening."""
         post, start = store.post, store.start
 
         async def watched_start() -> Recovered:
@@ -164,7 +164,7 @@ class Failpoint:
         store.start = watched_start  # type: ignore[method-assign]
 
     def watch_link(self, link: Any) -> None:
-        """Look at every frame that leaves on a session."""
+        """Watch every frame that is sent on a session."""
         send = link.send
 
         def watched(frame: Frame) -> None:
@@ -178,7 +178,7 @@ class Failpoint:
         link.send = watched
 
     def watch_engine(self, engine: Any) -> None:
-        """Look at the sessions that begin from now on."""
+        """Watch the sessions that begin from now on."""
         link_up = engine.link_up
 
         def watched(link: Any) -> None:
@@ -188,7 +188,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Whether what was decided since the unit had so many lines and deletions is the step that is meant."""
+        """Return whether the unit has reached the step since it had so many lines and deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:
@@ -201,14 +201,14 @@ class Failpoint:
         return DELETES[self.step](unit) if self.step in DELETES else 0
 
     def decided(self) -> None:
-        """The step stands in an open unit: the commit leaves in this very turn, its answer comes in a later one."""
+        """Note that the step is in an open unit: the commit is sent in this turn, and answered in a later one."""
         if self.phase == BEFORE:
             self._reached()
         elif self.phase == AMID:
             _later(self._reached, 1)
 
     def committed(self) -> None:
-        """The step is durable; the rest of the node hears of it next."""
+        """Note that the step is durable; the rest of the node is informed next."""
         if self.phase == AFTER:
             self._reached()
 
@@ -223,7 +223,7 @@ class Failpoint:
 
 @work
 def _watched(failpoint: Failpoint, piece: Work) -> Steps:
-    """A piece of work, watched for what it does to its unit."""
+    """Return a piece of work that is watched for its changes to the unit."""
     piece.renew()
     unit = yield piece.needs
     lines, deleted = len(unit.ledger), failpoint.deleted(unit)
@@ -238,7 +238,7 @@ def _watched(failpoint: Failpoint, piece: Work) -> Steps:
 
 
 def _later(step: Callable[[], None], turns: int) -> None:
-    """Take a step after so many turns of the loop."""
+    """Run a step after a number of turns of the event loop."""
     loop = asyncio.get_running_loop()
     if turns:
         loop.call_soon(_later, step, turns - 1)

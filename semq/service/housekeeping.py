@@ -32,11 +32,11 @@ class Tidying:
         return [ScheduledJob("housekeeping", LOOK_S, self.look, self.make_due, lambda: self._due)]
 
     def make_due(self) -> None:
-        """Run a turn at the next look."""
+        """Make the housekeeping run at the next call of ``look``."""
         self._due = self._clock.monotonic()
 
     async def look(self) -> None:
-        """Run a turn if it is due."""
+        """Run the housekeeping if it is due."""
         if self._clock.monotonic() < self._due:
             return
         try:

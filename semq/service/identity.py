@@ -114,31 +114,31 @@ class NodeIdentity:
         log.warning("authorities_changed", fingerprints=trust.fingerprints)
 
     def now(self) -> datetime:
-        """The present time, for checks of certificates."""
+        """Return the present time, for checks of certificates."""
         return self._clock.wall()
 
     # --- time
     @property
     def certificate(self) -> NodeCertificate:
-        """The active certificate."""
+        """Return the active certificate."""
         return self.current.certificate
 
     @property
     def renew_at(self) -> datetime:
-        """The time of renewal: at two thirds of the lifetime, with jitter."""
+        """Return the time of renewal: at two thirds of the lifetime, with jitter."""
         return self.certificate.renew_at(self._jitter)
 
     def is_due(self) -> bool:
-        """Whether the renewal is due."""
+        """Return whether the renewal is due."""
         return self._clock.wall() >= self.renew_at
 
     def left(self) -> timedelta:
-        """The remaining lifetime of the active certificate; negative after its end."""
+        """Return the remaining lifetime of the active certificate; negative after its end."""
         return self.certificate.not_after - self._clock.wall()
 
     @property
     def state(self) -> str:
-        """ok, renew (due), ending (overdue), or expired."""
+        """Return ok, renew (due), ending (overdue), or expired."""
         left = self.left()
         if left <= timedelta(0):
             return "expired"
@@ -147,7 +147,7 @@ class NodeIdentity:
         return "renew" if self.is_due() else "ok"
 
     def look_after(self) -> None:
-        """Warn of an approaching end, and delete keys that are retired for long enough. A job."""
+        """Warn of an approaching end, and delete keys retired long enough ago. A job."""
         now, state = self._clock.wall(), self.state
         if state in ("ending", "expired") and (self._warned is None or now - self._warned > WARN_EVERY):
             self._warned = now
@@ -160,7 +160,7 @@ class NodeIdentity:
         return slots_of(self.ring, self._clock.wall())
 
     def status(self) -> dict[str, Any]:
-        """For ``node.status`` and health."""
+        """Return the state of the certificate for ``node.status`` and health."""
         certificate = self.certificate
         return {
             "node": str(certificate.node),

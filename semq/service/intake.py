@@ -111,7 +111,7 @@ class Intake(Generic[S, P]):
         self._call()
 
     def _take(self, speaker: S, pieces_max: int, bytes_max: int) -> tuple[int, int]:
-        """One share of a speaker, at least one piece; it then waits behind the other speakers."""
+        """Pass on one share of a speaker, at least one piece; the speaker then waits behind the others."""
         queue = self._waiting.pop(speaker)
         batch: list[P] = []
         size = 0

@@ -1,4 +1,4 @@
-"""The keys of a node, and the certificates of partners that it believes: ``engine.sealing.KeyHolder`` on ``semq.pki``.
+"""The keys of a node, and the trusted certificates of partners: ``engine.sealing.KeyHolder`` on ``semq.pki``.
 
 A certificate of the directory is believed only if a trusted authority has signed it, it names the partner, and it is
 among the partner's pins, if there are any (``secrecy.pins``). An expired certificate still verifies signatures of
@@ -76,7 +76,7 @@ class NodeKeys:
 
     @property
     def signing(self) -> PrivateKey | None:
-        """The key of the active certificate."""
+        """Return the key of the active certificate."""
         return None if self.mine is None else self.mine.identity.key
 
     def own(self, key_id: str) -> PrivateKey | None:
@@ -108,19 +108,19 @@ class NodeKeys:
         return next((pem for c, pem in self._partners.get(node, ()) if c.key_id == key_id), None)
 
     def known(self, node: str) -> tuple[str, ...]:
-        """Return the believed certificates of a node as PEM, to store for the next start."""
+        """Return the trusted certificates of a node as PEM, to store for the next start."""
         return tuple(pem for _, pem in self._partners.get(node, ()))
 
     def knows(self, node: str) -> bool:
-        """Whether a certificate of a node was ever believed.
+        """Return whether a certificate of a node was ever trusted.
 
-        A directory that says it has none any more must not bring back the days before it had one: what the node says
-        would then be believed without a signature.
+        Otherwise a directory that reports the loss of a certificate could make the node accept unsigned statements
+        again, as before its first certificate.
         """
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
-        """What the store kept of a node: nothing is kept of one without a certificate."""
+        """Take over the stored certificates of a node; a node without certificates has none."""
         self.heard(node, certificates)
         self._news.clear()
         self._certified.add(node)
@@ -195,7 +195,7 @@ class NodeKeys:
 
 
 def split(pem: str) -> tuple[str, list[x509.Certificate]]:
-    """The first certificate of a PEM text, and those that follow: the chain to its authority. Raises Untrusted."""
+    """Return the first certificate of a PEM text, and the rest, its chain. Raises Untrusted."""
     pem = without_vouchers(pem)
     first, mark, rest = pem.partition(END)
     if END not in rest:

@@ -51,13 +51,13 @@ def set_up(settings: LogSection, node: str) -> None:
 
 
 def render_json(logger: Any, name: str, event: structlog.typing.EventDict) -> str:
-    """A line as JSON that is safe on a terminal, too."""
+    """Return a line as JSON that is safe on a terminal, too."""
     rendered = structlog.processors.JSONRenderer(ensure_ascii=False)(logger, name, event)
     return in_json(rendered if isinstance(rendered, str) else rendered.decode())
 
 
 def shown_values(logger: Any, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Every text of an event in one safe line; what is not a text is printed by its repr, which is safe."""
+    """Return an event with every text as one safe line; other values are printed by their repr, which is safe."""
     return {key: _shown(value) for key, value in event.items()}
 
 
@@ -74,6 +74,6 @@ def _is_exc_info(value: list[Any] | tuple[Any, ...]) -> bool:
 
 
 def plain_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
-    """A traceback without variables, each of its lines safe and indented: none can pass for an event."""
+    """Write a traceback without variables; its lines are escaped and indented, none can be taken for an event."""
     lines = shown_lines("".join(traceback.format_exception(*exc_info)).rstrip("\n"))
     stream.write("".join(f"\n    {line}" for line in lines))

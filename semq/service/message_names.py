@@ -103,8 +103,11 @@ def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
 
 
 def newest(name: str, lk0s: Sequence[str]) -> list[str]:
-    """The messages that have a name, each once, the newest first as they were given. Of several with one key people
-    mean the newest; a number or a short name is no key, so it has to name one. Raises NotThere, BadArguments."""
+    """Return the messages that have a name, each once, newest first.
+
+    Of several messages with one key people mean the newest; a number or a short name is no key, so it has to name one.
+    Raises NotThere, BadArguments.
+    """
     found = list(dict.fromkeys(lk0s))
     if not found:
         raise NotThere(id=name)

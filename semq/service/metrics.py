@@ -25,7 +25,7 @@ SUMS = frozenset({"connections_accepted", "connections_refused", "logins_refused
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the families are made of."""
+    """The values from which the families are made."""
 
     status: Status
     warn_days: float  #: days before the end of a certificate

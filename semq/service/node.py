@@ -64,7 +64,7 @@ PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are t
 
 
 class PortTaken(Misconfigured):
-    """The AMQP port cannot be opened."""
+    """The AMQP port is in use or not permitted."""
 
     code = "SEMQ-2003"
     remedy = "Stop what listens there, or set amqp.port to another port (0 takes a free one)."
@@ -112,7 +112,7 @@ class Node(Generic[E]):
         """Load the node's identity. Called when the database is open, before anything is built."""
 
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS context of the node's own port; None: in clear."""
+        """Return the TLS context of the node's own port; None: in clear."""
         return None
 
     def greeting(self) -> Mapping[str, Any]:
@@ -292,7 +292,7 @@ class Node(Generic[E]):
 
     @property
     def _begins_again(self) -> bool:
-        """Whether the store was lost and the node does not serve with a new engine yet."""
+        """Return whether the store was lost and the node does not serve with a new engine yet."""
         return self._beginning is not None and not self._beginning.done()
 
     async def _begin_again(self) -> None:
@@ -316,9 +316,10 @@ class Node(Generic[E]):
             self._failed.set_exception(error)
 
     async def _reopened(self) -> Recovered:
-        """Open the store anew, as often as it takes: its server may die again while it recovers.
+        """Open the store again, repeatedly if needed: its server may fail again while it recovers.
 
-        Raises StoreFenced when another process has taken the store over meanwhile."""
+        Raises StoreFenced when another process has taken over the store meanwhile.
+        """
         pause_s = REOPEN_S_FIRST
         while True:
             try:
@@ -333,9 +334,10 @@ class Node(Generic[E]):
                 pause_s = min(pause_s * 2, REOPEN_S_MAX)
 
     async def _began_at_last(self) -> None:
-        """``began``, as often as it takes: what it reads may be away before the loss of the writer is heard.
+        """Call ``began`` until it succeeds, because the database may be unavailable before the loss of the writer is
+        noticed.
 
-        Returns when it has worked, or when the store is lost: then all begins once more.
+        Returns when it has succeeded, or when the store is lost, which starts everything again.
         """
         while not self._is_lost:
             try:
@@ -361,12 +363,12 @@ class Node(Generic[E]):
 
     @property
     def port(self) -> int:
-        """The port of the AMQP endpoint."""
+        """Return the port of the AMQP endpoint."""
         return self.server.port
 
     @property
     def endpoint(self) -> str:
-        """HOST:PORT of the listening AMQP endpoint."""
+        """Return HOST:PORT of the listening AMQP endpoint."""
         host = self.settings.amqp.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -427,7 +429,7 @@ class Node(Generic[E]):
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat: int) -> ConnectionLimits:
-        """What one connection may cost; a message of the largest size can always be put together."""
+        """Return the limits of a connection; a message of the largest size can always be assembled."""
         body_max = self.settings.amqp.max_message_bytes
         return ConnectionLimits(heartbeat=heartbeat, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max))
 

@@ -1,4 +1,4 @@
-"""The database that a node stands on: whether it is there, keeps what it commits, and holds tables of this version."""
+"""Checks of a node's database: reach, durability, version of the tables."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ NODE_CONNECTIONS = 8  # what a node may open: writer, readers, listener, extract
 
 
 def look(settings: Settings) -> Iterator[Finding]:
-    """Findings on the configured database, or on the embedded one if it runs."""
+    """Check the configured database, or the embedded one if it runs."""
     url = settings.database.dsn
     if url is None:
         url = EmbeddedPostgres(settings.data_dir).running_url() if is_there(settings.data_dir) else None

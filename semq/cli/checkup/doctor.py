@@ -1,6 +1,6 @@
-"""``semq doctor``: looks at everything that a node stands on, whether it runs or not, and says what to do.
+"""``semq doctor``: checks of everything that a node depends on, whether it runs or not, with advice.
 
-For the first hour on a new machine, and for the first minute of a bad night. It changes nothing.
+For the first hour on a new machine, and for the first minutes of an outage. It changes nothing.
 """
 
 import asyncio
@@ -27,8 +27,9 @@ def doctor(
     json: JsonOption = False,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait for a node.")] = 5.0,
 ) -> None:
-    """Look at all that a node stands on (file, disk, database, certificate, way to the hub, health), and say what to
-    do; exit status 1 if something fails."""
+    """Check everything that a node depends on (file, disk, database, certificate, link to the hub, health) and advise;
+    exit status 1 if something fails.
+    """
     settings, out = read_config(config), Output(as_json=json)
     found = asyncio.run(_told(settings, timeout, out))
     worst = max((one.verdict for one in found), key=list(MARK).index)
@@ -39,7 +40,7 @@ def doctor(
 
 
 async def _told(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
-    """All findings, each printed when it is there."""
+    """Return all findings, and print each as soon as it is known."""
     found = []
     async for one in _findings(settings, patience_s, out):
         found.append(one)
@@ -51,7 +52,9 @@ async def _told(settings: "Settings", patience_s: float, out: Output) -> list["F
 
 
 async def _findings(settings: "Settings", patience_s: float, out: Output) -> AsyncIterator["Finding"]:
-    """What each part finds, in their order; all look at the same time, and none for longer than ``LONGEST_S``."""
+    """Return the findings of each part, in their order; all parts are checked at the same time, for ``LONGEST_S`` at
+    most.
+    """
     if not out.as_json:
         out.passing("looking")
     from semq.cli.checkup import database, hub_link, identity, machine, running_node

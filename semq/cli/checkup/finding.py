@@ -1,4 +1,4 @@
-"""One thing that was looked at, how it is, and what to do."""
+"""The result of one check: subject, verdict, what to do."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from semq.service.health import WARNING as WARNING
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of what the doctor says."""
+    """A row of the result."""
 
     check: str
     verdict: str  #: ok, warning (it works, and somebody should look), failing (it does not work, or may lose something)
@@ -19,5 +19,5 @@ class Finding:
 
 
 def failing(check: str, error: SemqError) -> Finding:
-    """What an error says, as a finding."""
+    """Return an error as a finding."""
     return Finding(check, FAILING, " ".join(str(error).split()), error.remedy)

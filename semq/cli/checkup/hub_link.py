@@ -1,4 +1,4 @@
-"""The way from a local node to its hub: name, port, TLS, and whether the hub lets this node in.
+"""Checks of the connection from a local node to its hub: name, port, TLS, login.
 
 The login is that of the node, but into the hub's virtual host for enrolment: a second link would end the first.
 """
@@ -37,7 +37,7 @@ ADVICE: tuple[tuple[type[BaseException], str], ...] = (
 
 
 async def look(settings: Settings) -> AsyncIterator[Finding]:
-    """Findings on the way to the hub; none for the hub itself."""
+    """Check the connection to the hub; the hub itself has no findings."""
     hub = settings.hub
     if hub is None:
         return

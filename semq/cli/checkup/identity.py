@@ -1,4 +1,4 @@
-"""Who a node is: its keys, its certificate, and the authority behind it."""
+"""Checks of a node's keys, its certificate and its authority."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from semq.service.identity import days_left, ring_of, trust_of
 
 
 def look(settings: Settings) -> Iterator[Finding]:
-    """Findings on the slots of a node; none of a node that needs no certificate."""
+    """Check the slots of a node; one that needs no certificate has no findings."""
     if not settings.amqp.tls and not (settings.hub is not None and settings.hub.is_tls):
         return
     ring, now = ring_of(settings), SystemClock().wall()

@@ -1,4 +1,4 @@
-"""The ground that a node stands on: its configuration file, its folder, the space on the disk."""
+"""Checks of the configuration file, the data folder and free space."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ AMPLE = 4  # times the free space below which publishers are blocked
 
 
 def look(settings: Settings) -> Iterator[Finding]:
-    """Findings on file, folder and disk."""
+    """Check file, folder and disk."""
     yield _file(settings)
     folder = settings.data_dir
     there = _nearest(folder)
@@ -36,7 +36,7 @@ def look(settings: Settings) -> Iterator[Finding]:
 
 
 def _paths(settings: Settings) -> Iterator[Finding]:
-    """Faults of the other paths that the configuration names: files to be read, folders to be written."""
+    """Check the other paths in the configuration: files to be read, folders to be written."""
     for key, file in _files(settings):
         try:
             with file.open("rb"):
@@ -62,7 +62,7 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def _hindrance(folder: Path) -> str:
-    """Why a folder cannot be used, or made; empty if it can."""
+    """Return why a folder can be neither used nor created; empty if it can."""
     there = _nearest(folder)
     if not there.is_dir():
         return f"{there} is no folder"
@@ -106,12 +106,12 @@ def _space(folder: Path, settings: Settings) -> Finding:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the first one above it that is there."""
+    """Return the folder, or its nearest parent that exists."""
     return next(one for one in (folder, *folder.parents) if is_there(one))
 
 
 def is_there(path: Path) -> bool:
-    """Whether this user can see it: what lies in a folder that cannot be entered is not there."""
+    """Return whether this user can see a path; a path in a folder without access counts as absent."""
     try:
         return path.exists()
     except OSError:

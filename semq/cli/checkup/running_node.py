@@ -1,4 +1,4 @@
-"""The node itself, if it runs: who answers on its port, how it says that it does, and what is stuck there."""
+"""Checks of the running node: port, health, stuck messages."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ ADVICE = {
 
 
 async def look(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
-    """Findings on the running node."""
+    """Check the running node."""
     if not settings.amqp.port:
         yield Finding("node", WARNING, "amqp.port = 0 lets it take any port: it cannot be found from here")
         return

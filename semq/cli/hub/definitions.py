@@ -1,6 +1,4 @@
-"""``semq definitions``: the institutions of a hub and their agreements as a file that can be kept under version
-control.
-"""
+"""``semq definitions``: the institutions of a hub and their agreements as a file, for version control."""
 
 import sys
 from pathlib import Path
@@ -20,7 +18,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML.")]
 @group.command()
 @on_node
 async def export(session: Session) -> None:
-    """Print the definitions that are in force, as they were imported."""
+    """Print the definitions in force, as they were imported."""
     told = await session.ask("definitions.export")
     session.out.data(told) if session.out.as_json else session.out.raw(told["document"].encode())
 
@@ -28,7 +26,7 @@ async def export(session: Session) -> None:
 @group.command()
 @on_node
 async def diff(session: Session, file: FileArgument) -> None:
-    """What importing a file would change; exit status 1 if anything."""
+    """Show what importing a file would change; exit status 1 if anything."""
     told = await session.ask("definitions.diff", document=_read(file))
     found = told["changes"] or ["nothing would change"]
     session.out.say(told, *found, *_stops(told), f"compared with version {told['version']}, which is in force")
@@ -41,13 +39,15 @@ async def diff(session: Session, file: FileArgument) -> None:
 async def import_(
     session: Session,
     file: FileArgument,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with the definitions.")] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept with the definitions.")] = "",
     expect: Annotated[
-        int | None, typer.Option("--expect", metavar="N", help="Only if version N is still in force.")
+        int | None, typer.Option("--expect", metavar="N", help="Import only if version N is in force.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Also if pairs of institutions may not send any more.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Import even if pairs of institutions could no longer send.")
+    ] = False,
 ) -> None:
-    """Put a file in force, at the hub and at all nodes that are online; the others hear of it when they come."""
+    """Put a file in force, at the hub and at all online nodes; other nodes receive it when they connect."""
     compared = await session.ask("definitions.diff", document=_read(file))
     for line in _stops(compared):
         session.out.talk(line)
@@ -59,7 +59,7 @@ async def import_(
 
 
 def _agree(session: Session, compared: dict[str, Any]) -> None:
-    """Ask whether pairs may be stopped that work now. Raises PairsStop where nobody can be asked."""
+    """Ask whether working pairs may be stopped. Raises PairsStop if there is no terminal."""
     if session.out.as_json or not sys.stdin.isatty():
         raise PairsStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import all the same?", abort=True, err=True)

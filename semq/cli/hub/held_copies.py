@@ -1,7 +1,7 @@
-"""``semq held list|count|refuse|resend``, at a hub: what it has stored for institutions.
+"""``semq held list|count|refuse|resend``: copies that a hub stores for institutions.
 
-Acts are on copies that are named or fit a filter, a batch at a time, each batch committed before the next is asked for:
-what was interrupted is given once more. ``--dry-run`` counts and changes nothing.
+Acts take copies by name or by filter, in batches; each batch is committed before the next is requested, so an
+interrupted command can be repeated. ``--dry-run`` counts and changes nothing.
 """
 
 from collections import Counter
@@ -23,12 +23,12 @@ Names = Annotated[
 ]
 Target = Annotated[str | None, typer.Option(metavar="NODE", help="Stored for this institution.")]
 Source = Annotated[str | None, typer.Option(metavar="NODE", help="Sent by this institution.")]
-OlderThan = Annotated[str | None, typer.Option(metavar="AGE", help="Stored before: 30m, 2h, 7d, or a date.")]
+OlderThan = Annotated[str | None, typer.Option(metavar="AGE", help="Stored before this age (30m, 2h, 7d) or date.")]
 Type = Annotated[str | None, typer.Option("--type", help="Data type of the AppKey.")]
 Key = Annotated[str | None, typer.Option(help="Beginning of the key of the AppKey.")]
-Parked = Annotated[bool, typer.Option("--parked", help="Sent often and never recorded by the target.")]
-All = Annotated[bool, typer.Option("--all", help="Everything that is stored.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what would be acted on.")]
+Parked = Annotated[bool, typer.Option("--parked", help="Only copies sent often and never recorded by the target.")]
+All = Annotated[bool, typer.Option("--all", help="All stored copies.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the selected copies.")]
 COUNTED = (
     ("from", "<"), ("to", "<"), ("copies", ">"), ("size", ">"), ("oldest", "<"), ("only copies", ">"),
     ("markers", ">"), ("refused", ">"),
@@ -50,7 +50,7 @@ async def list_(
     session: Session, target: Target = None, source: Source = None, older_than: OlderThan = None, type: Type = None,
     key: Key = None, parked: Parked = False, limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
 ) -> None:  # fmt: skip
-    """Copies, the oldest first."""
+    """List stored copies, oldest first."""
     wanted = _filter(target, source, older_than, type, key, parked)
     rows = await session.ask("held.list", limit=limit, **wanted)
     if session.out.as_json:
@@ -66,7 +66,7 @@ async def count(
     session: Session, target: Target = None, source: Source = None, older_than: OlderThan = None, type: Type = None,
     key: Key = None, parked: Parked = False,
 ) -> None:  # fmt: skip
-    """How many there are, by sender and target."""
+    """Count stored copies by sender and target."""
     await _count(session, _filter(target, source, older_than, type, key, parked))
 
 
@@ -75,14 +75,14 @@ async def count(
 async def refuse(
     session: Session, ids: Names = None, target: Target = None, source: Source = None, older_than: OlderThan = None,
     type: Type = None, key: Key = None, parked: Parked = False, everything: All = False,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; senders are told.")] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason; the senders receive it.")] = "",
     only_copies: Annotated[
-        bool, typer.Option("--only-copies", help="Also those whose sender keeps no payload (@Ack2=0).")
+        bool, typer.Option("--only-copies", help="Also copies whose sender keeps no payload (@Ack2=0).")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Give copies up: each sender is told with your reason, and its document keeps its body. It ends as its receiver's
-    ledger says (REJECTED if it had not arrived), UNKNOWN where the receiver is not served any more.
+    """Refuse stored copies: each sender receives your reason, and keeps the body of its document. The document ends as
+    its receiver's ledger says (REJECTED if it had not arrived), or UNKNOWN if the receiver is no longer served.
     """
     wanted = _filter(target, source, older_than, type, key, parked)
     more = {"why": why, "only_copies": only_copies}
@@ -94,10 +94,10 @@ async def refuse(
 async def resend(
     session: Session, ids: Names = None, target: Target = None, source: Source = None, older_than: OlderThan = None,
     type: Type = None, key: Key = None, parked: Parked = False, everything: All = False,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the ledger.")] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, for the ledger.")] = "",
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Send copies once more, also those that were sent often and never recorded; a receiver drops what it has."""
+    """Send stored copies again, also those that were sent often and never recorded; a receiver drops duplicates."""
     wanted = _filter(target, source, older_than, type, key, parked)
     await _act(session, "held.resend", ids, wanted, {"why": why}, everything=everything, dry_run=dry_run)
 
@@ -107,9 +107,7 @@ async def _act(
     everything: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     if not (ids or wanted or everything):
-        raise NothingNamed(
-            "It was not said which copies are meant.", filters="--target, --source, --older-than, --type, --key, --all"
-        )
+        raise NothingNamed("No copies were selected.", filters="--target, --source, --older-than, --type, --key, --all")
     if ids and wanted:
         raise BadInput("Name copies or give a filter, not both.")
     if dry_run:

@@ -1,4 +1,4 @@
-"""``semq hub``: what the operator of a hub does about its authority and the institutions that enrol."""
+"""``semq hub``: the authority of a hub, the enrolment of institutions, and its stores."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ group = typer.Typer()
 nodes = typer.Typer()
 stores = typer.Typer()
 group.add_typer(nodes, name="nodes", help="Institutions: tokens for enrolment, stores.", no_args_is_help=True)
-group.add_typer(stores, name="stores", help="The hub's stores: which there are, which are lost.", no_args_is_help=True)
+group.add_typer(stores, name="stores", help="The hub's stores: list them, declare one lost.", no_args_is_help=True)
 Institution = Annotated[str, typer.Argument(metavar="NODE", help="The institution's number.")]
 
 
@@ -23,7 +23,7 @@ def init_ca(
     config: Annotated[Path, typer.Option("--config", metavar="FILE", help="The hub's TOML file.")],
     json: JsonOption = False,
 ) -> None:
-    """Make the hub's authority and its own certificate, if they are not there (its first start does the same)."""
+    """Create the hub's authority and its own certificate if they do not exist (its first start does the same)."""
     from platform_node.registry import prepare_authority
     from semq.clock import SystemClock
     from semq.service.identity import ring_of
@@ -47,9 +47,9 @@ async def token(
         list[str] | None,
         typer.Option("--name", metavar="HOST", help="A host name of the node, for its applications to check."),
     ] = None,
-    hours: Annotated[float | None, typer.Option("--hours", min=0.01, help="How long the token is good.")] = None,
+    hours: Annotated[float | None, typer.Option("--hours", min=0.01, help="Validity of the token in hours.")] = None,
 ) -> None:
-    """A token with which one institution's node may enrol, once; it is shown here and nowhere else."""
+    """Make a single-use token for the enrolment of one institution's node; it is shown only now."""
     told = await session.ask("nodes.token", repeat=False, node=institution, names=name, hours=hours)
     if session.out.as_json:
         session.out.data(told)
@@ -63,7 +63,7 @@ async def token(
 @nodes.command()
 @on_node
 async def rebind(session: Session, institution: Institution) -> None:
-    """Let a node come with another store than before: after its database was made anew on purpose."""
+    """Accept another store of a node than before, after its database was made anew on purpose."""
     told = await session.ask("nodes.rebind", repeat=False, node=institution)
     session.out.say(told, f"{told['node']}  may come with another store")
 
@@ -71,7 +71,7 @@ async def rebind(session: Session, institution: Institution) -> None:
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:
-    """The store the hub works with, those that are retired, and those that nodes ask for in vain since its start."""
+    """List the hub's store, the retired ones, and unknown ones that nodes have asked for since its start."""
     rows = await session.ask("stores.list")
     table = [(row["store"], row["state"], _what(row)) for row in rows]
     if session.out.as_json:
@@ -92,13 +92,15 @@ def _what(row: dict[str, Any]) -> str:
 @on_node
 async def retire(
     session: Session,
-    store: Annotated[str, typer.Argument(metavar="STORE", help="Its two numbers, as in 1.2.")],
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it will not come back; it is kept.")],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The two numbers of the store, for instance 1.2.")],
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="Why it will not come back; kept beside the store.")
+    ],
 ) -> None:
-    """Say that a store of the hub is lost for good, and never start it again.
+    """Declare a store of the hub lost for good. Never start it again.
 
-    Senders with the payload send again what it held; those without (@Ack2=0) ask the receiver, and what had not
-    arrived ends LOST. Receivers need not wait any longer for that store to note what they have.
+    Senders that have the payload send again what it held; others (@Ack2=0) ask the receiver, and what had not arrived
+    ends LOST. Receivers no longer wait for that store to note their acknowledgements.
     """
     told = await session.ask("stores.retire", repeat=True, store=store, why=why)
     was = " (it was before)" if told["was_retired"] else ""

@@ -1,4 +1,4 @@
-"""What proves something: ``semq verify`` (offline, for anybody), ``semq ledger verify``; see ``semq msg prove``."""
+"""``semq verify`` (offline, for anybody) and ``semq ledger verify``; ``semq msg prove`` makes the proofs."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,19 +17,21 @@ group = typer.Typer()
 
 
 class NoTrust(BadInput):
-    """The file alone does not say whose authority stands behind it."""
+    """No authority was named to check the proof against."""
 
     code = "SEMQ-2220"
     remedy = "Give --trust FILE with the authority's certificate (`semq cert trust`), or --any-authority."
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `semq msg prove` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File written by `semq msg prove`.")],
     document: Annotated[
-        Path | None, typer.Option("--document", metavar="FILE", help="Is it about this very document?")
+        Path | None, typer.Option("--document", metavar="FILE", help="Check that the proof is for this document.")
     ] = None,
-    trust: Annotated[Path | None, typer.Option("--trust", metavar="FILE", help="Authorities to believe, PEM.")] = None,
-    any_authority: Annotated[bool, typer.Option("--any-authority", help="Do not ask who signed the key.")] = False,
+    trust: Annotated[Path | None, typer.Option("--trust", metavar="FILE", help="Trusted authorities, PEM.")] = None,
+    any_authority: Annotated[
+        bool, typer.Option("--any-authority", help="Do not check the certificate of the signing key.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Verify a proof of delivery, offline: semq verify proof.json --document order.xml --trust authority.pem"""
@@ -72,14 +74,17 @@ def verify(
 async def verify_ledger(
     session: Session,
     since: Annotated[
-        str | None, typer.Option("--from", metavar="DATE", help="First day (UTC); the oldest kept.")
+        str | None, typer.Option("--from", metavar="DATE", help="First day (UTC); by default the oldest that is kept.")
     ] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day (UTC).")] = None,
     head: Annotated[
-        str | None, typer.Option(metavar="NUMBER:HASH", help="What an earlier check printed: it must still hold.")
+        str | None,
+        typer.Option(metavar="NUMBER:HASH", help="Printed by an earlier check; its lines must be unchanged."),
     ] = None,
 ) -> None:
-    """Read the node's ledger and its chain of hashes: any line that was changed, removed, added or moved is found."""
+    """Check the node's ledger against its hash chain; this detects every line that was changed, removed, added or
+    moved.
+    """
     days: dict[str, Any] = {"from": since, "to": until}
     told = await session.ask("ledger.verify", head=head, **days)
     dates = f" of the days {told['from']} to {told['to']} (UTC)" if told.get("to") else ""

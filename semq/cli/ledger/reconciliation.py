@@ -1,7 +1,7 @@
-"""``semq reconcile``: the nightly reconciliation, whose own command line is ``spark_reconcile.commands``.
+"""``semq reconcile``: the nightly reconciliation, whose command line is ``spark_reconcile.commands``.
 
-Everything behind the word is passed on as it stands, so there is one grammar and one table of exit statuses. It needs
-Arrow and Spark, which only the ``spark`` group of requirements brings.
+All arguments are passed on unchanged, so there is one grammar and one table of exit statuses. It needs Arrow and Spark,
+which only the ``spark`` group of requirements installs.
 """
 
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ NEEDED = ("pyarrow", "pyspark")
 
 
 def reconcile(context: typer.Context) -> None:
-    """Compare what sender, hub and receiver believe: extract, collect, run, diff, backfill, apply (--help)."""
+    """Compare the ledgers of senders, hub and receivers: extract, collect, run, diff, backfill, apply (--help)."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise NoSpark(missing=" ".join(missing))

@@ -1,7 +1,7 @@
-"""``semq failed list|show|park|requeue|remove``: documents that keep failing, and own ones that were refused.
+"""``semq failed list|show|park|requeue|remove``: parked documents, and own documents that were refused.
 
-Looking never consumes or reorders. Requeue moves a document back to its application, remove ends it; both by name, by
-filter or all, and both are noted in the ledger.
+Lists consume and reorder nothing. Requeue returns a document to its application, remove ends it; both take names, a
+filter or all, and are recorded in the ledger.
 """
 
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ group = typer.Typer()
 BATCH = 500
 PAGE = 1000  # rows that are asked for at a time
 Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Short names, locators or AppKeys.")]
-All = Annotated[bool, typer.Option("--all", help="Everything that has failed.")]
+All = Annotated[bool, typer.Option("--all", help="All failed documents.")]
 Partner = Annotated[str | None, typer.Option(help="The institution at the other end.")]
 Type = Annotated[str | None, typer.Option("--type", help="Data type of the AppKey.")]
 Key = Annotated[str | None, typer.Option(help="Beginning of the key of the AppKey.")]
@@ -33,7 +33,7 @@ Limit = Annotated[int, typer.Option(min=1, max=1000)]
 async def list_(
     session: Session, partner: Partner = None, type: Type = None, key: Key = None, limit: Limit = 100
 ) -> None:
-    """What has failed, the newest first; exit status 0 also when there is something."""
+    """List failed documents, newest first; the exit status is 0 in any case."""
     rows: list[dict[str, Any]] = await session.ask("failed.list", partner=partner, type=type, key=key, limit=limit)
     if session.out.as_json:
         session.out.data(rows)
@@ -47,7 +47,7 @@ async def list_(
 @group.command()
 @on_node
 async def show(session: Session, id: Id) -> None:
-    """One that has failed: origin, attempts, the error with its traceback."""
+    """Show one failed document: origin, attempts, error with traceback."""
     row = await session.ask("failed.show", id=id)
     if session.out.as_json:
         session.out.data(row)
@@ -60,7 +60,7 @@ async def show(session: Session, id: Id) -> None:
 @group.command()
 @on_node
 async def park(session: Session, id: Id, why: Why = "") -> None:
-    """Set a document aside that its application does not take; `requeue` gives it again, `remove` lets it go."""
+    """Park a document that its application cannot take; `requeue` gives it again, `remove` ends it."""
     shown = await session.ask("msg.show", id=id)
     await session.ask("failed.park", repeat=False, id=shown["lk0"], error=why)
     session.out.say({"parked": [shown["lk0"]]}, f"{name_of(shown)}  is set aside")
@@ -72,9 +72,9 @@ async def requeue(
     session: Session, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
     key: Key = None, why: Why = "",
 ) -> None:  # fmt: skip
-    """Give parked documents to their application, and submissions of SQL to the node, again; none is copied.
+    """Give parked documents to their application again, and submissions by SQL to the node; nothing is copied.
 
-    A submission that is accepted then has a new name, which is printed; the old one leads to it.
+    An accepted submission has a new name, which is printed; its old name still finds it.
     """
     await _act(session, "failed.requeue", ids, everything, {"partner": partner, "type": type, "key": key}, why)
 
@@ -85,7 +85,7 @@ async def remove(
     session: Session, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
     key: Key = None, why: Why = "",
 ) -> None:  # fmt: skip
-    """Let go what a person has dealt with; the ledger keeps its story."""
+    """Remove failed documents that need no more attention; the ledger keeps their lines."""
     await _act(session, "failed.remove", ids, everything, {"partner": partner, "type": type, "key": key}, why)
 
 
@@ -112,7 +112,7 @@ async def _act(
 
 
 class Done:
-    """What one command has acted on."""
+    """The documents that one command has acted on."""
 
     def __init__(self, session: Session, operation: str, why: str) -> None:
         self._session = session
@@ -122,7 +122,7 @@ class Done:
         self.became: dict[str, dict[str, Any]] = {}  #: submissions that were tried again, by the name they had
 
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:
-        """Act on the rows that were not acted on before, and note them; whether there were any."""
+        """Act on the rows that were not acted on before; return whether there were any."""
         fresh = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
         # What was refused again under a new name is not tried again by the same command.
         known = {new["lk0"] for new in self.became.values()}
@@ -136,7 +136,7 @@ class Done:
 
 
 def became_line(old: str, new: dict[str, Any]) -> str:
-    """What became of a submission that was tried again, by its old and its new name."""
+    """Describe the result for a submission that was tried again, with its old and new names."""
     state = {"accepted": "is accepted as", "refused": "is refused again as", "waits": "waits as"}
     reason = ": " + " ".join(new["reason"]) if new.get("reason") else ""
     return f"{short_name(old) or old}  {state.get(new['state'], 'is tried again soon as')} {new['name']}{reason}"

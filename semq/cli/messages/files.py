@@ -1,7 +1,7 @@
-"""Documents and files: reading what is to be sent, and writing what was received under names that every folder takes.
+"""Documents and files: reading what is sent, and writing what was received under names that every file system takes.
 
 A received document is named by its locator and its key, both of which come from elsewhere. The name is cleaned and
-shortened here; the file appears whole or not at all, and is on the disk before its document is acknowledged.
+shortened here; the file appears complete or not at all, and is on the disk before its document is acknowledged.
 """
 
 import os
@@ -23,10 +23,11 @@ _UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # in file names of one syst
 
 
 def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple[str, bytes]]:
-    """The name and the bytes of each file, ``-`` for standard input; without files what is piped in.
+    """Yield the name and the bytes of each file, ``-`` for standard input; without files standard input if it is a
+    pipe.
 
-    Files are looked at before the first one is given, so that an empty one stops them all.
-    Raises NoFile, EmptyDocument, UnreadableFile.
+    Files are checked before the first one is yielded, so that an empty one stops the command. Raises NoFile,
+    EmptyDocument, UnreadableFile.
     """
     if not files and sys.stdin.isatty():
         raise NoFile
@@ -55,9 +56,10 @@ def _read(name: str) -> bytes:
 
 
 def file_name(lk0: str, key: str) -> str:
-    """The name under which a document is kept: its locator, and the last part of its key as far as it fits.
+    """Return the file name of a document: its locator, and the last part of its key as far as it fits.
 
-    The same document always has the same name, another one another: a name that is shortened ends in a digest of all.
+    The same document always has the same name, and different documents have different ones: a shortened name ends in a
+    digest.
     """
     last = re.split(r"[/\\]", key.rstrip("/\\"))[-1].strip(". ")
     whole = f"{lk0}-{last}" if last else lk0
@@ -73,7 +75,7 @@ def file_name(lk0: str, key: str) -> str:
 
 
 def write_body(folder: Path, document: Document) -> Path:
-    """Write a document into a folder so that it is there after a crash; a repeat replaces itself.
+    """Write a document into a folder so that it survives a crash; a repetition replaces the file.
 
     Raises UnreadableFile.
     """

@@ -1,7 +1,7 @@
-"""``semq msg receive``: documents from the node's inbox to the screen or into a folder.
+"""``semq msg receive``: documents from the node's inbox to standard output or into a folder.
 
-A document is acknowledged once it is printed, or on the disk. One that cannot be written is named, is not acknowledged,
-and blocks nobody: those behind it are taken, and it comes again with the next command.
+A document is acknowledged once it is printed, or on the disk. One that cannot be written is reported and not
+acknowledged; it does not block those behind it, and is delivered again to the next command.
 """
 
 from base64 import b64encode
@@ -28,12 +28,12 @@ UNWRITTEN_MAX = 16  # so many documents that cannot be written are no fault of t
 async def receive(
     session: Session,
     user: Annotated[str, typer.Option(help="A user of the institution; the institution itself by default.")] = "",
-    count: Annotated[int, typer.Option(min=0, help="Take so many; 0: all that come.")] = 1,
+    count: Annotated[int, typer.Option(min=0, help="Number of documents; 0: no limit.")] = 1,
     into: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each body to a file here.")] = None,
-    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="Keep them waiting at the node with --no-ack.")] = True,
+    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="With --no-ack the documents stay at the node.")] = True,
 ) -> None:
-    """Take documents, until --count or nothing has come for --timeout seconds; each is acknowledged once it is
-    printed, or written.
+    """Receive documents: --count of them, or until none has come for --timeout seconds; each is acknowledged once it is
+    printed or written.
     """
     intake = TakenDocuments(session, into, ack)
     while await intake.run(user, count) and len(intake.unwritten) < UNWRITTEN_MAX:
@@ -46,7 +46,7 @@ async def receive(
 
 
 class TakenDocuments:
-    """What one command has taken."""
+    """The documents that one command has received."""
 
     def __init__(self, session: Session, into: Path | None, ack: bool) -> None:
         self._session = session
@@ -56,7 +56,7 @@ class TakenDocuments:
         self.unwritten: set[str] = set()  #: LK0
 
     async def run(self, user: str, count: int) -> bool:
-        """Take documents until there are ``count``; whether one could not be written, and others may wait behind."""
+        """Receive up to ``count`` documents; return whether one could not be written, so that others may be waiting."""
         prefetch = max(min(count - self.taken, PREFETCH), 1) + len(self.unwritten)
         async with self._session.client.receive(user, prefetch=prefetch, idle_s=self._session.timeout_s) as documents:
             async for document in documents:
@@ -72,7 +72,7 @@ class TakenDocuments:
         return False
 
     def _kept(self, document: Document) -> bool:
-        """Print or write a document; whether that succeeded."""
+        """Print or write a document; return whether that succeeded."""
         try:
             path = write_body(self._into, document) if self._into is not None else None
         except UnreadableFile as error:

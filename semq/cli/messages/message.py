@@ -1,7 +1,7 @@
-"""``semq msg``: hand a document over, take documents, look at messages. Looking never changes anything.
+"""``semq msg``: send documents and look at messages, which changes nothing.
 
-A message is named by the short name that lists show, its locator (LK0), its row's number, the number of its submission
-by SQL (sql-NUMBER), or the key of its AppKey.
+A message is named by the short name that lists show, its locator (LK0), the number of its row or of its submission by
+SQL (sql-NUMBER), or the key of its AppKey.
 """
 
 from base64 import b64decode
@@ -28,7 +28,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Short name, locator (LK0)
 
 
 class QueueSide(StrEnum):
-    """Which queues are looked at."""
+    """The queues that are listed."""
 
     outbound = "outbound"
     inbound = "inbound"
@@ -36,7 +36,7 @@ class QueueSide(StrEnum):
 
 
 class WaitFor(StrEnum):
-    """What has to be true before a command returns."""
+    """The event that a command waits for."""
 
     accepted = "accepted"
     delivered = "delivered"
@@ -46,41 +46,47 @@ class WaitFor(StrEnum):
 @on_node
 async def send(
     session: Session,
-    to: Annotated[str, typer.Option(metavar="ADDRESS", help="56001, or a user of it: 56001/buyer.")],
+    to: Annotated[str, typer.Option(metavar="ADDRESS", help="Institution, or a user of it: 56001, 56001/buyer.")],
     file: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="May be repeated; - is standard input.")
+        list[str] | None, typer.Option(metavar="FILE", help="File to send; may be repeated; - is standard input.")
     ] = None,
     domain: Annotated[str, typer.Option(help="AppKey: domain.")] = "",
     type: Annotated[str, typer.Option(help="AppKey: data type, for instance order.")] = "",
     subtype: Annotated[str, typer.Option(help="AppKey: subtype.")] = "",
     key: Annotated[str | None, typer.Option(help="AppKey: key; the name of the file by default.")] = None,
-    save_fwd: Annotated[int, typer.Option(help="1 drop if offline, 2 store if offline, 3 must get there.")] = 3,
-    ack2: Annotated[bool | None, typer.Option("--ack2/--no-ack2", help="Want to know of the receipt.")] = None,
-    order_key: Annotated[str, typer.Option(help="Documents with the same one stay in order.")] = "",
+    save_fwd: Annotated[int, typer.Option(help="1 drop if offline, 2 store if offline, 3 must be delivered.")] = 3,
+    ack2: Annotated[bool | None, typer.Option("--ack2/--no-ack2", help="Request a receipt of the receiver.")] = None,
+    order_key: Annotated[str, typer.Option(help="Documents with the same key stay in order.")] = "",
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Keep the sequence of all such documents to this address.")
     ] = False,
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Seal it for the receiver: the hub cannot read it.")
+        bool, typer.Option("--encrypt", help="Seal the document for the receiver, so that the hub cannot read it.")
     ] = False,
     content_type: Annotated[
         str | None,
-        typer.Option(metavar="TYPE", help="MIME type; by name or content of the file unless given."),
+        typer.Option(metavar="TYPE", help="MIME type; by default from name or content of the file."),
     ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Send a document even if it is empty.")] = False,
     priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
     expires: Annotated[
-        str, typer.Option("--expires", "--expires-at", metavar="TIME", help="In 30m, 2h, 7d, or at a date; else never.")
+        str,
+        typer.Option(
+            "--expires",
+            "--expires-at",
+            metavar="TIME",
+            help="End of validity: 30m, 2h, 7d, or a date; by default never.",
+        ),
     ] = "",
     not_before: Annotated[
-        str, typer.Option("--not-before", metavar="TIME", help="Send it then: in 30m, 2h, 7d, or at a date.")
+        str, typer.Option("--not-before", metavar="TIME", help="Earliest time of sending: 30m, 2h, 7d, or a date.")
     ] = "",
-    token: Annotated[str | None, typer.Option(help="Makes a repeat of this very command safe.")] = None,
+    token: Annotated[str | None, typer.Option(help="Makes a repetition of this command safe.")] = None,
     wait: Annotated[
-        WaitFor, typer.Option(help="Return when the node has it, or the receiver (needs --ack2 or --save-fwd 3).")
+        WaitFor, typer.Option(help="Return when the node has it, or when the receiver has it (--ack2 or --save-fwd 3).")
     ] = WaitFor.accepted,
 ) -> None:
-    """Hand documents over: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
+    """Send documents: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
     asks_for_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd != 1)
     if wait is WaitFor.delivered and not asks_for_receipt:
         raise NeverTold("Nothing was sent: without a receipt nobody tells whether it is delivered.", save_fwd=save_fwd)
@@ -121,8 +127,9 @@ async def send(
 @group.command()
 @on_node
 async def wait(session: Session, id: Id) -> None:
-    """Wait up to --timeout seconds until the receiver has a message; exit status 1 if it ended otherwise, or if nobody
-    will tell."""
+    """Wait up to --timeout seconds until the receiver has a message; exit status 1 if it ended otherwise, or if no
+    receipt will come.
+    """
     fate = await session.client.wait_for_delivery(id, session.timeout_s)
     told = {"name": short_name(fate.lk0) or fate.lk0, "lk0": fate.lk0, "outcome": fate.outcome}
     session.out.say(told, f"{told['name']}  delivered")
@@ -132,15 +139,15 @@ async def wait(session: Session, id: Id) -> None:
 @on_node
 async def list_(
     session: Session,
-    side: Annotated[QueueSide, typer.Option(help="What we sent, what we received, or both.")] = QueueSide.all,
-    state: Annotated[str | None, typer.Option(help="SS_SENT, DELIVERED, NEW, …: any status or outcome.")] = None,
+    side: Annotated[QueueSide, typer.Option(help="Queue of sent or of received messages, or both.")] = QueueSide.all,
+    state: Annotated[str | None, typer.Option(help="Status or outcome, for instance SS_SENT, DELIVERED, NEW.")] = None,
     partner: Annotated[str | None, typer.Option(help="The institution at the other end.")] = None,
     type: Annotated[str | None, typer.Option(help="Data type of the AppKey.")] = None,
     key: Annotated[str | None, typer.Option(help="Key of the AppKey.")] = None,
     since: Annotated[str | None, typer.Option(metavar="AGE", help="30m, 2h, 7d, or a date.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
-    """Messages in the queues of a node, the newest first."""
+    """List messages in the queues of a node, newest first."""
     rows = await session.ask(
         "msg.list",
         side=side.value,
@@ -160,7 +167,7 @@ async def list_(
 @group.command()
 @on_node
 async def show(session: Session, id: Id) -> None:
-    """Everything that a node knows of one message."""
+    """Show everything that a node knows about one message."""
     shown = await session.client.look(id, timeout_s=session.timeout_s)
     if session.out.as_json:
         session.out.data(shown)
@@ -177,14 +184,14 @@ async def show(session: Session, id: Id) -> None:
 async def trace(
     session: Session,
     id: Id,
-    here: Annotated[bool, typer.Option("--here", help="Only this node's own ledger; nobody is asked.")] = False,
+    here: Annotated[bool, typer.Option("--here", help="Only this node's ledger.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Details of several lines too, for instance tracebacks.")
+        bool, typer.Option("--full", help="Also details of several lines, for instance tracebacks.")
     ] = False,
-    with_hub: Annotated[bool, typer.Option("--with-hub", hidden=True, help="As always now.")] = False,
+    with_hub: Annotated[bool, typer.Option("--with-hub", hidden=True, help="No longer needed.")] = False,
 ) -> None:
-    """What has happened to one message, line by line: by the ledgers of its sender, the hub and its receiver, as far as
-    they can be asked. Each line names who says so; clocks may differ.
+    """Show the history of one message from the ledgers of its sender, the hub and its receiver, as far as they answer.
+    Each line names its node; clocks may differ.
     """
     traced = await session.ask("msg.trace", id=id, parties=not here or None)
     if session.out.as_json:
@@ -196,7 +203,7 @@ async def trace(
 @group.command()
 @on_node
 async def body(session: Session, id: Id) -> None:
-    """The body of a message, as it was handed over, to standard output."""
+    """Write the body of a message to standard output, unchanged."""
     told = await session.ask("msg.body", id=id)
     if session.out.as_json:
         session.out.data(told)
@@ -209,9 +216,11 @@ async def body(session: Session, id: Id) -> None:
 async def prove(
     session: Session,
     id: Id,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File to write.")] = None,
 ) -> None:
-    """The file that proves to anybody that the receiver has a message: its signed receipt. See `semq verify`."""
+    """Make the file that proves to anybody that the receiver has a message: its signed receipt. `semq verify` checks
+    it.
+    """
     told = await session.ask("msg.prove", id=id)
     if out is None:
         session.out.raw(told["proof"].encode())

@@ -1,6 +1,4 @@
-"""Messages as tables and lines for people: which columns, in which order. What nodes tell is JSON; nothing is needed of
-it that might be absent.
-"""
+"""Messages as tables and lines. Every field of a node's answer may be absent."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -39,12 +37,12 @@ FIRST = (
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """The short name of a message; of a node that tells none, by its locator."""
+    """Return the short name of a message, made from its locator if the node is too old to state it."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
 def status_of(row: Mapping[str, Any]) -> str:
-    """One word for where a message stands."""
+    """Return one word for the state of a message."""
     for name in ("outcome", "ss_status", "app_status", "state", "status"):
         if row.get(name):
             return str(row[name])
@@ -52,7 +50,7 @@ def status_of(row: Mapping[str, Any]) -> str:
 
 
 def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """A message in a list."""
+    """Return a message as a row of a list."""
     inbound = row.get("side") == "inbound"
     marks = [mark for mark in ("held", "parked", "void", "overdue") if row.get(mark)]
     return (
@@ -66,7 +64,7 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def document(row: Mapping[str, Any]) -> str:
-    """What a message is called in a list: type and key of its AppKey, all of it if it has no key, its locator without
+    """Return the name of a document in a list: type and key of its AppKey; all of it without a key; its locator without
     one.
     """
     app_key = str(row.get("app_key") or "")
@@ -77,7 +75,7 @@ def document(row: Mapping[str, Any]) -> str:
 
 
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything about one message in the order in which a person asks; what is empty, or no, is left out."""
+    """Return everything about one message, the most wanted facts first, without empty ones."""
     known = {"name": name_of(shown)} | dict(shown)
     if "submission" in known:  # nothing has accepted it
         known["submitted_at"] = known.pop("accepted_at", None)
@@ -86,7 +84,7 @@ def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
-    """Whether a message is stuck, why, and what to do."""
+    """Say whether a message is stuck, why, and what to do."""
     if stuck:
         yield f"{stuck['cause']}: {stuck['meaning']}"
         yield f"what to do: {stuck['next_step']}"
@@ -104,7 +102,7 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
 
 
 def trace_line(line: Mapping[str, Any]) -> str:
-    """One event of the ledger; of a detail of several lines, such as a traceback, the first."""
+    """Return one event of the ledger as a line; of a detail of several lines, such as a traceback, the first."""
     first, _, rest = in_local(str(line.get("detail") or "")).partition("\n")
     folded = f" … {counted(rest.count(chr(10)) + 1, 'more line')}: --full" if rest else ""
     detail = f"{line.get('words', '')} ({first}){folded}" if first else line.get("words", "")
@@ -116,7 +114,7 @@ def trace_line(line: Mapping[str, Any]) -> str:
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """The events of a message on one time line, who says so, and who could not be asked."""
+    """Print the events of a message in order of time, with their nodes, and the nodes that did not answer."""
     for line in traced["events"]:
         first, _, rest = str(line.get("detail") or "").partition("\n")
         out.line(trace_line(line | {"detail": first} if full else line))

@@ -1,4 +1,4 @@
-"""``semq queue``: how many messages stand where, in the queues of a node."""
+"""``semq queue``: numbers of messages in the queues of a node."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ group = typer.Typer()
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """Messages by queue and status: tb_0031 goes out (or is held for others), tb_0030 has come in."""
+    """Count messages by queue and status: tb_0031 has sent and stored ones, tb_0030 received ones."""
     counts = await session.ask("queue.counts")
     if session.out.as_json:
         session.out.data(counts)
@@ -26,7 +26,7 @@ async def list_(session: Session) -> None:
 @group.command()
 @on_node
 async def partners(session: Session) -> None:
-    """What waits for each partner: messages, bytes, and since when."""
+    """List what waits for each partner: messages, bytes, and since when."""
     rows = await session.ask("queue.partners")
     if session.out.as_json:
         session.out.data(rows)

@@ -1,4 +1,4 @@
-"""``semq stuck``: messages that do not move, each with its cause and what a person can do. Looking changes nothing."""
+"""``semq stuck``: messages that make no progress, with cause and next step."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ async def list_(
     cause: Annotated[str | None, typer.Option(help="Only this cause, for instance TARGET_OFFLINE.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 200,
 ) -> None:
-    """What does not move, and why; exit status 0 also when there is something."""
+    """List stuck messages with their causes; the exit status is 0 in any case."""
     rows: list[dict[str, Any]] = await session.ask("stuck.list", cause=cause, limit=limit)
     if session.out.as_json:
         session.out.data(rows)
@@ -35,7 +35,7 @@ async def list_(
 @group.command()
 @on_node
 async def explain(session: Session, id: Id) -> None:
-    """One message: whether it is stuck, why, what to do, and what happened to it last."""
+    """Explain one message: whether it is stuck, why, what to do, and its last events."""
     told = await session.ask("stuck.explain", id=id)
     if session.out.as_json:
         session.out.data(told)

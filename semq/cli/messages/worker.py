@@ -1,4 +1,4 @@
-"""``semq worker``: runs Python functions over what arrives at a node, until SIGTERM or Ctrl-C."""
+"""``semq worker``: Python functions that process received documents, until SIGTERM or Ctrl-C."""
 
 import asyncio
 import importlib
@@ -24,14 +24,16 @@ group = typer.Typer()
 @group.callback(invoke_without_command=True)
 def worker(
     context: typer.Context,
-    app: Annotated[str | None, typer.Option(metavar="MODULE[:NAME]", help="Where the handlers are.")] = None,
+    app: Annotated[str | None, typer.Option(metavar="MODULE[:NAME]", help="Module of the handlers.")] = None,
     node: NodeOption = None,
     config: ConfigOption = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Functions that run at once.")] = 4,
+    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Concurrent functions.")] = 4,
     user: Annotated[str, typer.Option(help="A user of the institution; the institution itself by default.")] = "",
-    grace: Annotated[float, typer.Option(metavar="S", min=0.0, help="Time for what runs, when told to stop.")] = 30.0,
+    grace: Annotated[
+        float, typer.Option(metavar="S", min=0.0, help="Time for running functions after a stop signal.")
+    ] = 30.0,
 ) -> None:
-    """Run the functions of an application over what arrives; what keeps failing goes to `semq failed list`."""
+    """Process received documents by the functions of an application; failing ones go to `semq failed list`."""
     if context.invoked_subcommand is not None:
         return
     if app is None:
@@ -49,7 +51,7 @@ def worker(
 @group.command("list")
 @on_node
 async def list_(session: Session, user: str = "", limit: Limit = 200) -> None:
-    """Who takes documents from this institution's inboxes now: workers and other applications."""
+    """List the consumers of this institution's inboxes: workers and other applications."""
     await print_rows(session, "worker.list", None, f"semq.inbox.{user}" if user else "", limit)
 
 
@@ -66,7 +68,7 @@ async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_
 
 
 def find_handlers(app: str) -> Handlers:
-    """The handlers that ``MODULE`` or ``MODULE:NAME`` means. Raises NoApplication."""
+    """Return the handlers that ``MODULE`` or ``MODULE:NAME`` names. Raises NoApplication."""
     module_name, _, name = app.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # the caller's folder, as `python -m` has it
@@ -86,7 +88,7 @@ def _only(module: object) -> Handlers | None:
 
 
 def own_frames(error: BaseException | None) -> Iterator[str]:
-    """Return the lines of a traceback that lie in the application: not ours, nor those of the import itself."""
+    """Return the lines of a traceback in the application, without those of SEMQ and of the import itself."""
     if error is None:
         return
     found = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_import(frame.filename)]

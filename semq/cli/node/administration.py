@@ -1,4 +1,4 @@
-"""``semq node``: what a node is and how it does."""
+"""``semq node``: state, health, figures and administration of a node."""
 
 from typing import Annotated
 
@@ -15,9 +15,11 @@ group = typer.Typer()
 @on_node
 async def status(
     session: Session,
-    counters: Annotated[bool, typer.Option("--counters", help="All figures instead, since the node began.")] = False,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Show all counters and figures since the start.")
+    ] = False,
 ) -> None:
-    """Who the node is, since when, how it works, its link, its partners."""
+    """Show identity, state, link, traffic and partners of a node."""
     told = await session.ask("node.status")
     if session.out.as_json:
         session.out.data(told)
@@ -30,7 +32,7 @@ async def status(
 @group.command()
 @on_node
 async def health(session: Session) -> None:
-    """Whether the node works, and whether anything needs a person soon; exit status 1 if something fails now."""
+    """Check whether the node works and whether it needs attention soon; exit status 1 if something fails."""
     told = await session.ask("node.health")
     if session.out.as_json:
         session.out.data(told)
@@ -56,7 +58,7 @@ async def metrics(
 @group.command()
 @on_node
 async def incarnation(session: Session) -> None:
-    """Which life of which store this is: a store that was restored from a backup shows another boot or uuid."""
+    """Show which opening of which store this is; a store restored from a backup has another boot or uuid."""
     told = await session.ask("node.status")
     facts = {name: told.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
     if session.out.as_json:
@@ -68,7 +70,7 @@ async def incarnation(session: Session) -> None:
 @group.command()
 @on_node
 async def drain(session: Session) -> None:
-    """Accept no more documents and wait until nothing is under way; then the node can be stopped."""
+    """Stop accepting documents and wait until none is in progress; then the node can be stopped."""
     told = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
     session.out.say(
         told, "drained: nothing is under way" if told.get("drained") else "not drained yet: something is under way"
@@ -81,9 +83,9 @@ async def drain(session: Session) -> None:
 @on_node
 async def reload(
     session: Session,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; only show the differences.")] = False,
 ) -> None:
-    """Read the configuration file again: users, virtual hosts, institutions, limits; the rest waits for a start."""
+    """Read the configuration file again: users, virtual hosts, institutions, limits; other changes need a restart."""
     told = await session.ask("node.reload", dry_run=dry_run, repeat=False)
     if session.out.as_json:
         session.out.data(told)
@@ -98,7 +100,7 @@ async def reload(
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """The institutions of a hub: who is online, and what waits for them there."""
+    """List the institutions of a hub: who is online, and how much is stored for them."""
     rows = await session.ask("nodes.list")
     if session.out.as_json:
         session.out.data(rows)

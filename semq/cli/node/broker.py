@@ -1,5 +1,5 @@
-"""``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a running node, for
-whoever knows ``rabbitmqctl list_…``; and the table of ``semq worker list``.
+"""``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a running node, similar
+to ``rabbitmqctl list_…``; and the table of ``semq worker list``.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from semq.cli.session import Session, on_node
 group = typer.Typer()
 PAGE = 500
 Vhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only this virtual host, for instance /.")]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many rows.")]
+Limit = Annotated[int, typer.Option(min=1, help="Number of rows, at most.")]
 # Operation | columns: key of the row, heading, side
 COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "broker.queues": (
@@ -50,47 +50,47 @@ COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
 @group.command()
 @on_node
 async def queues(session: Session, vhost: Vhost = None, name: str = "", limit: Limit = 200) -> None:
-    """Queues, whose names may begin with --name: messages that wait, that are with consumers, and who consumes."""
+    """List queues whose names begin with --name: ready and unacknowledged messages, consumers."""
     await print_rows(session, "broker.queues", vhost, name, limit)
 
 
 @group.command()
 @on_node
 async def consumers(session: Session, vhost: Vhost = None, queue: str = "", limit: Limit = 200) -> None:
-    """Consumers, by queue."""
+    """List consumers, by queue."""
     await print_rows(session, "broker.consumers", vhost, queue, limit)
 
 
 @group.command()
 @on_node
 async def connections(session: Session, vhost: Vhost = None, user: str = "", limit: Limit = 200) -> None:
-    """Who is connected, from where, since when."""
+    """List connections: user, address, since when."""
     await print_rows(session, "broker.connections", vhost, user, limit)
 
 
 @group.command()
 @on_node
 async def channels(session: Session, vhost: Vhost = None, user: str = "", limit: Limit = 200) -> None:
-    """Channels of connections."""
+    """List channels, by connection."""
     await print_rows(session, "broker.channels", vhost, user, limit)
 
 
 @group.command()
 @on_node
 async def exchanges(session: Session, vhost: Vhost = None, name: str = "", limit: Limit = 200) -> None:
-    """Exchanges; those of a type x-… are served by the node itself."""
+    """List exchanges; those of a type x-… are served by the node itself."""
     await print_rows(session, "broker.exchanges", vhost, name, limit)
 
 
 @group.command()
 @on_node
 async def bindings(session: Session, vhost: Vhost = None, source: str = "", limit: Limit = 200) -> None:
-    """What is bound to which exchange."""
+    """List bindings, by exchange."""
     await print_rows(session, "broker.bindings", vhost, source, limit)
 
 
 async def print_rows(session: Session, operation: str, vhost: str | None, name: str, limit: int) -> None:
-    """Ask page by page for at most ``limit`` rows, print them, and say if there are more."""
+    """Print at most ``limit`` rows, requested page by page, and say if there are more."""
     rows: list[dict[str, Any]] = []
     after: Sequence[str] | None = []
     while after is not None and len(rows) < limit:

@@ -1,7 +1,7 @@
-"""``semq cert``: certificates: at a hub those that it has issued, at an institution's node its own slots.
+"""``semq cert``: at a hub the certificates that it has issued, at an institution's node its own slots.
 
-What a running node must do is asked of it; ``request`` and ``install`` work on the files of a node whose certificates
-are signed by somebody else's authority.
+Most commands are requests to a running node; ``request`` and ``install`` work on the files of a node whose certificates
+come from another authority than the hub's.
 """
 
 from pathlib import Path
@@ -16,13 +16,13 @@ from semq.cli.session import JsonOption, Session, on_node, read_config
 
 group = typer.Typer()
 FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with the certificate.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept with the certificate.")]
 
 
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """At a hub: every certificate that it has issued. At an institution's node: its slots."""
+    """List certificates: at a hub all that it has issued, at an institution's node its slots."""
     rows = await session.ask("cert.list")
     if session.out.as_json:
         session.out.data(rows)
@@ -40,7 +40,7 @@ async def list_(session: Session) -> None:
 @group.command()
 @on_node
 async def show(session: Session) -> None:
-    """The certificate that the node shows now, and when it is renewed."""
+    """Show the active certificate of the node, and when it is renewed."""
     told = await session.ask("cert.show")
     session.out.data(told) if session.out.as_json else session.out.facts(told)
 
@@ -50,15 +50,14 @@ async def show(session: Session) -> None:
 async def trust(
     session: Session,
     pem: Annotated[bool, typer.Option("--pem", help="Print the certificates themselves.")] = False,
-    add: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Believe the authorities in a PEM file, too.")
-    ] = None,
+    add: Annotated[Path | None, typer.Option(metavar="FILE", help="Also trust the authorities in a PEM file.")] = None,
     remove: Annotated[
-        str | None, typer.Option(metavar="SHA256", help="Believe the authority of this fingerprint no more.")
+        str | None, typer.Option(metavar="SHA256", help="Stop trusting the authority with this fingerprint.")
     ] = None,
 ) -> None:
-    """The authorities that the node believes: their fingerprints, which are what enrolment pins. Links begin anew when
-    they change."""
+    """List the authorities that the node trusts, with the fingerprints that enrolment needs; add or remove one. Links
+    reconnect after a change.
+    """
     if add is not None:
         try:
             await session.ask("trust.add", repeat=False, pem=add.read_text("ascii"))
@@ -79,7 +78,7 @@ async def trust(
 @group.command()
 @on_node
 async def renew(session: Session) -> None:
-    """Renew the certificate of the node now, whether or not it is time."""
+    """Renew the certificate of the node now, even if it is not due."""
     told = await session.ask("cert.renew", repeat=False)
     session.out.say(told, f"{told['node']}  renewed, valid until {local(told['not_after'])}")
 
@@ -87,7 +86,7 @@ async def renew(session: Session) -> None:
 @group.command()
 @on_node
 async def rotate(session: Session) -> None:
-    """Show the certificate in slot next from now on; the active one becomes previous."""
+    """Make the certificate in slot next active; the active one becomes previous."""
     told = await session.ask("cert.rotate", repeat=False)
     session.out.say(
         told, f"{told['node']}  active now: serial {told['serial']}, valid until {local(told['not_after'])}"
@@ -98,10 +97,12 @@ async def rotate(session: Session) -> None:
 @on_node
 async def revoke(
     session: Session,
-    which: Annotated[str, typer.Argument(metavar="NODE|SERIAL", help="All of an institution, or one certificate.")],
+    which: Annotated[
+        str, typer.Argument(metavar="NODE|SERIAL", help="Institution, or serial number of a certificate.")
+    ],
     why: Why = "",
 ) -> None:
-    """At a hub: take certificates back; live links that show them end at once."""
+    """At a hub: revoke certificates; live links that use them end at once."""
     told = await session.ask("cert.revoke", repeat=False, which=which, why=why)
     session.out.say(told, f"revoked: {' '.join(told['revoked']) or 'nothing that was not revoked before'}")
 
@@ -109,7 +110,7 @@ async def revoke(
 @group.command("needs-renewal")
 @on_node
 async def needs_renewal(session: Session) -> None:
-    """Whether the node's certificate is past the time of its renewal; exit status 1 if so."""
+    """Show whether the node's certificate is due for renewal; exit status 1 if so."""
     told = await session.ask("cert.show")
     session.out.say(
         {"state": told["state"], "days_left": told["days_left"], "renew_at": told["renew_at"]},
@@ -125,10 +126,12 @@ async def needs_renewal(session: Session) -> None:
 @group.command()
 def request(
     config: FileOption,
-    name: Annotated[list[str] | None, typer.Option("--name", metavar="HOST", help="A host name to ask for.")] = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", metavar="HOST", help="Host name for the certificate.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a key in slot next and print a request (PKCS#10) for your own authority; repeated, the same key."""
+    """Make a key in slot next and print a request (PKCS#10) for another authority; a repetition uses the same key."""
     from semq.pki.authority import new_request
     from semq.service.identity import ring_of
 
@@ -144,7 +147,7 @@ def install(
     certificate: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate and its chain, PEM.")],
     json: JsonOption = False,
 ) -> None:
-    """Put a certificate that your own authority has signed into slot next; the first one becomes active."""
+    """Install a certificate from another authority in slot next; the first one becomes active."""
     from semq.clock import SystemClock
     from semq.service.identity import ring_of, trust_of
 

@@ -1,4 +1,4 @@
-"""``semq config``: try a configuration without starting anything, and show every setting with its origin."""
+"""``semq config``: check a configuration without starting anything, and show every setting with its origin."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ group = typer.Typer()
 
 @group.command()
 def check(config: FileOption, json: JsonOption = False) -> None:
-    """Read a configuration and the environment as a node would; every fault is named at once."""
+    """Check a configuration file and the environment, and report all faults at once."""
     settings = read_config(config)
     out = Output(as_json=json)
     if json:
@@ -24,11 +24,11 @@ def check(config: FileOption, json: JsonOption = False) -> None:
 @group.command()
 def show(
     config: FileOption,
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show the origin of each value.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Show defaults too.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """The settings of a node; secrets are stars."""
+    """Show the settings of a node, without secrets."""
     from semq.config.settings import DEFAULT
 
     out = Output(as_json=json)

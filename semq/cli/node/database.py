@@ -1,6 +1,6 @@
-"""``semq db``: a node's database: the version of its tables, bringing them up to date, roles for applications.
+"""``semq db``: a node's database: version of its tables, migration, roles for applications.
 
-What it takes (SQLAlchemy, Alembic) is imported by the commands that need it, so that the others start quickly.
+SQLAlchemy and Alembic are imported by the commands that need them, so that the others start quickly.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ group = typer.Typer()
 
 @group.command()
 def upgrade(config: FileOption, json: JsonOption = False) -> None:
-    """Bring the tables to this version of SEMQ; safe to repeat, one at a time whoever starts it."""
+    """Migrate the tables to this version of SEMQ; it is safe to repeat this, also from several processes."""
     from semq.store.postgres import migration
 
     with _database(config) as url:
@@ -30,7 +30,7 @@ def upgrade(config: FileOption, json: JsonOption = False) -> None:
 
 @group.command()
 def check(config: FileOption, json: JsonOption = False) -> None:
-    """Whether the tables are those of this version; exit status 78 if not."""
+    """Check whether the tables have the version that this SEMQ needs; exit status 78 if not."""
     from semq.store.postgres import migration
 
     with _database(config) as url:
@@ -40,7 +40,7 @@ def check(config: FileOption, json: JsonOption = False) -> None:
 
 @group.command()
 def current(config: FileOption, json: JsonOption = False) -> None:
-    """The version of the tables, and the one that this version of SEMQ needs."""
+    """Show the version of the tables, and the one that this SEMQ needs."""
     from semq.store.postgres import migration
 
     with _database(config) as url:
@@ -57,10 +57,10 @@ def grant(
     send: Annotated[bool, typer.Option("--send", help="semq_send, semq_status.")] = False,
     receive: Annotated[bool, typer.Option("--receive", help="semq_receive, semq_done, semq_park.")] = False,
     read: Annotated[bool, typer.Option("--read", help="Queues and ledger without payloads, for monitoring.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take these rights, or all, instead.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Remove these rights, or all.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Make a role for an application that may call these functions and see nothing else, or change its rights."""
+    """Create a role for an application that may call these functions only, or change its rights."""
     from semq.store.postgres import roles
 
     rights = [name for name, is_meant in (("send", send), ("receive", receive), ("read", read)) if is_meant]
@@ -86,11 +86,11 @@ def grant(
 @group.command()
 def url(
     config: FileOption,
-    role: Annotated[str | None, typer.Option(metavar="ROLE", help="As whom: a role of `semq db grant`.")] = None,
+    role: Annotated[str | None, typer.Option(metavar="ROLE", help="Role made by `semq db grant`.")] = None,
     libpq: Annotated[bool, typer.Option("--libpq", help="For psql and drivers, not for SQLAlchemy.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """The URL of the node's database with its password: of a role for applications, or of its owner."""
+    """Print the URL of the node's database with a password: of a role for applications, or of its owner."""
     from semq.store.postgres import roles
 
     settings = read_config(config)
@@ -108,7 +108,7 @@ def url(
 
 
 def _check_role(url: str, role: str) -> None:
-    """Go on only if there is such a role. Raises RoleRefused, StoreUnavailable."""
+    """Check that there is such a role. Raises RoleRefused, StoreUnavailable."""
     from semq.config import nearest
     from semq.store.postgres import roles
     from semq.store.postgres.errors import RoleRefused
@@ -131,7 +131,7 @@ def _tell(json: bool, data: dict[str, object], words: str) -> None:
 
 @contextmanager
 def _database(config: Path) -> Iterator[str]:
-    """The URL of the node's database; an embedded server that does not run is started for as long as it is needed."""
+    """Yield the URL of the node's database; an embedded server that does not run is started meanwhile."""
     settings = read_config(config)
     if settings.database.dsn is not None:
         yield settings.database.dsn

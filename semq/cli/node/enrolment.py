@@ -1,4 +1,4 @@
-"""``semq node enroll``: a node's first certificate, for a token of the hub's operator. The node need not run."""
+"""``semq node enroll``: the first certificate of a node, for a token from the hub's operator. The node need not run."""
 
 import asyncio
 import sys
@@ -17,21 +17,21 @@ from semq.moments import local_text, utc_text
 def enroll(
     config: Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")],
     fingerprint: Annotated[
-        str, typer.Option("--fingerprint", metavar="SHA256", help="Of the hub's authority: `semq cert trust` there.")
+        str, typer.Option("--fingerprint", metavar="SHA256", help="From `semq cert trust` at the hub.")
     ],
     token: Annotated[
         str,
         typer.Option(
             "--token", envvar="SEMQ_TOKEN", metavar="TOKEN", show_envvar=False,
-            help="From `semq hub nodes token`; - reads it from standard input, SEMQ_TOKEN names it too.",
+            help="Made by `semq hub nodes token`; - reads standard input; default: SEMQ_TOKEN.",
         ),
     ],
     hub: Annotated[
-        str | None, typer.Option("--hub", metavar="HOST:PORT", help="Where the hub is; hub.url unless given.")
+        str | None, typer.Option("--hub", metavar="HOST:PORT", help="Address of the hub; by default hub.url.")
     ] = None,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Make a key here, have the hub sign it, and believe the hub's authority from now on."""
+    """Make a key, have the hub sign it, and trust the hub's authority from now on."""
     from local_node.enrolment import HubAddress, enrol
     from semq.clock import SystemClock
     from semq.service.identity import ring_of

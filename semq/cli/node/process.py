@@ -1,4 +1,4 @@
-"""``semq platform run`` and ``semq local run``: a node in the foreground, in this very process."""
+"""``semq platform run`` and ``semq local run``: a node in the foreground, in this process."""
 
 import typer
 

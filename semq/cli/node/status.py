@@ -1,6 +1,5 @@
-"""The page of ``semq node status``: what a person asks of a node first, in sections; its counters are behind an option.
-
-Made of what ``node.status`` tells; nothing is needed of it that an older node might leave out.
+"""The page of ``semq node status``, in sections; counters are behind an option. Every field of the answer may be
+absent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,7 @@ FIGURES = ("amqp", "store")
 
 
 def print_status(out: Output, told: Status) -> None:
-    """The whole page."""
+    """Print the whole page."""
     for heading, section in SECTIONS:
         pairs = [(name, value) for name, value in section(told) if value not in ("", None)]
         if pairs:

@@ -1,8 +1,8 @@
 """Values of options and arguments, read without pydantic.
 
-Typer reads every value by a pydantic adapter, and to import pydantic takes longer than all else that a command does
-which asks its node. The kinds of values that the commands here have are read by one row each of `READ`; Typer reads any
-other kind, as before. Used by `groups` and `main`, which make all commands.
+Typer reads every value by a pydantic adapter, and importing pydantic takes longer than everything else in a command
+that asks its node. The kinds of values that commands have here are read by a row of `READ`; Typer reads any other kind.
+Used by `groups` and `main`, which make all commands.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ READ: dict[Any, tuple[Callable[[Any], Any], str]] = {
 
 
 class ParsedCommand(TyperCommand):
-    """A command whose values are read here."""
+    """A command whose values are read by this module."""
 
     def get_params(self, ctx: Any) -> Any:
         """All parameters, that of --help too."""
@@ -42,7 +42,7 @@ class ParsedCommand(TyperCommand):
 
 
 class ParsedGroup(TyperGroup):
-    """A group of commands, and its own options, read here."""
+    """A group of commands whose own options are read by this module."""
 
     def get_params(self, ctx: Any) -> Any:
         """All parameters, that of --help too."""
@@ -50,21 +50,21 @@ class ParsedGroup(TyperGroup):
 
 
 def made_plain(group: typer.Typer) -> typer.Typer:
-    """Return the group, with the values of all its commands read here."""
+    """Return the group, with its commands reading values by this module."""
     for command in group.registered_commands:
         command.cls = ParsedCommand
     return group
 
 
 class ParameterReading:
-    """What Typer asks for the value of a parameter, in place of its own adapter."""
+    """The replacement for Typer's adapter of a parameter."""
 
     def __init__(self, read: Callable[[Any], Any], *, is_list: bool) -> None:
         self._read = read
         self._is_list = is_list
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value that a text means. Raises BadParameter."""
+        """Return the value of a text. Raises BadParameter."""
         if value is None:
             return () if self._is_list else None
         try:
@@ -85,7 +85,7 @@ def _itself(reading: ParameterReading) -> Any:
 
 
 def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | None:
-    """Return how a parameter is read; None where Typer has to."""
+    """Return how a parameter is read; None if Typer has to."""
     info = parameter.type_descriptor.parameter_info
     kind: Any = parameter.type_descriptor.annotation
     is_list = get_origin(kind) is list

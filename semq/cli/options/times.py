@@ -1,5 +1,5 @@
-"""Times as people type them: a duration (30m, 2h, 7d) or a moment (2026-03-31, 2026-03-31T14:00+02:00; their own time
-zone without an offset).
+"""Times on the command line: a duration (30m, 2h, 7d) or a moment (2026-03-31, 2026-03-31T14:00+02:00; in the local
+time zone without an offset).
 """
 
 import re
@@ -12,12 +12,14 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def milliseconds_ago(text: str) -> int:
-    """A moment, or one that lies so long back, in milliseconds since 1970 UTC. Raises BadTime."""
+    """Return a moment, or the time so long ago, in milliseconds since 1970 UTC. Raises BadTime."""
     return _milliseconds(text, -1)
 
 
 def milliseconds_ahead(text: str) -> int:
-    """The same, but so long from now; a number alone is in milliseconds already. Raises BadTime."""
+    """Return a moment, or the time so far ahead, in milliseconds since 1970 UTC; a number is in milliseconds already.
+    Raises BadTime.
+    """
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else _milliseconds(text, 1)
 
 

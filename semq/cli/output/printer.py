@@ -1,7 +1,7 @@
-"""What commands print: tables for people, JSON for programs; never mixed, and talk goes to standard error.
+"""Output of commands: tables for people, JSON for programs, never mixed; other text goes to standard error.
 
-The only place in the command line that writes to a stream, so that no command can forget what `semq.foreign_text` does:
-nothing that a partner or an application wrote reaches a terminal with its control characters.
+Only this module of the command line writes to a stream, so that foreign text always passes `semq.foreign_text`: nothing
+from a partner or an application reaches a terminal with its control characters.
 """
 
 import logging
@@ -21,17 +21,17 @@ WIDTH = 80  # where the output is no terminal
 
 
 class Output:
-    """Where one command prints."""
+    """The output of one command."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
     def data(self, value: Any) -> None:
-        """One JSON value on a line; nothing is cut."""
+        """Print one JSON value on a line, uncut."""
         print(json_text(value), flush=True)
 
     def say(self, data: Any, *lines: str) -> None:
-        """An answer, as JSON or in lines for people."""
+        """Print a result, as JSON or as lines."""
         if self.as_json:
             self.data(data)
             return
@@ -39,8 +39,9 @@ class Output:
             self.line(line)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-        """A table for people; cells that are no texts are put in words. Short columns, for instance of names and times,
-        stay whole; longer ones are folded to the width of the terminal."""
+        """Print a table. Cells that are not texts are put in words. Short columns, for instance names and times, stay
+        whole; longer ones are folded to the width of the terminal.
+        """
         cells = [[shown(cell if isinstance(cell, str) else plain(cell)) for cell in row] for row in rows]
         if not cells:
             self.talk("nothing")
@@ -52,14 +53,14 @@ class Output:
         print(_bold(heading) if is_terminal else heading, *rest, sep="\n", flush=True)
 
     def facts(self, facts: Mapping[str, object]) -> None:
-        """Names and values, one pair a line, in words: times with their zone, no value of Python."""
+        """Print names and values, one pair a line; times have their zone."""
         pairs = list(lines(facts))
         longest = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:
             self.line(f"{name:<{longest}}  {value}".rstrip())
 
     def line(self, text: str) -> None:
-        """One line of data for people; a line break in it is shown, and breaks nothing."""
+        """Print one line of data; line breaks in it are escaped."""
         print(shown(text), flush=True)
 
     def screen(self, lines: Sequence[str]) -> None:
@@ -72,12 +73,12 @@ class Output:
             print(*map(shown, lines), "", sep="\n", flush=True)
 
     def text(self, text: str, indent: str = "") -> None:
-        """A text of several lines, whole; with an indent none of them can pass for a line of ours."""
+        """Print a text of several lines; with an indent none of them can be taken for a line of the command."""
         for line in shown_lines(text.removesuffix("\n"), len(text)):
             print(f"{indent}{line}", flush=True)
 
     def raw(self, body: bytes) -> None:
-        """A body, or a file that a command makes: as it is into a file or a pipe, as safe text on a terminal."""
+        """Write a body, or a file that a command makes: unchanged into a file or a pipe, escaped on a terminal."""
         if sys.stdout.isatty():
             self.text(body.decode("utf-8", "backslashreplace"))
         else:
@@ -85,11 +86,11 @@ class Output:
             sys.stdout.buffer.flush()
 
     def talk(self, text: str) -> None:
-        """What is neither data nor an error."""
+        """Print a line that is neither data nor an error."""
         print(shown(text), file=sys.stderr, flush=True)
 
     def passing(self, text: str) -> None:
-        """What is going on now, on a terminal only, replaced by the next line."""
+        """Print the current activity on a terminal; the next line replaces it."""
         if sys.stderr.isatty():
             print(f"\r{shown(text)}\x1b[K\r", end="", file=sys.stderr, flush=True)
 
@@ -100,7 +101,7 @@ def _bold(line: str) -> str:
 
 
 def bear_every_character() -> None:
-    """Let streams that cannot write a character (another locale) write its escape instead of failing."""
+    """Make streams escape characters that their encoding does not have, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -125,5 +126,5 @@ def log_to_terminal() -> None:
 
 
 def complain(text: str) -> None:
-    """Why a command has failed, on one line of standard error."""
+    """Print the reason of a failure, on one line of standard error."""
     print(f"semq: {shown(in_local(' '.join(text.split())))}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""Tables for people: a heading, a line, rows; long cells folded to the width of the terminal.
+"""Layout of tables: headings, a line, rows; long cells folded to the width of the terminal.
 
-Pure text in, lines out; `output` prints them. Written here because the packages that draw tables take longer to import
-than a command takes to ask its node.
+Pure text; `output` prints it. Written here because packages for tables take longer to import than a command takes to
+ask its node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def lines_of(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: in
 
 
 def cells(text: str) -> int:
-    """Return how many cells of a terminal a text takes: two for a wide character, none for a combining one."""
+    """Return the width of a text in terminal cells: two for a wide character, none for a combining one."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
@@ -63,7 +63,7 @@ def _cut(word: str, width: int) -> str:
 
 
 def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of each column: short ones whole, long ones by what is left, the least long first."""
+    """Return the width of each column: short columns whole; the rest of the line is shared by the long ones."""
     widths = [max(map(cells, column)) for column in columns]
     long = sorted((place for place, wide in enumerate(widths) if wide > WHOLE_MAX), key=lambda place: widths[place])
     left = width - len(GAP) * (len(widths) - 1) - sum(wide for wide in widths if wide <= WHOLE_MAX)

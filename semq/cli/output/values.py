@@ -1,7 +1,7 @@
-"""Values for people: times, sizes, numbers and statuses in words; what nodes tell is JSON.
+"""Values in words: times, sizes, numbers and statuses of the JSON answers of nodes.
 
-Times are ISO 8601 in the time zone of whoever looks (``TZ=UTC semq …`` for UTC), always with its offset. ``lines`` is
-what `output` prints of any facts, so that no command shows a time in milliseconds or a value of Python.
+Times are ISO 8601 in the local time zone (``TZ=UTC semq …`` for UTC), always with the offset. `printer` prints facts by
+``lines``, so that no command shows a time in milliseconds or a value of Python.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,13 @@ UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def moment(milliseconds: object) -> str:
-    """A time: 2026-03-31T14:00:05+02:00; empty if there is none."""
+    """Return a time as 2026-03-31T14:00:05+02:00; empty if there is none."""
     found = _datetime(milliseconds)
     return "" if found is None else local_text(found)
 
 
 def brief(milliseconds: object) -> str:
-    """A time for a table: 14:00:05+02:00 if it is today, 2026-03-31T14:00+02:00 otherwise."""
+    """Return a time for a table: 14:00:05+02:00 if it is today, otherwise 2026-03-31T14:00+02:00."""
     found = _datetime(milliseconds)
     if found is None:
         return ""
@@ -32,7 +32,7 @@ def brief(milliseconds: object) -> str:
 
 
 def local(text: object) -> str:
-    """A time that a node has written as a text, as ``moment`` writes it; another text as it is."""
+    """Return a time that a node has written as text in the form of ``moment``; any other text unchanged."""
     try:
         return local_text(str(text))
     except (ValueError, OverflowError, OSError):
@@ -40,7 +40,7 @@ def local(text: object) -> str:
 
 
 def ago(text: object) -> str:
-    """How long a time lies back, in its two largest units; empty if it is none."""
+    """Return the age of a time in its two largest units; empty if the text is no time."""
     try:
         seconds = int((datetime.now().astimezone() - datetime.fromisoformat(str(text)).astimezone()).total_seconds())
     except (ValueError, OverflowError, OSError):
@@ -54,7 +54,7 @@ def ago(text: object) -> str:
 
 
 def size(number: object) -> str:
-    """A number of bytes."""
+    """Return a number of bytes in words."""
     if not isinstance(number, int | float):
         return ""
     for unit in ("B", "KiB", "MiB"):
@@ -65,17 +65,17 @@ def size(number: object) -> str:
 
 
 def counted(number: object, one: str, many: str = "") -> str:
-    """A number of things: 1 line, 2 lines."""
+    """Return a number with its noun: 1 line, 2 lines."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def node_name(address: object) -> str:
-    """An institution as people write it: without the type of its node."""
+    """Return an institution without the type of its node."""
     return str(address).removeprefix("1.")
 
 
 def lines(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Facts as names and texts: a tree as dotted names, nothing that is empty."""
+    """Yield facts as names and texts: a tree as dotted names, without empty values."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield from lines(value, f"{prefix}{name}.")
@@ -84,7 +84,7 @@ def lines(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 
 def plain(value: Any, name: str = "") -> str:
-    """One value as a text; its name tells what it is."""
+    """Return one value as text; its name tells its kind."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""``semq errors``: every error that SEMQ can raise, with its code, its sentence and its remedy.
+"""``semq errors``: all errors of SEMQ with code, sentence and remedy.
 
-Read from the sources of the classes: importing them would load every part of every node, for a second of
-processor time.
+They are read from the sources: importing the classes would load every part of every node, for a second of processor
+time.
 """
 
 import ast
@@ -25,7 +25,7 @@ PACKAGES = ("semq", "local_node", "platform_node", "spark_reconcile")
 
 @group.command("list")
 def list_(json: JsonOption = False) -> None:
-    """All errors, by code."""
+    """List all errors, by code."""
     out = Output(as_json=json)
     rows = sorted(all_errors(), key=lambda row: row["code"])
     if json:
@@ -36,7 +36,7 @@ def list_(json: JsonOption = False) -> None:
 
 @group.command()
 def lookup(code: Annotated[str, typer.Argument(help="SEMQ-1201 or 1201")], json: JsonOption = False) -> None:
-    """What one error means and what to do about it."""
+    """Explain one error: its meaning and what to do."""
     out = Output(as_json=json)
     wanted = code.upper() if code.upper().startswith("SEMQ-") else f"SEMQ-{code}"
     found = [row for row in all_errors() if row["code"] == wanted]
@@ -50,7 +50,7 @@ def lookup(code: Annotated[str, typer.Argument(help="SEMQ-1201 or 1201")], json:
 
 
 def all_errors() -> list[dict[str, str]]:
-    """Every error with a code of its own; what a class does not say itself is its base's."""
+    """Return every error with a code of its own; fields that a class does not set are those of its base."""
     classes = list(_classes())
     by_name = {found.name: found for found in classes}
     rows: dict[str, dict[str, str]] = {}
@@ -69,7 +69,7 @@ def all_errors() -> list[dict[str, str]]:
 
 
 def _classes() -> Iterator[ast.ClassDef]:
-    """The classes of every module that defines an error, whatever the module is called."""
+    """Return the classes of every module that defines errors."""
     root = Path(semq.__file__).parents[1]
     for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
@@ -79,7 +79,7 @@ def _classes() -> Iterator[ast.ClassDef]:
 
 
 def _facts(found: ast.ClassDef) -> dict[str, str]:
-    """The fields that a class itself sets."""
+    """Return the fields that a class itself sets."""
     facts = {}
     for node in found.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:

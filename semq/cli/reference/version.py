@@ -13,7 +13,7 @@ from semq.cli.session import JsonOption
 
 
 class Shell(StrEnum):
-    """Shells that can complete our commands."""
+    """Shells with completion."""
 
     bash = "bash"
     zsh = "zsh"
@@ -21,7 +21,7 @@ class Shell(StrEnum):
 
 
 def version(json: JsonOption = False) -> None:
-    """The version of SEMQ and of what it stands on."""
+    """Show the versions of SEMQ and Python."""
     out = Output(as_json=json)
     facts = {"semq": version_of("semq"), "python": platform.python_version(), "system": platform.system()}
     if json:
@@ -31,7 +31,7 @@ def version(json: JsonOption = False) -> None:
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish")]) -> None:
-    """Print what a shell needs to complete our commands, for its own folder of completions."""
+    """Print the completion script of a shell, for its folder of completions."""
     Output(as_json=False).text(
         get_completion_script(prog_name="semq", complete_var="_SEMQ_COMPLETE", shell=shell.value)
     )

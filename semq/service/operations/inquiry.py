@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import ended, find_accepted, past
-from semq.service.operations.arguments import ByName
+from semq.service.operations.arguments import ByNameWhy
 from semq.service.operations.operation import AccessRole, Caller, act
 from semq.store.postgres.store import PostgresStore
 
@@ -27,7 +27,7 @@ class InquiryOperation:
     def __init__(self, node: Inquiring) -> None:
         self._node = node
 
-    async def inquire(self, arguments: ByName, caller: Caller) -> dict[str, Any]:
+    async def inquire(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Inquire about a message now instead of at its scheduled time."""
         node = self._node
         rows = await find_accepted(node.store, arguments.id)
@@ -41,4 +41,4 @@ class InquiryOperation:
         return {"name": asked[0]["name"], "lk0": asked[0]["lk0"], "inquiring": len(asked)}
 
 
-INQUIRY = (act("msg.inquire", AccessRole.OPERATOR, ByName, InquiryOperation.inquire),)
+INQUIRY = (act("msg.inquire", AccessRole.OPERATOR, ByNameWhy, InquiryOperation.inquire),)

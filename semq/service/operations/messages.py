@@ -124,7 +124,9 @@ class MessageReading:
         return row | overdue | await self._other_end(row) | ({"stuck": _told(cause, row)} if cause else {})
 
     async def _other_end(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Of a message to the institution itself: its end as a sent one, whose row may be cleaned before the other."""
+        """Return the outcome at the sender of a message to the own institution; that row may be cleaned before the
+        received one.
+        """
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
         known = await past(self._node.store, row["lk0"])
@@ -218,12 +220,12 @@ READING = (
 
 
 def _waits(row: Mapping[str, Any]) -> bool:
-    """Whether a row is an SQL submission that is neither accepted nor refused."""
+    """Return whether a row is an SQL submission that is neither accepted nor refused."""
     return "submission" in row and row["outcome"] is None
 
 
 def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
-    """The highest number of the rows of one side; the one before, where there are none."""
+    """Return the highest number of the rows of one side, or the one before if there are none."""
     return max((int(row["id"]) for row in rows if row["side"] == side), default=before)
 
 

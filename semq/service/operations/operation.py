@@ -18,6 +18,7 @@ from semq.errors import SemqError
 from semq.service.operations.arguments import Arguments, read_arguments
 
 log = structlog.get_logger("semq.operations")
+LOGGED = ("id", "why")  # arguments of acts
 Part = TypeVar("Part")
 A = TypeVar("A", bound=Arguments)
 
@@ -44,6 +45,10 @@ class Caller:
 
     user: str
     door: str = "amqp"
+
+    def signed(self, why: str) -> str:
+        """Return a reason for the ledger, with the user who gives it."""
+        return f"{why} (by {self.user})" if why else f"by {self.user}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class BoundOperation:
         if operation.kind is Kind.LOOK:
             return await self.handle(arguments)
         facts = {"operation": operation.name, "user": caller.user, "door": caller.door}
+        facts |= {name: getattr(arguments, name) for name in LOGGED if getattr(arguments, name, "")}
         try:
             result = await self.handle(arguments, caller)
         except SemqError as error:

@@ -16,7 +16,9 @@ def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) ->
     for why in ("ordered twice", "still not wanted"):  # the second time its marker goes out anew
         assert semq("msg", "cancel", lk0, "--why", why, *at).data["lk0"] == lk0
     events = semq("msg", "trace", lk0, "--here", *at).data["events"]
-    assert [line["detail"] for line in events if line["event"] == "VOIDED"] == ["ordered twice", "still not wanted"]
+    assert [line["detail"] for line in events if line["event"] == "VOIDED"] == [
+        "ordered twice (by app)", "still not wanted (by app)",
+    ]  # fmt: skip
 
 
 def test_what_has_been_sent_cannot_be_held(network: Network) -> None:

@@ -160,7 +160,7 @@ async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InPr
     await until(lambda: _has(own, "STORED", 2))
     told = [(one["event"], one["words"].startswith("its void marker"), one["detail"]) for one in await own()]
     assert told[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, told[2][2])]
-    assert told[3:5] == [("VOIDED", False, "ordered twice"), ("AGAIN", True, "ordered twice")]
+    assert told[3:5] == [("VOIDED", False, "ordered twice (by guest)"), ("AGAIN", True, "ordered twice (by guest)")]
     assert [(event, is_marker) for event, is_marker, _ in told[5:]] == [("SENT", True), ("STORED", True)]
 
 
