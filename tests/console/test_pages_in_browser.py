@@ -132,6 +132,19 @@ async def test_a_page_renews_itself_when_the_node_has_something_new_and_not_whil
         assert await page.get_by_label("Key begins with").input_value() == "half typed"
 
 
+async def test_lines_of_other_nodes_are_asked_for_by_themselves_and_stay_when_the_page_renews_itself(
+    shown: Scene,
+) -> None:
+    async with shown.visit("node", "viewer") as page:
+        await page.goto(f"/messages/{shown.names['waiting']}")
+        await page.locator("#line").get_by_text("2.hub").first.wait_for()
+        await page.locator("#live-told").get_by_text("live").wait_for()
+        before = await page.inner_text("#as-of")
+        await shown.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-2")
+        await page.wait_for_function("before => document.getElementById('as-of').innerText != before", arg=before)
+        assert await page.locator("#line").get_by_text("2.hub").count() > 0
+
+
 async def test_both_languages_are_whole(shown: Scene) -> None:
     """In Chinese no English sentence of ours is left on the pages, except commands, names and what nodes write."""
     async with shown.visit("node", language="zh") as page:

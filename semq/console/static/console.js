@@ -12,9 +12,10 @@
     || part.querySelector("input:checked:not([data-initial])") !== null
     || part.querySelector("details[open]") !== null;
 
-  const replace = (page, ids) => {
+  // Parts with an address of their own (data-later) are renewed from there.
+  const replace = (page, id) => {
     for (const part of document.querySelectorAll("[data-live]")) {
-      if (ids && !ids.includes(part.id)) continue;
+      if (id ? part.id !== id : part.dataset.later) continue;
       const fresh = page.getElementById(part.id);
       if (!fresh || inUse(part) || fresh.innerHTML === part.innerHTML) continue;
       const focused = part.contains(document.activeElement) ? document.activeElement : null;
@@ -24,21 +25,34 @@
     }
   };
 
-  const renew = async (address, ids) => {
+  const renew = async (address, id) => {
+    try {
+      const answer = await fetch(address, {headers: {"X-Live": "1"}, credentials: "same-origin"});
+      if (answer.ok && !answer.redirected)
+        replace(new DOMParser().parseFromString(await answer.text(), "text/html"), id);
+    } catch { /* the next event tries again */ }
+  };
+
+  // What takes long, because other nodes are asked, is asked for after the page is there, and again now and then.
+  let askedAt = 0;
+  const renewLater = async () => {
+    if (Date.now() - askedAt < 10000) return;
+    askedAt = Date.now();
+    for (const part of document.querySelectorAll("[data-later]")) await renew(part.dataset.later, part.id);
+  };
+
+  const renewAll = async () => {
     if (busy) { again = true; return; }
     busy = true;
-    try {
-      const answer = await fetch(address || location.href, {headers: {"X-Live": "1"}, credentials: "same-origin"});
-      if (answer.ok && !answer.redirected)
-        replace(new DOMParser().parseFromString(await answer.text(), "text/html"), ids);
-    } catch { /* the next event tries again */ }
+    await renew(location.href);
+    await renewLater();
     busy = false;
-    if (again) { again = false; renew(); }
+    if (again) { again = false; renewAll(); }
   };
 
   if (live && window.EventSource) {
     const source = new EventSource(live.dataset.liveSource);
-    source.addEventListener("changed", () => { if (!paused) renew(); });
+    source.addEventListener("changed", () => { if (!paused) renewAll(); });
     source.onopen = () => { if (told) told.textContent = live.dataset.liveOn; };
     source.onerror = () => { if (told) told.textContent = live.dataset.liveOff; };
     window.addEventListener("pagehide", () => source.close());
@@ -48,12 +62,11 @@
     pause.addEventListener("click", () => {
       paused = !paused;
       pause.setAttribute("aria-pressed", String(paused));
-      if (!paused) renew();
+      if (!paused) renewAll();
     });
   }
 
-  // What takes long is asked for after the page is there.
-  for (const part of document.querySelectorAll("[data-later]")) renew(part.dataset.later, [part.id]);
+  renewLater();
 
   // Check boxes of a table, all at once.
   for (const all of document.querySelectorAll("[data-all]")) {
