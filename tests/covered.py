@@ -30,6 +30,7 @@ semq.broker.channel.arrival            broker/test_session.py
 semq.broker.channel.feeder             broker/channel/test_consumption.py
 semq.broker.channel.settlements        broker/queues/test_bodies.py
 semq.broker.environment                broker/test_server.py
+semq.broker.memory_gauge               broker/queues/test_pages.py
 semq.broker.limits                     broker/test_server.py
 semq.broker.queues.entry               broker/queues/test_queue.py
 semq.broker.refusals                   broker/test_services.py

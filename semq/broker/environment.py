@@ -9,6 +9,7 @@ from typing import Any
 
 from semq.broker.durable.journal import Journal
 from semq.broker.long_tasks import LongTasks
+from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.message import Message
 from semq.broker.queues.pages import Pager
 from semq.broker.timers import Timers
@@ -22,26 +23,6 @@ class DeathReason(Enum):
     EXPIRED = "expired"
     MAXLEN = "maxlen"
     DELIVERY_LIMIT = "delivery_limit"
-
-
-class MemoryGauge:
-    """The bytes of message bodies that queues hold in memory; ``on_change`` is called after a change of
-    ``step`` bytes.
-    """
-
-    __slots__ = ("_reported", "bytes", "on_change", "step")
-
-    def __init__(self, step: int = 1 << 20) -> None:
-        self.bytes = 0
-        self.step = step
-        self._reported = 0
-        self.on_change: Callable[[], None] = lambda: None
-
-    def add(self, size: int) -> None:
-        self.bytes += size
-        if not -self.step < self.bytes - self._reported < self.step:
-            self._reported = self.bytes
-            self.on_change()
 
 
 class Environment:

@@ -23,10 +23,11 @@ from semq.broker.channel.channel import BrokerChannel
 from semq.broker.durable.journal import Journal
 from semq.broker.durable.memory_store import NoStore
 from semq.broker.durable.restore import restore
-from semq.broker.environment import Environment, MemoryGauge
+from semq.broker.environment import Environment
 from semq.broker.generated_names import reply_address
 from semq.broker.limits import BrokerLimits
 from semq.broker.long_tasks import LongTasks
+from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.pages import Pager
 from semq.broker.queues.queue import Queue
@@ -131,7 +132,13 @@ class AmqpServer:
         self.long_tasks = LongTasks()
         self.long_tasks.on_pending = self._chores_pending
         # Without a store, all messages stay in memory.
-        self.pager = None if store is None else Pager(self.bodies, config.limits.window, config.limits.window_bytes)
+        self.pager = (
+            None
+            if store is None
+            else Pager(
+                self.bodies, self.memory, self.timers, self.clock, config.limits.window, config.limits.window_bytes
+            )
+        )
         # Larger bodies are refused at their content header, or drained by a service that answers them: see ``arrival``.
         self.message_max = config.connection.body_max
         spill_from = min(config.limits.spill_from, self.message_max + 1)

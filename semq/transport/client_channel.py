@@ -9,10 +9,11 @@ by ``client.ClientLink.open_channel``.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from semq.amqp import methods as m
 from semq.amqp.channel import whole
+from semq.amqp.client import ClientConnection
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, LocalMisuse, UnexpectedFrame
 from semq.amqp.events import (
@@ -30,13 +31,25 @@ from semq.amqp.events import (
     Returned,
 )
 from semq.transport.errors import LinkLost
-
-if TYPE_CHECKING:
-    from semq.transport.client import ClientLink
+from semq.transport.link import SocketLink
 
 Body: TypeAlias = bytes | memoryview
 OnDelivered: TypeAlias = Callable[[list[Delivered]], None]
 Reply = TypeVar("Reply", bound=m.Method)
+
+
+class ChannelOwner(Protocol):
+    """The part of a connection that its channels use. Implemented by ``client.ClientLink``."""
+
+    machine: ClientConnection
+    is_blocked: bool  #: the server takes no messages for now
+
+    @property
+    def link(self) -> SocketLink:
+        """The connected socket."""
+
+    def forget(self, number: int) -> None:
+        """The channel has ended."""
 
 
 class ClientChannel:
@@ -49,7 +62,7 @@ class ClientChannel:
     ``on_closed(error)``: the channel has ended, for any reason.
     """
 
-    def __init__(self, owner: "ClientLink", number: int) -> None:
+    def __init__(self, owner: ChannelOwner, number: int) -> None:
         self.number = number
         self.on_settled: Callable[[list[tuple[Any, bool]]], None] = lambda _: None
         self.on_returned: Callable[[Returned], None] = lambda _: None

@@ -6,7 +6,8 @@ from typing import Any
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.durable.journal import Journal
 from semq.broker.durable.memory_store import MemoryBrokerStore
-from semq.broker.environment import Environment, MemoryGauge
+from semq.broker.environment import Environment
+from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.message import Message
@@ -45,7 +46,7 @@ class Model:
         self.memory = MemoryGauge()
         self.env = Environment(self.clock, self.timers, self.journal, self.memory)
         self.bodies = Bodies(self.store, self.journal)
-        self.env.pager = Pager(self.bodies, window, 1 << 30)
+        self.env.pager = Pager(self.bodies, self.memory, self.timers, self.clock, window, 1 << 30)
         self._ids = 0
         self.vhost = VirtualHost("/", self.env, self._next_id)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.events import Published
 from semq.broker import refusals
-from semq.broker.environment import MemoryGauge
+from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import release, retain, weight
 from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Disposition

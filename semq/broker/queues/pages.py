@@ -12,16 +12,16 @@ import logging
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from semq.amqp.content import ContentHeader
+from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies, StoredBody
 from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.message import Message
+from semq.broker.timers import Timers
+from semq.clock import Clock
 from semq.store.broker.operations import AddMessage, StoredBacklog
-
-if TYPE_CHECKING:
-    from semq.broker.queues.queue import Queue
 
 log = logging.getLogger(__name__)
 
@@ -74,36 +74,51 @@ def pages_of(backlog: StoredBacklog, max_priority: int) -> Iterator[tuple[int, Q
     yield from open_pages.items()
 
 
+class PagedQueue(Protocol):
+    """The part of a queue that its pages use. Implemented by ``queue.Queue``."""
+
+    queue_id: int
+    name: str
+
+    def entry_of_row(self, row: AddMessage) -> QueueEntry:
+        """Return the message of a row of the store."""
+
+
 class Pager:
     """Writing and reading of pages. ``window`` is the number of messages of a lane that stay in memory,
     ``window_bytes`` the bytes of their bodies.
     """
 
-    def __init__(self, bodies: Bodies, window: int, window_bytes: int) -> None:
+    def __init__(
+        self, bodies: Bodies, memory: MemoryGauge, timers: Timers, clock: Clock, window: int, window_bytes: int
+    ) -> None:
         self.window = window
         self.window_bytes = window_bytes
-        self._bodies = bodies
+        self.bodies = bodies
+        self.memory = memory
+        self._timers = timers
+        self._clock = clock
 
-    def send_out(self, queue: "Queue", page: QueuePage) -> None:
+    def send_out(self, queue: PagedQueue, page: QueuePage) -> None:
         """Let a page leave memory as soon as the store has all of it."""
-        journal, body_id = self._bodies.journal, 0
+        journal, body_id = self.bodies.journal, 0
         assert page.entries is not None
         loose = [entry for entry in page.entries if not (entry.is_stored or isinstance(entry.message.body, StoredBody))]
         if loose:
-            body_id = self._bodies.new_id()
-            self._bodies.add(body_id, 0, b"".join(map(_encoded, loose)))
+            body_id = self.bodies.new_id()
+            self.bodies.add(body_id, 0, b"".join(map(_encoded, loose)))
 
         def saved(error: BaseException | None) -> None:
             if error is None and not (page.is_gone or journal.is_behind):
                 self._let_go(queue, page, body_id)
             elif body_id and error is None:
-                self._bodies.drop(body_id)
+                self.bodies.drop(body_id)
 
         journal.when_saved(saved)
 
-    def _let_go(self, queue: "Queue", page: QueuePage, body_id: int) -> None:
+    def _let_go(self, queue: PagedQueue, page: QueuePage, body_id: int) -> None:
         assert page.entries is not None
-        gone, refused = 0, self._bodies.journal.refused
+        gone, refused = 0, self.bodies.journal.refused
         for entry in page.entries:
             if isinstance(entry.message.body, StoredBody) or (queue.queue_id, entry.position) in refused:
                 page.kept.append(entry)
@@ -115,23 +130,28 @@ class Pager:
             page.kept.clear()  # nothing leaves memory, so nothing has to be read: the page stays as it is
             return
         page.body_id, page.entries = body_id, None
-        queue.env.memory.add(-gone)
+        self.memory.add(-gone)
 
-    def bring_in(self, queue: "Queue", page: QueuePage, then: Callable[[list[QueueEntry]], None]) -> None:
+    def bring_in(self, queue: PagedQueue, page: QueuePage, then: Callable[[list[QueueEntry]], None]) -> None:
         """Read a page; ``then`` gets its messages in order, unless it was dropped meanwhile."""
         if page.is_reading:
             return
         page.is_reading = True
-        _Reading(self._bodies, queue, page, then).begin()
+        _Reading(self, queue, page, then).begin()
+
+    def again(self, then: Callable[[], None]) -> None:
+        """Repeat a read that failed, after a pause."""
+        self._timers.at(self._clock.monotonic() + RETRY_S, then)
 
 
 class _Reading:
     """A page being read: rows, then transient messages."""
 
     def __init__(
-        self, bodies: Bodies, queue: "Queue", page: QueuePage, then: Callable[[list[QueueEntry]], None]
+        self, pager: Pager, queue: PagedQueue, page: QueuePage, then: Callable[[list[QueueEntry]], None]
     ) -> None:
-        self._bodies = bodies
+        self._pager = pager
+        self._bodies = pager.bodies
         self._queue = queue
         self._page = page
         self._then = then
@@ -174,8 +194,7 @@ class _Reading:
 
     def _again(self, error: BaseException | None) -> None:
         log.warning("queue %s: a page could not be read; the read will be repeated: %s", self._queue.name, error)
-        env = self._queue.env
-        env.timers.at(env.clock.monotonic() + RETRY_S, self._retry)
+        self._pager.again(self._retry)
 
     def _retry(self) -> None:
         if not self._page.is_gone:
@@ -183,7 +202,7 @@ class _Reading:
 
     def _finish(self) -> None:
         kept = set(map(id, self._page.kept))
-        self._queue.env.memory.add(sum(e.message.weight for e in self._found if id(e) not in kept))
+        self._pager.memory.add(sum(e.message.weight for e in self._found if id(e) not in kept))
         self._found.sort(key=lambda entry: entry.position)
         self._then(self._found)
 
