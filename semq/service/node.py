@@ -50,6 +50,7 @@ from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
 from semq.transport.turn import Turn
 from semq.umx_t.locator import Store
+from semq.umx_t.retry import backoff
 from semq.umx_t.version import PROPERTY, offer
 
 log = structlog.get_logger("semq.node")
@@ -320,7 +321,7 @@ class Node(Generic[E]):
 
         Raises StoreFenced when another process has taken over the store meanwhile.
         """
-        pause_s = REOPEN_S_FIRST
+        failures = 0
         while True:
             try:
                 await self._database.revive()
@@ -329,9 +330,10 @@ class Node(Generic[E]):
             except LeaseHeld as error:
                 raise StoreFenced(**error.facts) from error
             except Unavailable as error:
+                failures += 1
+                pause_s = backoff(failures, REOPEN_S_FIRST, REOPEN_S_MAX, self.clock.random())
                 log.warning("store_away", error=str(error), again_in_s=pause_s)
-                await asyncio.sleep(pause_s * (0.5 + self.clock.random()))
-                pause_s = min(pause_s * 2, REOPEN_S_MAX)
+                await asyncio.sleep(pause_s)
 
     async def _began_at_last(self) -> None:
         """Call ``began`` until it succeeds, because the database may be unavailable before the loss of the writer is

@@ -1,5 +1,7 @@
 """Intervals between inquiries and between retries, in seconds (PROTOCOL.md section 13). Pure functions."""
 
+import math
+
 JITTER = 0.2  # each interval varies by ±20 %, so that a thousand nodes do not ask at the same moment
 
 
@@ -11,6 +13,11 @@ def interval(asked: int, first_s: float, max_s: float, jitter: float) -> float:
     """
     base = min(first_s * 2.0 ** min(asked, 32), max_s)
     return base * (1.0 - JITTER + 2.0 * JITTER * jitter)
+
+
+def doublings(first_s: float, max_s: float) -> int:
+    """Return how many inquiries it takes until intervals grow no more."""
+    return math.ceil(math.log2(max(max_s / first_s, 1)))
 
 
 def backoff(failures: int, first_s: float, max_s: float, jitter: float) -> float:

@@ -6,7 +6,6 @@ twice the interval. Neighbours of one age are merged, so that a target away for 
 slices. Time is monotonic (rule N21).
 """
 
-import math
 from dataclasses import dataclass
 
 from semq.umx_t import retry
@@ -35,7 +34,7 @@ class Schedule:
         self._first_s = first_s
         self._max_s = max_s
         self._width_s = first_s / 4
-        self._asked_max = math.ceil(math.log2(max(max_s / first_s, 1)))  #: from here on intervals grow no more
+        self._asked_max = retry.doublings(first_s, max_s)  #: from here on intervals grow no more
         self._slices: list[Slice] = []
         self._open: Slice | None = None
         self._open_until = 0.0

@@ -41,6 +41,7 @@ from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import Writer, WriterCounters
 from semq.store.unit import Recovered
 from semq.store.work import Work
+from semq.umx_t.retry import backoff
 
 CONNECT_S = 10
 READINGS_S = 10.0  # seconds that ``stop`` waits for queries in progress
@@ -132,13 +133,13 @@ class PostgresStore:
 
     async def restart(self) -> Recovered:
         """Call ``start`` with growing pauses while the database is unavailable or another process owns the store."""
-        pause_s = PAUSE_S_FIRST
+        failures = 0
         while True:
             try:
                 return await self.start()
             except Unavailable:
-                await asyncio.sleep(pause_s * (0.5 + self._clock.random()))
-                pause_s = min(pause_s * 2, PAUSE_S_MAX)
+                failures += 1
+                await asyncio.sleep(backoff(failures, PAUSE_S_FIRST, PAUSE_S_MAX, self._clock.random()))
 
     async def stop(self) -> None:
         """Commit what has been posted, give the lease back, and close. Work posted from now on fails."""
