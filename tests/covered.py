@@ -167,7 +167,6 @@ semq.web.api.routes                    web/api/test_description.py
 semq.web.node_login                    web/test_sign_in.py
 semq.web.application                   web/test_sign_in.py
 semq.web.audit                         web/test_account_pages.py
-semq.web.connection                    web/test_process.py
 semq.web.database                      web/test_sign_in.py
 semq.web.event_stream                  web/test_process.py
 semq.web.failures                      web/test_csrf.py

@@ -49,9 +49,10 @@ class Browser(httpx.AsyncClient):
 class Site:
     """A running web process."""
 
-    def __init__(self, web: Web, url: str, link: str, stack: AsyncExitStack) -> None:
+    def __init__(self, web: Web, server: Server, link: str, stack: AsyncExitStack) -> None:
         self.web = web
-        self.url = url
+        self.server = server
+        self.url = server.url
         self.link = link  #: the one-time link
         self.tokens: list[Token] = []  #: the newest last
         self._stack = stack
@@ -106,4 +107,4 @@ async def serving(node: LocalNode | HubNode, clock: Clock | None = None, **http:
         await server.start()
         stack.push_async_callback(server.stop)
         line = await announcement(web, server.url)
-        yield Site(web, server.url, line.removeprefix("console "), stack)
+        yield Site(web, server, line.removeprefix("console "), stack)

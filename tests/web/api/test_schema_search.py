@@ -1,0 +1,77 @@
+"""Requests that Schemathesis makes of the OpenAPI document: none may end in a failure of the server."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.generation import GenerationMode
+
+from tests.service.inprocess import InProcess, linked
+from tests.web.api.openapi_pages import PAGES, page
+from tests.web.running import serving
+
+GIVEN = ("method", "params", "json", "data", "content")
+EXAMPLES = 4  # of each endpoint
+# Streams do not end; draining and reloading are tests of their own; the rest of trust would end the links of the node.
+LEFT_OUT = {"events", "node.drain.post", "node.reload.post", "inbox.receive", "openapi"}
+
+
+@pytest.mark.parametrize("kind", PAGES)
+async def test_no_request_ends_in_a_failure(inprocess: InProcess, kind: str) -> None:
+    hub = await inprocess.hub()
+    node = hub if kind == "platform" else await inprocess.local("10008", hub.port)
+    if kind == "local":
+        await linked(node)  # type: ignore[arg-type]
+    async with serving(node, burst=1_000_000) as site:
+        program = await site.program("viewer", "operator", "admin", "payload", "submit", "receive", "events")
+        loop = asyncio.get_running_loop()
+
+        def ask(request: dict[str, Any]) -> tuple[int, str]:
+            answer = asyncio.run_coroutine_threadsafe(program.request(**request), loop).result(120)
+            return answer.status_code, answer.headers.get("content-type", "")
+
+        await asyncio.to_thread(search, kind, ask)
+
+
+def search(kind: str, ask: Any) -> None:
+    schema = schemathesis.openapi.from_dict(json.loads(page(kind)))
+    for found in schema.get_all_operations():
+        operation: Any = found.ok()  # type: ignore[union-attr] # the document is valid: test_description
+        if operation.definition.raw["operationId"] not in LEFT_OUT:
+            try_out(operation, ask)
+
+
+def is_possible(name: str, value: str) -> bool:
+    """Whether the client can send a header, and is not another user by it."""
+    return name.lower() != "authorization" and value.isascii() and value.isprintable() and value == value.strip()
+
+
+def try_out(operation: Any, ask: Any) -> None:
+    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    strategy: st.SearchStrategy[Any] = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
+
+    @settings(
+        max_examples=EXAMPLES, database=None, deadline=None, derandomize=True, phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(strategy)
+    def one(case: Any) -> None:
+        request = case.as_transport_kwargs(base_url="http://any")
+        path = request.pop("url").removeprefix("http://any")
+        told = {
+            name: request[name]
+            for name in ("method", "params", "json", "data", "content")
+            if request.get(name) is not None
+        }
+        if isinstance(told.get("data"), bytes | str):
+            told["content"] = told.pop("data")
+        given = {name: value for name, value in (request.get("headers") or {}).items() if is_possible(name, value)}
+        status, kind = ask({"url": path, "headers": given, **told})
+        assert status < 500 or status in (503, 504), (operation.label, status, request)
+        assert status < 400 or kind == "application/problem+json" or status == 400, (operation.label, status, kind)
+
+    one()

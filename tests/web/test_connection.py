@@ -1,0 +1,93 @@
+"""Slow and careless HTTP clients: disconnected in time, while others are served."""
+
+import asyncio
+import contextlib
+
+import httpx
+import pytest
+
+from semq.web.connection import HEAD_MAX
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+from tests.web.running import Site, serving
+
+PATIENCE_S = 60
+
+
+async def said(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
+    """What the server answers before it disconnects."""
+    host, port = site.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            return await reader.read() if finish else await reader.read(1)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+@pytest.mark.parametrize("head", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: a\r\n"])
+async def test_who_does_not_finish_the_head_is_disconnected(inprocess: InProcess, head: bytes) -> None:
+    async with serving(await inprocess.hub(), head_s=0.2) as site:
+        assert await said(site, head) == b""
+        assert (await (await site.browser()).get("/sign-in")).status_code == 200
+
+
+async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub()) as site:
+        pieces = [b"GET / HTTP/1.1\r\nX: ", *[b"a" * 16_384] * (HEAD_MAX // 16_384 + 2)]
+        answer = await said(site, *pieces)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+
+
+async def test_who_pauses_in_a_body_is_disconnected_and_gives_the_memory_back(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node, body_s=0.3) as site:
+        program = await site.program("submit")
+        token = program.headers["authorization"]
+        head = f"POST /api/v1/documents?target=56001 HTTP/1.1\r\nHost: a\r\nAuthorization: {token}\r\n".encode()
+        slow = [said(site, head + b"Content-Length: 100000\r\n\r\nabc") for _ in range(5)]
+        chunked = said(site, head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        assert all(answer == b"" or b" 400 " in answer for answer in await asyncio.gather(*slow, chunked))
+        assert (await program.post("/documents?target=56001", content=b"x")).status_code == 201
+        assert site.web.memory._free == site.web.http.memory_bytes
+
+
+async def test_who_does_not_read_the_answer_is_disconnected(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), body_s=0.3) as site:
+        request = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
+        host, port = site.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port), limit=1024)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(200):  # more than the buffers of both sockets hold
+            writer.write(request)
+        await until(lambda: not site.server._state.connections)
+        writer.transport.abort()
+
+
+async def test_connections_beyond_the_limit_are_told_so(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), max_connections=2) as site:
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=site.url)) for _ in range(3)]
+            found = [(await client.get("/sign-in")).status_code for client in clients]
+        assert found[0] == 200
+        assert found[2] == 503
+        assert (await (await site.browser()).get("/sign-in")).status_code in (200, 503)
+
+
+@pytest.mark.parametrize(
+    "request_", [b"\0\1\2\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /\xff HTTP/1.1\r\nA: b\r\n\r\n"]
+)
+async def test_what_is_no_http_is_refused(inprocess: InProcess, request_: bytes) -> None:
+    async with serving(await inprocess.hub(), head_s=1.0) as site:
+        answer = await said(site, request_)
+        assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 303"))
+        assert (await (await site.browser()).get("/sign-in")).status_code == 200
