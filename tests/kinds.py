@@ -76,7 +76,7 @@ service/test_companion.py              slow,processes        file
 service/test_process_memory.py         slow,processes        file
 folders/test_process.py                slow,processes        doors
 web/test_process.py                    slow,processes        file
-web/api/test_schema_search.py          slow                  -
+web/api/test_description_search.py     slow                  -
 webhooks/test_process.py               slow,processes        doors
 """
 KINDS = tuple(map(_read, TABLE.strip().splitlines()))
