@@ -8,8 +8,16 @@ import pytest_asyncio
 
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.conftest import new_database_of
-from tests.console.scene import Scene, scene
+from tests.console.scene import PROGRAM, Scene, scene
 from tests.service.inprocess import InProcess, in_process
+
+IN_BROWSER = ["test_pages_in_browser.py", "test_pictures.py"]
+collect_ignore = [] if PROGRAM else IN_BROWSER
+
+
+def pytest_report_header() -> list[str]:
+    """What is left out."""
+    return [] if PROGRAM else [f"console: {', '.join(IN_BROWSER)} are left out, there is no chromium"]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
