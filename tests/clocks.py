@@ -12,7 +12,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """Time stands still until a test moves ``now``, in seconds; what is drawn is counted."""
+    """A clock that a test moves by ``now``, in seconds; it counts the random numbers that are drawn."""
 
     def __init__(self, now: float = 1000.0, start: datetime = START) -> None:
         self.now = now
@@ -39,7 +39,7 @@ class ManualClock:
 
 
 class ShiftedClock(SystemClock):
-    """The clock of this machine, put ahead."""
+    """The clock of this machine, set ahead."""
 
     def __init__(self, ahead: timedelta = timedelta(0)) -> None:
         super().__init__()

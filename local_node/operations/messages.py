@@ -41,7 +41,7 @@ class ActOnFailed(Arguments, frozen=True, kw_only=True):
 
 
 class DrainNode(Arguments, frozen=True, kw_only=True):
-    """How long the node waits."""
+    """A time limit."""
 
     timeout_s: Annotated[float, Meta(ge=0, le=DRAIN_S_MAX, description="Longest wait in seconds.")] = 30.0
 

@@ -1,4 +1,4 @@
-"""Outgoing records, gathered: what one turn made true for one peer leaves as one packet (ARCHITECTURE.md)."""
+"""Outgoing records, collected: those of one turn for one peer leave as one packet (ARCHITECTURE.md)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -26,11 +26,11 @@ class Mail:
         self._waiting.setdefault((target, function, primitive), []).append(record)
 
     def wake(self) -> None:
-        """Something else waits for the end of the turn."""
+        """Call ``on_first`` for other work that waits for the end of the turn."""
         self._on_first()
 
     def flush(self) -> list[Packet]:
-        """All that is waiting, as packets of bounded size, in the order of their first record."""
+        """Return all waiting records as packets of bounded size, in the order of their first record."""
         waiting, self._waiting = self._waiting, {}
         return [
             Packet(self._source, target, function, primitive, part)

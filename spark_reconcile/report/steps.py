@@ -1,4 +1,4 @@
-"""The next step as a command: for every exception the node at which a person acts, and what they type there.
+"""The next step for every exception: the node at which an operator acts, and the command.
 
 Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. Looking comes
 before acting. ``FILE`` is the configuration of the named node. Commands are made of a message's own words only where
@@ -14,10 +14,10 @@ from spark_reconcile.repair.repair_list import HUB
 
 
 class NextStep(NamedTuple):
-    """A row of the table: for a verdict, at whose node, which command."""
+    """A row of the table: for a verdict, the side whose operator acts, and the command."""
 
     verdict: str
-    at: str  #: sender, hub, receiver, or writer: who wrote the line that cannot be used
+    at: str  #: sender, hub, receiver, or writer (the node that wrote an unusable line)
     command: str
 
 

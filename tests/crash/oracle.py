@@ -1,4 +1,4 @@
-"""The judge: compares what was promised with what the other side's application wrote down; looks into the databases.
+"""The oracle: compares what nodes have promised with the books of the receiving applications, and reads the databases.
 
 It shares nothing with the nodes but the names of their tables. ``judge`` looks at documents and ledgers, ``leftovers``
 counts what a node must have forgotten once everything is settled.
@@ -56,7 +56,7 @@ class OracleFindings:
 
 
 def has_all(world: CrashWorld) -> bool:
-    """Whether the applications have all accepted documents of class 3."""
+    """Whether the applications have received all accepted documents of class 3."""
     return all(
         world.books[OTHER[side]].knows([d.token for d in world.streams[side].must_arrive()])
         == sum(1 for _ in world.streams[side].must_arrive())
@@ -65,7 +65,7 @@ def has_all(world: CrashWorld) -> bool:
 
 
 def judge(world: CrashWorld) -> OracleFindings:
-    """Everything but cleanliness; only after the applications and nodes have come to rest."""
+    """Check everything but left-over rows; call it when applications and nodes have nothing to do."""
     found = OracleFindings()
     for side in SIDES:
         resealing = world.changes.resealing(side)
@@ -94,7 +94,7 @@ def leftovers(world: CrashWorld) -> dict[str, int]:
 
 
 def steps(world: CrashWorld) -> int:
-    """Durable steps that the nodes took, by their ledgers."""
+    """Return the durable steps of the nodes, from their ledgers."""
     total = 0
     for node in NODES:
         with psycopg.connect(_url(world, node)) as connection:
@@ -147,7 +147,7 @@ def _judge_book(stream: DocumentStream, book: Book, again: set[int], found: Orac
 
 
 def _judge_order(entries: list[BookEntry], found: OracleFindings) -> None:
-    """Tokens end in the number of submission; within an order key they must climb."""
+    """Check that the numbers of submission at the end of tokens rise within an order key."""
     last: dict[str, int] = {}
     for entry in entries:
         number = _number(entry.token)
@@ -235,7 +235,7 @@ def _judge_any_ledger(node: str, url: str, found: OracleFindings) -> list[Excuse
 
 
 def _judge_log(node: str, log: Path, found: OracleFindings) -> None:
-    """No fault outside is an excuse for a traceback inside."""
+    """Find tracebacks in the logs: no fault from outside may cause one."""
     for line in log.read_text("utf-8", "replace").splitlines():
         if line.startswith("{") and line.endswith("}") and '"exception"' in line:  # a kill may leave half a line
             entry = json.loads(line)

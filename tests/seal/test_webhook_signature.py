@@ -1,4 +1,4 @@
-"""Signatures of webhooks: the example of the specification, and what no secret can be."""
+"""Signatures of webhooks: the example of the specification, and texts that are no secret."""
 
 from base64 import b64encode
 

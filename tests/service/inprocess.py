@@ -146,12 +146,12 @@ def logging_by(factory: Any) -> Iterator[None]:
 
 
 async def ask(link: ClientLink, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """One request to ``semq.admin``; the whole answer."""
+    """Send a request to ``semq.admin``; return the whole answer."""
     return await ask_at(link, "semq.admin", operation, arguments)
 
 
 async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """One request to an exchange that answers; the whole answer."""
+    """Send a request to an exchange; return the whole answer."""
     channel = await link.open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -166,7 +166,7 @@ async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Map
 
 
 async def linked(*nodes: LocalNode) -> None:
-    """Wait until the nodes have a session with the platform and have heard its directory."""
+    """Wait until the nodes have a session with the hub and its directory."""
     for node in nodes:
         await until(partial(_is_linked, node))
 

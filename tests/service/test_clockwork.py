@@ -1,4 +1,4 @@
-"""The engine's job follows what the engine says: it is not run while there is nothing to do, and no later than due."""
+"""The engine's job runs when the engine is due, not earlier and not later."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from semq.transport.turn import Turn
 
 
 class DueEngine:
-    """Says when it is due; remembers its ticks."""
+    """An engine with a due time, which records its ticks."""
 
     def __init__(self) -> None:
         self.next_due: float | None = None
@@ -92,7 +92,7 @@ async def test_a_job_runs_at_once_when_asked(scene: ClockworkScene) -> None:
 async def test_a_wall_clock_that_was_put_back_stops_nothing(
     scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All was planned by a clock a day ahead: without a look at the difference nothing would run for that day."""
+    """Jobs that were planned by a clock a day ahead run now, not a day later."""
     monkeypatch.setattr(clockwork, "WALL_LOOK_S", 1000)
     for job in scene.work.jobs:
         scene.work.hasten(job.name, 86_400)

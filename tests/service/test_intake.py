@@ -12,7 +12,7 @@ from semq.transport.turn import Turn
 
 
 class IntakeDesk:
-    """Hears what has its turn; ``commit`` works off what was posted."""
+    """Receives the pieces of each turn; ``commit`` ends the posted work."""
 
     def __init__(self) -> None:
         self.turns: list[list[tuple[str, list[int]]]] = [[]]
@@ -29,7 +29,7 @@ class IntakeDesk:
             work.committed()
 
     async def turn(self) -> list[tuple[str, list[int]]]:
-        """What the next turn brings."""
+        """Return the pieces of the next turn."""
         self.turns.append([])
         for _ in range(3):  # the hook, its flush, and the callback that begins the next turn
             await asyncio.sleep(0)

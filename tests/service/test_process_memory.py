@@ -39,7 +39,7 @@ class BodiesKept(AssertionError):
 
 @contextmanager
 def no_body_in_a_cycle(way: object = "") -> Iterator[None]:
-    """Raises Kept if, of what was done meanwhile, a cycle of objects keeps a document's body."""
+    """Raise BodiesKept if a cycle of objects keeps a document's body that was used within the block."""
     gc.collect()
     gc.disable()
     try:
@@ -95,7 +95,7 @@ async def nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
 async def consuming(
     inprocess: InProcess, node: LocalNode, settle: Callable[[ClientChannel, Delivered], None]
 ) -> Callable[[], int]:
-    """An application that settles what it gets, and how much that was."""
+    """An application that settles its documents and counts them."""
     channel = await (await inprocess.client(node)).open_channel()
     taken = 0
 

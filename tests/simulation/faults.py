@@ -66,7 +66,7 @@ DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 
 
 class Faults:
-    """Strikes the world until they stop."""
+    """The faults of one run."""
 
     def __init__(self, world: "World", chance: Random) -> None:
         self.world = world
@@ -353,7 +353,7 @@ class Faults:
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self._retire, home)
 
     def _retire(self, home: Store) -> None:
-        """An operator says it wherever it is not known, again and again: the word may go with a backup put back."""
+        """Declare the loss at every hub process that does not know it; a restored backup may forget it."""
         name = home.semq_id, home.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine

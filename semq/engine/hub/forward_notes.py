@@ -1,7 +1,7 @@
-"""Ack-Fwd, held back for a moment: a hint that is not worth sending once the Ack2 of its message has passed.
+"""Ack-Fwd, delayed for a moment: it is not sent if the Ack2 of its message passes first.
 
 PROTOCOL.md H3 and H14. ``forwarding`` notes each message that it has passed on; the Ack2 of most comes within
-milliseconds and takes the note away. Volatile, as the hint itself is.
+milliseconds and removes the note. Volatile, as Ack-Fwd is a hint only.
 """
 
 from collections import deque
@@ -22,12 +22,12 @@ class ForwardNotes:
         self._dues: deque[tuple[float, str, int]] = deque()  #: moment, ident, attempt; oldest first
 
     def hold(self, envelope: Envelope) -> None:
-        """A message was passed on."""
+        """Note a message that was passed on."""
         self._held[envelope.ident] = envelope, envelope.target.node
         self._dues.append((self._core.now() + self._core.settings.forward_note_s, envelope.ident, envelope.att))
 
     def drop(self, ident: str, node: Address) -> None:
-        """The Ack2 of the node that it went to has passed, or that node's session has ended."""
+        """Remove a note: the Ack2 of the target has passed, or the target's session has ended."""
         held = self._held.get(ident)
         if held is not None and held[1] == node:
             del self._held[ident]

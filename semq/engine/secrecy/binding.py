@@ -1,4 +1,4 @@
-"""What the seal of a document binds: every attribute that its sender set, and its place, as authenticated data.
+"""The authenticated data of a seal: every attribute that the sender of a document set, and its place.
 
 The seal must hold for a copy that another hub store sends, for another attempt, and for the same ciphertext sent again
 as a new message (PROTOCOL.md sections 12 and 18). So what changes on the way is left out (transport source, attempt,
@@ -46,15 +46,17 @@ def attested(envelope: Envelope) -> bytes:
 
 
 class Sealed(NamedTuple):
-    """Which message a ciphertext was made as."""
+    """The message for which a ciphertext was made: a document that is sent again keeps its ciphertext."""
 
     ident: str
     place: str
-    resent: str  #: what the wrap of the session key must be signed for; empty for a message that is sent as sealed
+    resent: (
+        str  #: the text that the signature of the session key must cover, too; empty for a message under its own place
+    )
 
 
 def sealed_as(envelope: Envelope) -> Sealed:
-    """The message that the body of this one was sealed as: itself, or its origin."""
+    """Return the message for which the body of this one was sealed: itself, or its origin."""
     place = place_of(envelope)
     if not envelope.origin:
         return Sealed(place.partition(" ")[0], place, "")
@@ -62,7 +64,7 @@ def sealed_as(envelope: Envelope) -> Sealed:
 
 
 def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes:
-    """The authenticated data of a ciphertext; ``size`` is that of the payload in bytes. Raises HeaderUnfit."""
+    """Return the authenticated data of a ciphertext; ``size``: bytes of the payload. Raises HeaderUnfit."""
     facts = _attributes(envelope)
     return canonical("semq document 1", session_id, place, *facts[:5], size, *facts[5:])
 

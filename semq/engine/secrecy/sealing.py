@@ -55,46 +55,46 @@ class KeyHolder(Protocol):
 
     @property
     def signing(self) -> PrivateKey | None:
-        """The key of the active certificate; None while there is none."""
+        """The key of the active certificate; None if there is none."""
 
     def own(self, key_id: str) -> PrivateKey | None:
-        """A key of this node, also one that is no longer shown but may still have to open something."""
+        """Return a key of this node, also a retired one that may be needed to open a document."""
 
     def receiver(self, node: str) -> PublicKey | None:
-        """The key to wrap session keys for; None if no valid certificate of the node is known."""
+        """Return the key for which session keys are wrapped; None if no valid certificate of the node is known."""
 
     def signer(self, node: str, key_id: str) -> PublicKey:
-        """The key with which a node signed. Raises SignerUnknown."""
+        """Return the key with which a node signed. Raises SignerUnknown."""
 
     def knows(self, node: str) -> bool:
-        """Whether a certificate of the node was ever believed."""
+        """Return whether a certificate of the node was ever accepted."""
 
     def introduction(self) -> tuple[str, ...]:
-        """Our certificates, PEM, the active one first."""
+        """Return the certificates of this node in PEM, the active one first."""
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
         """Take a partner's certificates from the directory; return whether the key to wrap for has changed."""
 
     def known(self, node: str) -> tuple[str, ...]:
-        """The certificates of a partner that are believed, PEM."""
+        """Return the accepted certificates of a partner in PEM."""
 
     def look_again(self) -> None:
-        """Believe of what is known only what is to be believed now."""
+        """Check all known certificates again, and accept only those that are valid now."""
 
     def news(self) -> list[CertificateNews]:
-        """Certificates of partners that were not known before, each told once."""
+        """Return certificates of partners that are new since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Which documents must be sealed, and which nodes are believed without a proof."""
+    """The policy: documents that must be sealed, and nodes whose statements count without a proof."""
 
     required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
     unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: so do those of every institution of which no certificate was ever known
+    mixed: bool = False  #: the same for every institution of which no certificate was ever known
     limits: KeyLimits = field(default_factory=KeyLimits)
-    patience_s: float = 60.0  #: for the certificate of a signer to come, before a document is refused for want of it
+    patience_s: float = 60.0  #: longest wait for the certificate of a signer; then the document is refused
 
     def requires(self, node: Address) -> bool:
         """Whether documents to and from a node have to be sealed."""
@@ -178,9 +178,9 @@ class Sealing:
         return session
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """``new`` with the session key of a refused message, wrapped for the receiver's present key under our own.
+        """Return ``new`` with the session key of a refused message, wrapped for the receiver's present key.
 
-        None while nothing has changed of what it was refused for (``code``): the receiver's key, or ours.
+        Return None if the key for which it was refused (``code``), the receiver's or ours, has not changed.
         """
         receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
         if receiver is None or own is None:
@@ -236,8 +236,8 @@ class Sealing:
         return OpenedPayload(payload, digest, is_proved=True)
 
     def _wait(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
-        """Raise SignerAwaited until a signer's certificate has not come for so long that it will not; then SignerGone
-        while others of its node are known, and SignerUnknown while there are none.
+        """Raise SignerAwaited while a signer's certificate may still arrive; then SignerGone if the node has other
+        certificates, and SignerUnknown if it has none.
 
         A new certificate can be overtaken by what it signed; one that was revoked does not come back.
         """
@@ -254,7 +254,7 @@ class Sealing:
         raise error
 
     def check_origin(self, message: Data) -> bool:
-        """Whether the sender of a document is proved without opening it; False where its word counts without a proof.
+        """Return whether the sender of a document is proved, without opening it; False if no proof is required of it.
 
         Raises OriginUnproved, ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited, SignerGone, and what
         ``open`` raises.
@@ -403,7 +403,7 @@ class Sealing:
         return changed
 
     def news(self) -> list[CertificateNews]:
-        """Certificates of partners that were not known before, each told once."""
+        """Return certificates of partners that are new since the last call."""
         return self.keys.news()
 
     def look_again(self) -> None:
