@@ -258,7 +258,7 @@ class Uplink:
         if self.link is not None:
             self._engine().room()
 
-    # --- what the platform delivers
+    # --- what the hub delivers
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         self._heard += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
         self._last = (channel, batch[-1].delivery_tag)

@@ -48,7 +48,7 @@ def check(agreed: Sequence[Terms], target: str, app_key: AppKey, size: int) -> T
             "The agreement with this partner allows smaller documents only (bytes_max).", size=size,
             allowed=terms.bytes_max, target=target,
         ).with_remedy(
-            "Split or compress it, or ask the platform's operator to raise bytes_max of the agreement"
+            "Split or compress it, or ask the hub's operator to raise bytes_max of the agreement"
             " (`semq definitions export` there)."
         )  # fmt: skip
     return terms

@@ -4,24 +4,24 @@ from semq.errors import BadInput, ProtocolViolation, SemqError, Unavailable
 
 
 class UnknownTarget(BadInput):
-    """The platform knows no such institution."""
+    """The hub knows no such institution."""
 
     code = "SEMQ-1201"
-    remedy = "Check the number of the target; the platform's operator adds institutions (`semq definitions import`)."
+    remedy = "Check the number of the target; the hub's operator adds institutions (`semq definitions import`)."
 
 
 class TargetNotAllowed(BadInput):
     """No agreement allows this institution to send to that target."""
 
     code = "SEMQ-1202"
-    remedy = "Ask the platform's operator for an agreement with this partner (`semq definitions`), or for may_send_to."
+    remedy = "Ask the hub's operator for an agreement with this partner (`semq definitions`), or for may_send_to."
 
 
 class DocumentTooLarge(BadInput):
     """The document is larger than this node accepts."""
 
     code = "SEMQ-1203"
-    remedy = "Split or compress it, or raise protocol.max_document_bytes at the sender, the platform and the receiver."
+    remedy = "Split or compress it, or raise protocol.max_document_bytes at the sender, the hub and the receiver."
 
 
 class QuotaReached(Unavailable):
@@ -57,8 +57,8 @@ class NotThere(BadInput):
     code = "SEMQ-1207"
     remedy = (
         "Compare the name: `semq msg list` shows short names. A node knows only what it sent, received or passed on: "
-        "ask at the other end, too. The platform knows an AppKey only while it holds a copy: ask sender or receiver by "
-        "it, and the platform by the short name that they show. What ended longer ago than database.ledger_days is "
+        "ask at the other end, too. The hub knows an AppKey only while it holds a copy: ask sender or receiver by "
+        "it, and the hub by the short name that they show. What ended longer ago than database.ledger_days is "
         "known nowhere."
     )
 
@@ -139,11 +139,11 @@ class TooFast(Unavailable):
 
 
 class RefusedByOperator(BadInput):
-    """An operator of the platform has refused this document after the platform had stored it; the text says why."""
+    """An operator of the hub has refused this document after the hub had stored it; the text says why."""
 
     code = "SEMQ-1214"
     remedy = (
-        "Ask the platform's operator if the text is not enough. A document whose sender asked for a receipt keeps its "
+        "Ask the hub's operator if the text is not enough. A document whose sender asked for a receipt keeps its "
         "body (`semq failed list`, `semq msg body`): submit it again if it is still wanted."
     )
 
@@ -193,10 +193,10 @@ class Stopping(Unavailable):
 
 
 class DirectoryTooLarge(ProtocolViolation):
-    """The platform names more partners, or longer agreements, than a node keeps; those beyond are not known here."""
+    """The hub names more partners, or longer agreements, than a node keeps; those beyond are not known here."""
 
     code = "SEMQ-1270"
-    remedy = "Documents to partners beyond the bound are judged by the platform alone; talk to its operator."
+    remedy = "Documents to partners beyond the bound are judged by the hub alone; talk to its operator."
 
 
 class IntroducedTooOften(ProtocolViolation):

@@ -95,7 +95,7 @@ def check_carried(attributes: Attributes) -> None:
 
 
 def by_role(packet: Packet) -> list[Packet]:
-    """Inquiries of role R apart from those of role S: the platform answers some of the latter itself, and a packet that
+    """Inquiries of role R apart from those of role S: the hub answers some of the latter itself, and a packet that
     it takes apart would lose the signature that the former need."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]

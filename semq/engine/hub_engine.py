@@ -28,7 +28,7 @@ from semq.umx_t.records import AckFlag, InquiryRole, Presence
 
 
 class HubEngine:
-    """The platform node."""
+    """The hub node."""
 
     def __init__(
         self,

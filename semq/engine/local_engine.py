@@ -92,7 +92,7 @@ class LocalEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """A session with the platform has begun; the one before it, if any, is over."""
+        """A session with the hub has begun; the one before it, if any, is over."""
         self.uplink.begin(link)
         self.core.mail.wake()  # timers are due now
         self.partners.begin()
@@ -103,7 +103,7 @@ class LocalEngine:
         self.rows.pump.run_all()
 
     def introduce(self) -> None:
-        """Tell the platform's directory our certificates: at each login, and when they have changed."""
+        """Tell the hub's directory our certificates: at each login, and when they have changed."""
         certificates = self.secrecy.introduction()
         self._looked.clear()  # our own key may be another one: so may what becomes of refused documents
         if certificates and (link := self.uplink.link) is not None:

@@ -1,4 +1,4 @@
-"""The directory of partners at a local node, as its platform tells it: bounded, whatever the platform says.
+"""The directory of partners at a local node, as its hub tells it: bounded, whatever the hub says.
 
 Heard by ``local_engine``; asked by ``sender.submission`` before a document is accepted.
 """
@@ -35,7 +35,7 @@ class Partners:
         self._named, self._terms_bytes = old._named, old._terms_bytes
 
     def begin(self) -> None:
-        """A session has begun: the platform names everybody anew, in as many packets as it takes."""
+        """A session has begun: the hub names everybody anew, in as many packets as it takes."""
         self._named.clear()
         self.overflow = False
 
@@ -62,7 +62,7 @@ class Partners:
             raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
 
     def keeps(self, record: Presence) -> bool:
-        """Whether there is room for what the platform says of a partner."""
+        """Whether there is room for what the hub says of a partner."""
         if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
             return False
         more = _size(record.terms or ()) - _size(self.terms.get(record.node, ()))

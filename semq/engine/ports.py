@@ -96,7 +96,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     reason: Reason | None = None
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
-    corrects: str = ""  #: the outcome that was told before, by the platform's word alone
+    corrects: str = ""  #: the outcome that was told before, by the hub's word alone
 
 
 class PreparedEvent(Protocol):
@@ -221,7 +221,7 @@ class Secrecy(Protocol):
 
 
 class Directory(Protocol):
-    """Which institutions the platform serves, and who may send to whom."""
+    """Which institutions the hub serves, and who may send to whom."""
 
     def nodes(self) -> Sequence[Address]:
         """All institutions."""

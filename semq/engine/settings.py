@@ -9,14 +9,14 @@ class EngineSettings:
 
     inquiry_s: float = 15.0  #: first interval of an inquiry, doubled each time (seed 3.2)
     inquiry_s_max: float = 300.0
-    inquiry_custody_s_max: float = 3600.0  #: for messages in custody of a platform store
+    inquiry_custody_s_max: float = 3600.0  #: for messages in custody of a store of the hub
     reconnect_spread_s: float = 5.0  #: inquiries that a new session makes due are spread over this time
     custody_silence_s: float = (
         60.0  #: T_cust: how long a custodian may be out of reach before the receiver is asked instead
     )
     window: int = 65_536  #: positions per stream beyond the floor
     flight: int = 4096  #: messages of one destination sent and not yet answered
-    credit_messages: int = 8192  #: W: what the platform has under way to one node
+    credit_messages: int = 8192  #: W: what the hub has under way to one node
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024
     ask_rows: int = 250  #: rows looked at by one piece of inquiry work, for which the documents of that moment wait
@@ -32,6 +32,6 @@ class EngineSettings:
     max_document: int = 64 * 1024 * 1024
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked
     give_up_after: int = 4  #: unanswered inquiries that end a message of class 1 or 2 (rule N22)
-    hub_attempts_max: int = 50  #: sends that a present target has not recorded before the platform parks a row
+    hub_attempts_max: int = 50  #: sends that a present target has not recorded before the hub parks a row
     keep_rejected: bool = True  #: refused documents stay, with their bodies, until a person has dealt with them
     keep_parked: bool = True  #: so do received documents that the application or this node cannot take

@@ -104,7 +104,7 @@ class Findings:
 
     @property
     def hubs(self) -> frozenset[str]:
-        """The addresses of the platform's nodes whose ledgers are used."""
+        """The addresses of the hub's nodes whose ledgers are used."""
         known = (one.manifest for one in self.sources if one.is_used)
         return frozenset(m.node for m in known if m is not None and m.role == "platform")
 

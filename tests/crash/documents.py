@@ -86,7 +86,7 @@ class DocumentStream:
     def __init__(self, seed: int, source: str, target: str, *, sealed: bool = False) -> None:
         """``sealed``: three documents of four are, and all have @Ack2=1.
 
-        Of others only the platform keeps the body, and what a revoked key has signed cannot be sealed again from there.
+        Of others only the hub keeps the body, and what a revoked key has signed cannot be sealed again from there.
         """
         self._sealed = sealed
         self._seed = seed

@@ -31,7 +31,7 @@ POINTS = (
     (HUB, "H6:after:1"),
 )
 PATIENCE_S = 120.0
-WORDS = "SEMQ-1214 refused at the platform by app: it has closed (this store had not sent it)"
+WORDS = "SEMQ-1214 refused at the hub by app: it has closed (this store had not sent it)"
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ ADDRESS = "56001"
 
 
 async def _is_settled(world: CrashWorld, lk0: str) -> bool:
-    """Whether its sender has it from the platform: it has ended, or its marker waits for the receiver."""
+    """Whether its sender has it from the hub: it has ended, or its marker waits for the receiver."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
         return False

@@ -1,4 +1,4 @@
-"""The directory at a local node: what the platform names is kept within bounds, and nobody is unknown beyond them."""
+"""The directory at a local node: what the hub names is kept within bounds, and nobody is unknown beyond them."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.Monke
     known.hear([Presence(node=f"1.{n}") for n in range(1000)])  # told once a session
     known.hear([Presence(node="1.9", allowed=False), END])  # those that are known go on being heard
     assert len(known.allowed) == len(known.online) == 10
-    known.check("1.999")  # the platform judges
+    known.check("1.999")  # the hub judges
     with pytest.raises(TargetNotAllowed):
         known.check("1.9")
     known.begin()

@@ -1,4 +1,4 @@
-"""Forwarded and refused at once: the word of the receiver corrects an end that the platform alone has told."""
+"""Forwarded and refused at once: the word of the receiver corrects an end that the hub alone has told."""
 
 import pytest
 from msgspec.structs import replace

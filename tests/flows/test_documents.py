@@ -50,7 +50,7 @@ def test_an_absent_target_gets_it_from_the_hub_when_it_comes() -> None:
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
     assert all(delivery.envelope.lk1 is not None for delivery in trio.b.app.got)
-    assert trio.b.app.got[0].envelope.source == trio.hub.core.address  # the transport source is the platform
+    assert trio.b.app.got[0].envelope.source == trio.hub.core.address  # the transport source is the hub
     assert trio.b.app.got[0].envelope.lk0.node == trio.a.address  # the application source stays the sender
     trio.later(2)
     assert trio.is_clean()
@@ -114,7 +114,7 @@ def test_a_lost_message_is_sent_again_with_the_same_bytes() -> None:
 
 
 def test_a_lost_ack_save_is_found_by_inquiry() -> None:
-    """Break B03: the platform's answer never means received."""
+    """Break B03: the hub's answer never means received."""
     trio = Trio()
     trio.cut(trio.b)
     trio.lose = packet_lost(Function.RECEIPTS, 1)

@@ -82,7 +82,7 @@ def test_a_refusal_of_a_later_attempt_does_not_end_what_has_arrived() -> None:
     trio.settle()
     assert trio.b.app.payloads == [b"x"]
     trio.directory.forbidden.add(trio.b.address)
-    trio.cut(trio.b)  # the platform says that the forward failed: sent again, and refused
+    trio.cut(trio.b)  # the hub says that the forward failed: sent again, and refused
     trio.lose = lambda wire, frame: False
     trio.settle()
     trio.connect(trio.b)

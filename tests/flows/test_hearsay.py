@@ -71,7 +71,7 @@ def sent() -> Trio:
 
 
 def stored(ack2: bool = True) -> Trio:
-    """A's row is SS_ACK: B is away, the platform holds a copy. A has asked the platform."""
+    """A's row is SS_ACK: B is away, the hub holds a copy. A has asked the hub."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", ack2=ack2)
@@ -158,7 +158,7 @@ def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
 
 
 def owing() -> tuple[Trio, Pending]:
-    """B has recorded a copy of the platform's and the acknowledgements are not noted."""
+    """B has recorded a copy of the hub's and the acknowledgements are not noted."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -246,7 +246,7 @@ def test_such_a_message_is_not_recorded(changed: Callable[[Any], dict[str, Any]]
 
 
 def held() -> tuple[Trio, Outbound]:
-    """The platform has sent B a copy; nobody has acknowledged it."""
+    """The hub has sent B a copy; nobody has acknowledged it."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -306,7 +306,7 @@ def replace_source(packet: Packet, source: Address) -> Packet:
     [
         pytest.param(lambda e: {"source": B}, id="in another node's name"),
         pytest.param(lambda e: {"lk0": e.lk0._replace(id="56001")}, id="of another node"),
-        pytest.param(lambda e: {"lk1": LK1(1, 1, 5)}, id="as a copy of the platform's"),
+        pytest.param(lambda e: {"lk1": LK1(1, 1, 5)}, id="as a copy of the hub's"),
     ],
 )
 def test_a_hub_carries_only_what_a_node_says_of_itself(changed: Callable[[Any], dict[str, Any]]) -> None:

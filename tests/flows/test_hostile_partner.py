@@ -20,7 +20,7 @@ def noted(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) 
 
 
 def down(trio: Trio) -> TrioWire:
-    """The platform's end of A's session."""
+    """The hub's end of A's session."""
     assert trio.a.down is not None
     return trio.a.down
 

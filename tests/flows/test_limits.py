@@ -90,7 +90,7 @@ async def test_what_is_too_large_for_the_hub_is_refused_there_and_the_link_lives
     await receiver(scene, TAKES_LARGE)
     await scene.send(900, 1001, DRAINED, 901)
     told = await scene.refused(1001, DRAINED)
-    assert told == [f"The document has {size} bytes; the platform carries 1000." for size in (1001, DRAINED)]
+    assert told == [f"The document has {size} bytes; the hub carries 1000." for size in (1001, DRAINED)]
     assert scene.a.uplink.link is session
 
 

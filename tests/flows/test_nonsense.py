@@ -138,7 +138,7 @@ async def test_nothing_is_answered_about_what_never_was(scene: NonsenseScene) ->
 async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     inprocess: InProcess, scene: NonsenseScene
 ) -> None:
-    """A document of 56001 waits for 88001; 10008 says of it all that only 88001 and the platform may say."""
+    """A document of 56001 waits for 88001; 10008 says of it all that only 88001 and the hub may say."""
     admin = await inprocess.client(scene.other)
     lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
     await until(lambda: scene.hub.engine.holding.held.get("1.88001"))

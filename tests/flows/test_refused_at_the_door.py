@@ -1,4 +1,4 @@
-"""What the platform would refuse at its door, and has in its store already: custody that was taken is not refused."""
+"""What the hub would refuse at its door, and has in its store already: custody that was taken is not refused."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def row_of(trio: Trio) -> Outbound:
 
 
 def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
-    """B is away, and the platform has taken custody; what A sent."""
+    """B is away, and the hub has taken custody; what A sent."""
     trio = Trio(settings)
     sent: list[Data] = []
     trio.cut(trio.b)

@@ -1,4 +1,4 @@
-"""An operator of the platform refuses what is stored, or has it sent again: who hears of it, and who was first.
+"""An operator of the hub refuses what is stored, or has it sent again: who hears of it, and who was first.
 
 PROTOCOL.md S15, H16 to H18; `semq held refuse` and `resend` at the hub.
 """
@@ -22,7 +22,7 @@ B = Address(1, "56001")
 
 
 def stored(*bodies: bytes, **attributes: Any) -> Trio:
-    """B is away, and the platform has taken custody."""
+    """B is away, and the hub has taken custody."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(*(bodies or (b"x",)), **attributes)
@@ -73,7 +73,7 @@ def catch(on: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame
     return lose
 
 
-WORDS = "refused at the platform by ops: it has closed"
+WORDS = "refused at the hub by ops: it has closed"
 
 
 def test_what_never_left_the_hub_ends_rejected_when_its_receiver_has_the_marker() -> None:
@@ -102,7 +102,7 @@ def test_what_never_left_the_hub_ends_rejected_when_its_receiver_has_the_marker(
 def test_what_was_refused_and_comes_back_with_a_backup_of_the_hub_is_never_reported_as_refused(
     save_fwd: int,
 ) -> None:
-    """The platform's store has no trace of the refusal any more, and delivers its copy."""
+    """The hub's store has no trace of the refusal any more, and delivers its copy."""
     trio = stored(save_fwd=save_fwd)
     backup = trio.hub_store.tables.snapshot()
     assert refuse(trio) == {"refused": 1}
@@ -120,7 +120,7 @@ def test_what_was_refused_and_comes_back_with_a_backup_of_the_hub_is_never_repor
     assert trio.held == 0
 
 
-@pytest.mark.parametrize("restart", [False, True], ids=["the platform lives on", "the platform starts anew"])
+@pytest.mark.parametrize("restart", [False, True], ids=["the hub lives on", "the hub starts anew"])
 def test_a_sender_that_is_away_hears_of_it_when_it_comes(restart: bool) -> None:
     trio = stored()
     trio.cut(trio.a)
@@ -253,7 +253,7 @@ def test_what_may_have_arrived_at_a_target_that_has_left_ends_unknown_with_its_b
     assert (row.outcome, row.has_payload) == (Outcome.UNKNOWN, True)
     assert row.reason is not None
     assert row.reason[0] == RefusedByOperator.code
-    assert "it has closed. The platform knows no such target any more" in row.reason[1]
+    assert "it has closed. The hub knows no such target any more" in row.reason[1]
     trio.later(60)
     assert trio.a.store.tables.bodies[row.object_id].payload == b"x"
     assert trio.held == 0
@@ -359,7 +359,7 @@ def test_what_was_refused_is_not_sent_again() -> None:
 
 
 def test_a_marker_on_its_way_is_no_news_of_a_refused_payload() -> None:
-    """10008 cancels and the platform's operator refuses at the same moment."""
+    """10008 cancels and the hub's operator refuses at the same moment."""
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)

@@ -5,7 +5,7 @@ from tests.flows.trio import Trio
 
 
 def test_a_refusal_does_not_end_what_an_earlier_life_of_its_sender_sent() -> None:
-    """The row comes back as never sent, its next attempt is the first one, and the platform refuses it now."""
+    """The row comes back as never sent, its next attempt is the first one, and the hub refuses it now."""
     trio = Trio(connected=False)
     trio.a.send(b"x")
     trio.settle()

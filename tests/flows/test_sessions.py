@@ -1,4 +1,4 @@
-"""Sessions at the platform: what counts against their credit, what ends with them, and who is heard."""
+"""Sessions at the hub: what counts against their credit, what ends with them, and who is heard."""
 
 from dataclasses import replace
 

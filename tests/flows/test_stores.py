@@ -1,4 +1,4 @@
-"""The platform works with another store than the one that holds a copy: who says what of it, and when it is given up.
+"""The hub works with another store than the one that holds a copy: who says what of it, and when it is given up.
 
 PROTOCOL.md section 10 (``retire``), H6 and H9.
 """
@@ -19,7 +19,7 @@ STEP = 5.0
 
 
 def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
-    """Store 1.1 of the platform holds a copy; then the platform works with 1.2, and everybody is online.
+    """Store 1.1 of the hub holds a copy; then the hub works with 1.2, and everybody is online.
 
     ``arrived``: B has recorded the document, and nobody has heard so.
     """
@@ -39,7 +39,7 @@ def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
 
 
 def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
-    """The platform goes on with another of its stores; the one before."""
+    """The hub goes on with another of its stores; the one before."""
     old, trio.hub_store = trio.hub_store, store
     trio.hub_home = trio.hub_home._replace(semq_db_id=db_id)
     trio.crash_hub()
@@ -62,7 +62,7 @@ def fail(error: Exception) -> None:
 
 
 def owed(trio: Trio) -> bool:
-    """Whether B waits for the platform to note its Ack."""
+    """Whether B waits for the hub to note its Ack."""
     (row,) = trio.b.store.tables.pending.values()
     return row.p_ack_status is AckStatus.AS_INIT
 

@@ -205,7 +205,7 @@ async def received(peer: Peer, lk0: str) -> None:
 async def test_what_its_target_never_records(
     inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The platform sends its copy whenever 10008 answers that it has not got it."""
+    """The hub sends its copy whenever 10008 answers that it has not got it."""
     engine = scene.hub.engine
     monkeypatch.setattr(engine.core, "settings", other_numbers(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")

@@ -40,7 +40,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
 
 
 def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: SealedWorld) -> None:
-    """The platform tells of a certificate before it passes on what came behind it."""
+    """The hub tells of a certificate before it passes on what came behind it."""
     row = open_row(world)
     world.tamper = honest
     world.roll(world.b, "B2", "B1")
@@ -62,7 +62,7 @@ def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_lo
     world.connect(world.a)
     function, primitive, record = SAID_BY_B["an Ack2"](row)
     assert world.b.down is not None
-    # It comes to the platform in the very turn of the login.
+    # It comes to the hub in the very turn of the login.
     world.hub.hear(world.b.down, [signed(world.b, A, function, primitive, replace(record, digest=row.digest.hex()))])
     world.settle()
     assert world.a.lines(Event.VIOLATION) == 0

@@ -1,4 +1,4 @@
-"""Institution A, the platform and institution B in one process: real engines, memory stores, links that are lists.
+"""Institution A, the hub and institution B in one process: real engines, memory stores, links that are lists.
 
 ``settle`` runs turns until nothing moves; time moves only by ``later``. Links can be cut, frames can be dropped.
 """
@@ -198,7 +198,7 @@ CLEAN = {"tb_0031": 0, "tb_0030": 0, "dedup": 0}
 
 
 class Trio:
-    """A, the platform, B."""
+    """A, the hub, B."""
 
     def __init__(
         self,
@@ -224,14 +224,14 @@ class Trio:
             self.settle()
 
     def start_hub(self) -> None:
-        """A process life of the platform begins."""
+        """A process life of the hub begins."""
         recovered = self.hub_store.recover(self.time.incarnation())
         self.hub = HubEngine(
             self.hub_home, recovered, self.hub_store, self.time, self.settings, self.directory, lambda: None
         )
 
     def crash_hub(self) -> None:
-        """The platform dies and comes back over the same store; links are cut."""
+        """The hub dies and comes back over the same store; links are cut."""
         for node in self.nodes:
             self.cut(node)
         self.hub_store = MemoryStore(self.hub_store.tables)
@@ -239,7 +239,7 @@ class Trio:
 
     @property
     def held(self) -> int:
-        """Rows in the platform's store."""
+        """Rows in the hub's store."""
         return len(self.hub_store.tables.outbound)
 
     def connect(self, node: Local) -> None:

@@ -1,4 +1,4 @@
-"""A local node and the platform in one event loop: documents, events, SQL, refusals, what administrators can do."""
+"""A local node and the hub in one event loop: documents, events, SQL, refusals, what administrators can do."""
 
 import asyncio
 import json

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 POISON = b"\xff"
-# Content types that the platform refuses: a document that is too large, a partner whose quota is used up for a while.
+# Content types that the hub refuses: a document that is too large, a partner whose quota is used up for a while.
 REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 

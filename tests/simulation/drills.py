@@ -140,7 +140,7 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     if news in TRUTHS:
         known = truth(link.owner.world, row)
         return [truth_said(link, row, known)] if known is TRUTHS[news] else []
-    if news is Heard.give_up:  # the platform knows the target no longer, and may know it again
+    if news is Heard.give_up:  # the hub knows the target no longer, and may know it again
         return [said(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
     if hint is Answer.NOT:  # true, and without harm while the copy is where the row says
@@ -169,7 +169,7 @@ def _is_in_custody(world: "World", row: Outbound) -> bool:
 
 
 def _refused_falsely(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
-    """The platform refuses what it has forwarded; then the receiver says that it has it, once or twice."""
+    """The hub refuses what it has forwarded; then the receiver says that it has it, once or twice."""
     known = truth(link.owner.world, row)
     if known is not Answer.RECV or row.att != 1 or row.void:
         return []

@@ -35,7 +35,7 @@ KINDS: dict[str, float] = {
     "crash_hub": 2.0,
     "crash_at_step": 0.0,  # a process dies between two steps of its work
     "commit": 0.0,  # commits that fail, that were written but not answered, that are decided twice
-    "takeover": 1.0,  # another process takes over the platform's store; the old one does not know yet
+    "takeover": 1.0,  # another process takes over the hub's store; the old one does not know yet
     "other_store": 1.5,  # the nodes move to a platform process with another store
     "clock_jump": 2.0,
     "slow_disk": 1.5,
@@ -48,12 +48,12 @@ KINDS: dict[str, float] = {
     "poison": 0.0,
     "refusal": 0.0,
     "operator": 0.0,  # a person asks for another copy
-    "act_on_copies": 2.0,  # an operator of the platform refuses stored copies, or has them sent again
-    "strike_off": 0.5,  # the platform serves an institution no longer, for a while
+    "act_on_copies": 2.0,  # an operator of the hub refuses stored copies, or has them sent again
+    "strike_off": 0.5,  # the hub serves an institution no longer, for a while
     "loop": 0.0,  # documents for the node itself
     "burst": 0.0,  # documents of one order are handed over together, with different priorities
     "stutter": 0.0,  # applications answer twice
-    "rumours": 0.0,  # hell only: false hints of the platform
+    "rumours": 0.0,  # hell only: false hints of the hub
     "replay": 0.0,  # hell only: frames heard long ago are heard again
     "overtake": 0.0,  # hell only: a document of an order comes when its receiver is in the middle of a unit
     "restore_local": 0.7,  # a node is put back to an older backup
@@ -207,10 +207,10 @@ class Faults:
         return self.chance.choices(("done", "back", "fail", "fail, then requeue"), (6, 3, 0.6, 0.6))[0]
 
     def refuses(self) -> bool:
-        """Whether the platform refuses now what it refuses at times."""
+        """Whether the hub refuses now what it refuses at times."""
         return self.active and self.chance.random() < 0.5
 
-    # --- operators of the platform
+    # --- operators of the hub
     def act_on_copies(self) -> None:
         """At either store, at any time; also again, and about what is not there any more."""
         host = self.chance.choice(self.world.sites).host

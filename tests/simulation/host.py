@@ -1,6 +1,6 @@
 """A process with its disk: runs an engine in turns, steps its store phase by phase, crashes and comes back.
 
-``Host`` is the driver that a real node has, in virtual time; ``LocalHost`` dials the platform and has applications,
+``Host`` is the driver that a real node has, in virtual time; ``LocalHost`` dials the hub and has applications,
 ``HubHost`` lets nodes in. Between any two steps the process may die; what it had not committed and not sent is
 gone.
 """
@@ -298,7 +298,7 @@ class LocalHost(Host):
         return link if link is not None and link.up else None
 
     def dial(self) -> None:
-        """Try to reach the platform, soon."""
+        """Try to reach the hub, soon."""
         if not self._dialling:
             self._dialling = True
             self.world.time.after(self.world.chance.uniform(0.05, self.world.plan.redial_s), self._dial)
@@ -356,7 +356,7 @@ class LocalHost(Host):
 
 
 class HubHost(Host):
-    """A process of the platform on one of its stores."""
+    """A process of the hub on one of its stores."""
 
     def __init__(self, world: "World", name: str, home: Store, tables: Tables) -> None:
         super().__init__(world, name, home, tables)

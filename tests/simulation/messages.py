@@ -27,10 +27,10 @@ class SimulatedMessage:
     cancelled: bool = False  #: somebody asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     poison: bool = False  #: its receiver cannot read it
-    barred: bool = False  #: the platform refuses it at its door, always or at times
-    returned: bool = False  #: an operator of the platform has refused a stored copy
+    barred: bool = False  #: the hub refuses it at its door, always or at times
+    returned: bool = False  #: an operator of the hub has refused a stored copy
     refused_as: set[bool] = field(default_factory=set)  #: and it was the payload, the marker (True), or both in turn
-    lied: bool = False  #: the platform has refused it falsely: its receiver has it
+    lied: bool = False  #: the hub has refused it falsely: its receiver has it
     untold: bool = False  #: and its source was not served any more
     recorded: Arrival | None = None  #: in the receiver's store as it is now
     ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store
@@ -43,7 +43,7 @@ class SimulatedMessage:
     done: bool = False  #: the application has it for good, or it was parked
     parked: bool = False  #: it was set aside, perhaps given another chance since: others need not wait for that
     sent: int = 0  #: by its source
-    heard: set[int] = field(default_factory=set)  #: attempts that have come to the platform's door
+    heard: set[int] = field(default_factory=set)  #: attempts that have come to the hub's door
     doubled: bool = False  #: one came more than once: it may be refused there and taken, as below TLS no network does
     sent_late: int = 0  #: payload transmissions after the last fault, by any node
     forgotten: bool = False  #: accepted after the backup that its source was put back to
@@ -57,7 +57,7 @@ class SimulatedMessage:
 
     @property
     def refused(self) -> bool:
-        """Whether the platform has a reason not to carry it, or an operator there had one."""
+        """Whether the hub has a reason not to carry it, or an operator there had one."""
         return self.barred or self.returned
 
     @property

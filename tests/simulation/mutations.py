@@ -248,7 +248,7 @@ def recv_below_the_floor(known: Any) -> Any:
 
 
 def store_what_is_refused(hear: Any) -> Any:
-    """The platform refuses a message at its door and stores it all the same, for a target that comes later."""
+    """The hub refuses a message at its door and stores it all the same, for a target that comes later."""
 
     def hears(relay: Relay, peer: Any, messages: Any) -> None:
         hear(relay, peer, messages)
@@ -263,7 +263,7 @@ def store_what_is_refused(hear: Any) -> Any:
 
 
 def forget_at_once(refuse: Any) -> Any:
-    """The platform forgets what it has refused when it has told it once."""
+    """The hub forgets what it has refused when it has told it once."""
 
     def refuses(holding: Holding, unit: Any, row: Any, after: Any, verdict: Any) -> None:
         refuse(holding, unit, row, after, verdict)

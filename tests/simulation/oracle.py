@@ -55,7 +55,7 @@ class Oracle:
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: tokens, and when each was handed over, counted
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
-        self.put_back: set[str] = set()  #: stores of the platform that were put back or lost
+        self.put_back: set[str] = set()  #: stores of the hub that were put back or lost
 
     # --- what processes and applications do
     def opened(self, host: "Host") -> None:
@@ -299,7 +299,7 @@ class Oracle:
         return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
     def returns(self, lk0: LK0, *, void: bool) -> None:
-        """An operator of the platform refuses a copy of a message, or of its marker."""
+        """An operator of the hub refuses a copy of a message, or of its marker."""
         message = self._message(lk0)
         message.returned = True
         message.refused_as.add(void)

@@ -54,13 +54,13 @@ THEMES = (
     ),  # custodians out of reach
     Theme("nack stutter think absent poison crash_local", (3, 2), orders=("", "k")),  # applications of all kinds
     Theme("offline operator cancel refusal rumours slow_disk", (1, 2), (True,), whims=0.5),
-    # a store of the platform that never comes back
+    # a store of the hub that never comes back
     Theme(
         "lose_store other_store offline cut stall half_open poison", (3, 3, 2), (True, False, False), orders=("", "k")
     ),
-    # what was given up comes back with a backup of the platform
+    # what was given up comes back with a backup of the hub
     Theme("act_on_copies restore_hub offline cut", (3, 3, 2), (True, True, False), orders=("", "k"), whims=0.0),
-    # the platform's operator and the sender act on the same messages
+    # the hub's operator and the sender act on the same messages
     Theme("act_on_copies strike_off offline operator cancel stall loss rumours", (3, 3, 2), (True, False), whims=0.7),
 )
 

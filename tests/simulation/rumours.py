@@ -2,7 +2,7 @@
 
 PROTOCOL.md section 1: the receiver's ledger alone decides; everything else says when to try again. So in hell the
 platform talks nonsense, with the right names, attempts and nonces, about rows that have moved on or not. What is no
-hint (a refusal, a NO of the receiver) is said only where it comes too late. Receivers say to the platform that they
+hint (a refusal, a NO of the receiver) is said only where it comes too late. Receivers say to the hub that they
 have not got a copy. All speak of other messages under the numbers of these (``namesakes``). And what is true of a
 message may be heard again at any time.
 """
@@ -81,7 +81,7 @@ def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") ->
 
 
 def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
-    """The refusal of a copy by an operator of the platform: of the payload, or of the void marker."""
+    """The refusal of a copy by an operator of the hub: of the payload, or of the void marker."""
     note = Receipt(
         flag=HubFlag.REFUSED, ident=str(row.lk0), lk1=NOBODY, void=void, reason=(RefusedByOperator.code, "asked to")
     )

@@ -34,7 +34,7 @@ class Timed(FunctionWork):
 
 
 def at_rest() -> tuple[World, HubHost]:
-    """The platform alone, without faults, with nothing to do."""
+    """The hub alone, without faults, with nothing to do."""
     world = World(draw(1, hell=False))
     world.faults.active = False
     world.hub.start()

@@ -34,7 +34,7 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
 
 
 def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether the platform's word alone had ended it, and its receiver has it: nothing else corrects an end (S5c)."""
+    """Whether the hub's word alone had ended it, and its receiver has it: nothing else corrects an end (S5c)."""
     by_hub = {
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
         Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
@@ -58,7 +58,7 @@ def belies(message: SimulatedMessage, rough: bool) -> bool:
 
 
 def was_taken_and_refused(message: SimulatedMessage) -> bool:
-    """Whether one frame was refused at the platform's door, and taken when it came there once more."""
+    """Whether one frame was refused at the hub's door, and taken when it came there once more."""
     return message.barred and message.doubled
 
 
@@ -71,7 +71,7 @@ def _marker_came_first(message: SimulatedMessage) -> bool:
 
 
 def _was_barred(message: SimulatedMessage) -> bool:
-    """Whether the refusal at the platform's door is the whole truth: of the only copy, or a marker came before all."""
+    """Whether the refusal at the hub's door is the whole truth: of the only copy, or a marker came before all."""
     if not message.barred:
         return False
     if not message.must:  # section 19: a sender that was put back does not know that it had sent it
@@ -81,12 +81,12 @@ def _was_barred(message: SimulatedMessage) -> bool:
 
 
 def _was_returned(message: SimulatedMessage) -> bool:
-    """Whether an operator of the platform has refused a copy, and the receiver's ledger says that none had arrived."""
+    """Whether an operator of the hub has refused a copy, and the receiver's ledger says that none had arrived."""
     return message.returned and message.must and _marker_came_first(message)
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether a person gave it up where the platform knew no target that could say what became of it."""
+    """Whether a person gave it up where the hub knew no target that could say what became of it."""
     if row.reason is None:
         return False
     if says_returned(row.reason):

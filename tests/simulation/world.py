@@ -26,13 +26,13 @@ from tests.simulation.truth import was_taken_and_refused
 
 REST_S = 12_000.0  # within this time after the last fault everything is at rest
 SILENCE_S = 400.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
-SITE_S = 150.0  # while copies lie in another store of the platform, its process gets the nodes for so long
+SITE_S = 150.0  # while copies lie in another store of the hub, its process gets the nodes for so long
 Trace = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class SimulatedSite:
-    """A store of the platform and the process that serves it."""
+    """A store of the hub and the process that serves it."""
 
     tables: Tables
     home: Store
@@ -55,7 +55,7 @@ class SeedResult:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-# How a message of class 3 may end that never arrived: the platform refused its only copy, or its void marker.
+# How a message of class 3 may end that never arrived: the hub refused its only copy, or its void marker.
 REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
 
 
@@ -69,12 +69,12 @@ class World:
         self._trace = trace
         self.in_transit = 0  #: frames
         self.ending = 0  #: ends of sessions that are over and still believed in
-        self.struck_off: set[str] = set()  #: institutions that the platform serves no longer, for a while
+        self.struck_off: set[str] = set()  #: institutions that the hub serves no longer, for a while
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
-        self.lost: list[SimulatedSite] = []  #: stores of the platform that never come back
+        self.lost: list[SimulatedSite] = []  #: stores of the hub that never come back
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> SimulatedSite:
@@ -84,7 +84,7 @@ class World:
     # --- who is where
     @property
     def hub(self) -> HubHost:
-        """The process of the platform that nodes dial."""
+        """The process of the hub that nodes dial."""
         return self.site.host
 
     def host(self, name: str) -> LocalHost:
@@ -97,7 +97,7 @@ class World:
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
-        """The receiving end of the session that there is now between a node and the platform."""
+        """The receiving end of the session that there is now between a node and the hub."""
         local = receiver if isinstance(receiver, LocalHost) else sender
         assert isinstance(local, LocalHost)
         session = local.session
@@ -119,9 +119,9 @@ class World:
         """Draw how long a peer keeps the session of a process that has died."""
         return self.chance.choice((0.01, 0.3, 20.0)) if self.faults.active else 0.3
 
-    # --- the platform's processes
+    # --- the hub's processes
     def take_over(self, old_lives_s: float) -> None:
-        """A new process opens the platform's store; the old one goes on until it notices."""
+        """A new process opens the hub's store; the old one goes on until it notices."""
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
@@ -129,7 +129,7 @@ class World:
         self.site.host.start()
 
     def switch_site(self, *, keep_old: bool) -> None:
-        """The nodes move to a process of the platform that has another store."""
+        """The nodes move to a process of the hub that has another store."""
         old = self.site
         self.site = self.sites[(self.sites.index(old) + 1) % len(self.sites)]
         for local in self.locals:
@@ -139,7 +139,7 @@ class World:
             old.host.crash(restart_s=60.0)
 
     def lose_site(self, site: SimulatedSite) -> Store:
-        """A store of the platform and its process are gone for good; the nodes go to another."""
+        """A store of the hub and its process are gone for good; the nodes go to another."""
         if site is self.site:
             self.switch_site(keep_old=True)
         self.sites.remove(site)
@@ -243,7 +243,7 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """The true time, in milliseconds since 1970 UTC; the platform's clock shows it."""
+        """The true time, in milliseconds since 1970 UTC; the hub's clock shows it."""
         return int((EPOCH.timestamp() + self.time.now) * 1000)
 
     def _check_message(self, result: SeedResult, message: SimulatedMessage) -> None:
@@ -267,7 +267,7 @@ class World:
 
     @staticmethod
     def _needs_no_record(message: SimulatedMessage) -> bool:
-        """Whether it was refused for what it was, or for its time, by the platform or by a marker that came first."""
+        """Whether it was refused for what it was, or for its time, by the hub or by a marker that came first."""
         over = message.expires_at and message.recorded is Arrival.VOID
         unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
         return message.outcome is Outcome.REJECTED and unread and bool(message.refused or over)
@@ -275,7 +275,7 @@ class World:
     def _check_ledgers(self, result: SeedResult) -> None:
         """At rest the receivers' ledgers are empty, unless a backup was put back: its floors are gone.
 
-        A floor that rose because the platform refused a message is heard by its receiver with the next message only.
+        A floor that rose because the hub refused a message is heard by its receiver with the next message only.
         """
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):

@@ -155,7 +155,7 @@ def test_no_rule_of_a_cell_is_thrown_away() -> None:
 def test_nothing_leaves_a_final_state(grid: AnyGrid) -> None:
     for on in grid.rows:
         rule = grid.rules()[Standing.FINAL, on]
-        if on is Heard.corrected:  # the receiver's word against that of the platform alone
+        if on is Heard.corrected:  # the receiver's word against that of the hub alone
             assert rule is not None
             assert rule.after is Standing.SS_ACK2
             continue

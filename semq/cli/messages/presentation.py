@@ -96,7 +96,7 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
         yield f"`semq msg release {name_of(message)}` sends it now, `semq msg cancel {name_of(message)}` cancels it."
     elif message.get("cleaned"):
         yield "It is not stuck: this node keeps nothing of it but its ledger, and is told nothing more of it."
-        yield "`semq msg trace` asks the platform and the other end what they know."
+        yield "`semq msg trace` asks the hub and the other end what they know."
     else:
         yield "It is not stuck."
 

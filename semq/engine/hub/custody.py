@@ -43,7 +43,7 @@ LINES = {
 
 
 class Holding:
-    """The copies in this platform store."""
+    """The copies in this store of the hub."""
 
     def __init__(
         self, core: Core, recovered: Recovered, sessions: Mapping[str, PresentNode], directory: Directory

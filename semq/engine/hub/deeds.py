@@ -180,7 +180,7 @@ def _replace(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, 
 
 
 def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, stored: Stored) -> None:
-    """H5: the attempt is committed, LK1 is set, the transport source is the platform (seed 2.1)."""
+    """H5: the attempt is committed, LK1 is set, the transport source is the hub (seed 2.1)."""
     core = holding.core
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())

@@ -80,11 +80,11 @@ class Relay:
         reason = self.directory.refuse(envelope, message.size, self.holding.waiting)
         size, most = document_size(message), self.core.settings.max_document
         if reason is None and (message.dropped or size > most):
-            return DocumentTooLarge.code, f"The document has {size} bytes; the platform carries {most}."
+            return DocumentTooLarge.code, f"The document has {size} bytes; the hub carries {most}."
         if reason is None and is_expired(envelope.attributes.expires_at, self._at):
-            return Expired.code, "Its time had passed when it came to the platform."
+            return Expired.code, "Its time had passed when it came to the hub."
         if reason is None and self.holding.is_full(str(envelope.target.node)):
-            return QuotaReached.code, "Too many documents wait for this partner at the platform."
+            return QuotaReached.code, "Too many documents wait for this partner at the hub."
         return reason
 
     def _may_be_held(self, envelope: Envelope) -> bool:

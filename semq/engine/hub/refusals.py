@@ -60,7 +60,7 @@ class Refusals:
 
     @work
     def _refuse(self, rows: Sequence[int], act: ActOnCopies, only_copies: bool) -> Steps:
-        what = "refused at the platform"
+        what = "refused at the hub"
         verdict = RefusalVerdict(act.says("refused"), act.says(what), act.says(what, NOT_SENT))
         unit = yield Needs(outbound=set(rows))
         after = AfterCopies()

@@ -1,4 +1,4 @@
-"""The stores of the platform as one of its processes knows them: its own, and those that are lost for good (PROTOCOL.md
+"""The stores of the hub as one of its processes knows them: its own, and those that are lost for good (PROTOCOL.md
 section 10, ``retire``).
 
 A copy is named by its store. What is said of a copy elsewhere is answered by nobody here, since only its own store

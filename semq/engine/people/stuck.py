@@ -16,7 +16,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 
 class StuckCause(Enum):
-    """Why a message does not move: what it means, and what a person can do; at the platform too, where that differs.
+    """Why a message does not move: what it means, and what a person can do; at the hub too, where that differs.
 
     Commands are those of the node that says so; ``{id}`` is the short name of the message, ``{node}`` the other end.
     """
@@ -38,10 +38,10 @@ class StuckCause(Enum):
         "the receiver cannot open it",
         "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
     )
-    LINK_DOWN = "this node has no link to the platform", "look at `semq node status`: address, password, network"
+    LINK_DOWN = "this node has no link to the hub", "look at `semq node status`: address, password, network"
     TARGET_UNKNOWN = (
-        "the platform knows no such target (any more)",
-        "ask the platform's operator: put back, it goes on; `semq msg cancel {id}` ends it as UNKNOWN",
+        "the hub knows no such target (any more)",
+        "ask the hub's operator: put back, it goes on; `semq msg cancel {id}` ends it as UNKNOWN",
         "put it back (`semq definitions import`) and it goes on, or `semq held refuse --target {node} --dry-run`",
     )
     TARGET_OFFLINE = (
@@ -55,15 +55,15 @@ class StuckCause(Enum):
     )
     NO_TRANSPORT_ACK = (
         "neither Ack-Fwd nor Ack-Save was heard",
-        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the platform",
+        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the hub",
     )
     CUSTODIAN_AWAY = (
-        "the platform's store that holds it does not answer",
-        "ask the platform's operator (`semq hub stores list` there); `semq msg show {id}`: `custodian`",
+        "the hub's store that holds it does not answer",
+        "ask the hub's operator (`semq hub stores list` there); `semq msg show {id}`: `custodian`",
     )
     COPY_NOT_NOTED = (
-        "the platform's store that sent it has not noted our acknowledgement",
-        "ask the platform's operator if it lasts (`semq hub stores list` there); `semq msg show {id}`: `lk1`",
+        "the hub's store that sent it has not noted our acknowledgement",
+        "ask the hub's operator if it lasts (`semq hub stores list` there); `semq msg show {id}`: `lk1`",
     )
     NO_ACK2 = (
         "its target has not confirmed it",
@@ -71,7 +71,7 @@ class StuckCause(Enum):
     )
     INQUIRY_SILENT = (
         "several inquiries were not answered",
-        "look at the platform and at the target: one of them is ill; `semq msg inquire {id}` asks now",
+        "look at the hub and at the target: one of them is ill; `semq msg inquire {id}` asks now",
     )
     NOT_CONSUMED = (
         "no application has taken it",
@@ -91,7 +91,7 @@ class StuckCause(Enum):
         "`semq failed show {id}` says why; mend that, then `semq failed requeue {id}`, or `semq failed remove {id}`",
     )
     NEVER_RECORDED = (
-        "the platform sent it often and the target never recorded it",
+        "the hub sent it often and the target never recorded it",
         "look at the log of the target's node; then `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
     RETURNED = (
@@ -99,7 +99,7 @@ class StuckCause(Enum):
         "its sender hears of it when online (`semq node list`); not served now: `semq held refuse {id} --why TEXT`",
     )
     GIVEN_UP = (
-        "an operator of the platform has refused it, and its target has not said yet whether it had arrived",
+        "an operator of the hub has refused it, and its target has not said yet whether it had arrived",
         "`semq msg show {id}` has the reason; it ends when {node} is online, or is not served any more",
     )
     REACK_MISSING = (

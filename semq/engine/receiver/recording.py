@@ -241,7 +241,7 @@ class _Arrivals:
         if envelope.late:
             if not envelope.attributes.expires_at:
                 raise NotYours("A message without an expiry is said to be late.", lk0=envelope.ident)
-            return self._refused(message, (Expired.code, "Its time passed while the platform held it."))
+            return self._refused(message, (Expired.code, "Its time passed while the hub held it."))
         size, most = document_size(message), self.core.settings.max_document
         if message.dropped or size > most:
             text = f"The document has {size} bytes; the receiver takes {most}."

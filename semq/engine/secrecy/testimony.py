@@ -22,7 +22,7 @@ Placed = list[tuple[int, Any]]  # records that may be heard, with their places i
 class Speaker(Enum):
     """The speakers of records."""
 
-    HUB = "the platform of this session"
+    HUB = "the hub of this session"
     NODE = "another institution"
 
 
@@ -47,10 +47,10 @@ NOTE = RecordKind("a note of forwarding, custody or refusal", Speaker.HUB, About
 REACK2 = RecordKind("a ReAck2", Speaker.NODE, About.THEIRS)
 REACK = RecordKind("a ReAck", Speaker.HUB, About.ANY)
 ASKED_BY_SENDER = RecordKind("an inquiry of a sender", Speaker.NODE, About.THEIRS)
-ASKED_BY_HUB = RecordKind("an inquiry of the platform", Speaker.HUB, About.ANY)
+ASKED_BY_HUB = RecordKind("an inquiry of the hub", Speaker.HUB, About.ANY)
 ASKED_BY_RECEIVER = RecordKind("an inquiry of a receiver", Speaker.NODE, About.OURS)
 TOLD_BY_RECEIVER = RecordKind("the answer of a receiver", Speaker.NODE, About.OURS)
-TOLD_BY_HUB = RecordKind("the answer of the platform", Speaker.HUB, About.OURS)
+TOLD_BY_HUB = RecordKind("the answer of the hub", Speaker.HUB, About.OURS)
 PRESENCE = RecordKind("a presence", Speaker.HUB, About.ANY)
 HUB_ANSWERS = frozenset({Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL})
 

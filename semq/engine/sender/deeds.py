@@ -58,7 +58,7 @@ class AfterOutbound:
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
-    corrected: list[int] = field(default_factory=list)  #: rows that had ended by the platform's word, and are delivered
+    corrected: list[int] = field(default_factory=list)  #: rows that had ended by the hub's word, and are delivered
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
     wake: list[Outbound] = field(default_factory=list)
     watch: list[Outbound] = field(default_factory=list)  #: in custody although not under way: to be asked about

@@ -56,7 +56,7 @@ class Carrier(Protocol):
         """Send messages after the commit."""
 
     def sent(self, object_id: int) -> None:
-        """A message is under way, or held by a platform store: to be asked about if nothing is heard."""
+        """A message is under way, or held by a store of the hub: to be asked about if nothing is heard."""
 
     def left(self, row: Outbound) -> None:
         """A row has ended with its sending (class 2 without a receipt)."""
@@ -135,7 +135,7 @@ class Pump:
         self.carrier.sent(object_id)
 
     def watch(self, object_id: int) -> None:
-        """A platform store holds a copy of a row that waited to be sent (again): ask about it, too."""
+        """A store of the hub holds a copy of a row that waited to be sent (again): ask about it, too."""
         self.carrier.sent(object_id)
 
     @work

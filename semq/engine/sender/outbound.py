@@ -65,7 +65,7 @@ class Asker(Protocol):
     """The sender of the inquiries that a cell asks for."""
 
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
-        """Send Inquiry S about a row: to the platform store that has custody, or to its target."""
+        """Send Inquiry S about a row: to the store of the hub that has custody, or to its target."""
 
 
 class OutboundRows:
@@ -82,7 +82,7 @@ class OutboundRows:
         self.unsettled = dict(recovered.backlog)  #: rows without an outcome by destination, for quotas
         self.to_clean: list[int] = list(recovered.settled)
         self.doubts: dict[int, Standing] = {}  #: custody in doubt: GONE or AWAY (volatile)
-        self.unkept: dict[int, Outbound] = {}  #: sent without a row, and what the platform does is not known (volatile)
+        self.unkept: dict[int, Outbound] = {}  #: sent without a row, and what the hub does is not known (volatile)
 
     def floor(self, row: Outbound) -> Floor:
         """The floor of the stream of a row."""
@@ -185,7 +185,7 @@ class OutboundRows:
             self.core.tell(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
     def _correct(self, unit: Unit, row: Outbound, after: AfterOutbound) -> None:
-        """S5c: the receiver has a document that had ended by the platform's word alone. Told as a correction."""
+        """S5c: the receiver has a document that had ended by the hub's word alone. Told as a correction."""
         assert row.outcome is not None
         ended = " ".join((row.outcome.name, *(row.reason or ())))
         detail = f"corrects {ended}: the receiver has it"
@@ -220,7 +220,7 @@ class OutboundRows:
             self.core.events.publish(after.events)
 
     def remember(self, row: Outbound) -> None:
-        """A document has left that no row is kept of: its application is told what the platform does with it."""
+        """A document has left that no row is kept of: its application is told what the hub does with it."""
         self.unkept[row.object_id] = row
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]
@@ -251,7 +251,7 @@ class OutboundRows:
 
 def cancelled(row: Outbound, news: Heard, detail: str) -> tuple[Standing, str]:
     """The end of a message whose marker took its place, or that never was sent: the grid says CANCELLED, but a marker
-    also comes of a loss, of a refusal by the platform, or of its time, and a store put back does not know of which."""
+    also comes of a loss, of a refusal by the hub, or of its time, and a store put back does not know of which."""
     if row.lost:
         return Standing.LOST, detail
     if news is Heard.void and not row.void:
@@ -267,7 +267,7 @@ def is_refused(reason: Reason | None) -> bool:
 
 
 def is_by_hub(row: Outbound) -> bool:
-    """Whether a message has ended by the platform's word alone: that of the receiver corrects it (S5c).
+    """Whether a message has ended by the hub's word alone: that of the receiver corrects it (S5c).
 
     A receiver that has refused it itself says nothing else later, unless its store was put back and has it now. UNKNOWN
     contradicts no receipt and stays.

@@ -27,7 +27,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, parse_pos
 from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
-NO_TARGET_KNOWN = "The platform knows no such target any more: nobody can tell whether it had arrived."
+NO_TARGET_KNOWN = "The hub knows no such target any more: nobody can tell whether it had arrived."
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
 # Notes of the hub, as news; each must name the attempt that it speaks of.
 NOTES = {
@@ -229,7 +229,7 @@ class _Receipts(Statements):
             if record.lk1 is not None:
                 custody(self, row, LK1(*record.lk1), record.void)
         elif record.flag is HubFlag.REFUSED:
-            self._refused(row, record, record.reason or (UnknownTarget.code, "refused by the platform"))
+            self._refused(row, record, record.reason or (UnknownTarget.code, "refused by the hub"))
         elif record.flag is not None and record.att == row.att:
             self.hear(row, NOTES[record.flag], reason=record.reason)
 
@@ -243,7 +243,7 @@ class _Receipts(Statements):
     def _returned(self, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
         """S15: the refusal of a copy; answered also when the row is gone."""
         if row is None or self.is_hub(row):
-            reason = record.reason or (RefusedByOperator.code, "refused at the platform")
+            reason = record.reason or (RefusedByOperator.code, "refused at the hub")
             self.hear(row, news_of(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:

@@ -1,7 +1,7 @@
 """Refusals of copies by an operator of the hub, at the sender (PROTOCOL.md S15).
 
 Called by ``receipts``, which answers each that it is noted. A void marker then asks the receiver's ledger, whatever the
-platform says of the copy: a store of the platform that is put back to a backup may deliver afterwards what had never
+hub says of the copy: a store of the hub that is put back to a backup may deliver afterwards what had never
 left it before. Where there is no receiver that could answer, a marker that is refused too ends UNKNOWN, which no
 record can contradict; so do classes 1 and 2, which leave no markers.
 """
@@ -21,7 +21,7 @@ def news_of(row: Outbound | None, record: Receipt) -> Heard:
 
 
 def says_returned(reason: Reason | None) -> bool:
-    """Whether an operator of the platform has refused a message."""
+    """Whether an operator of the hub has refused a message."""
     return reason is not None and reason[0] == RefusedByOperator.code
 
 

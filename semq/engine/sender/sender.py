@@ -83,7 +83,7 @@ class Sender:
 
     # --- inquiries
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
-        """Send Inquiry S about a row: to the platform store that has custody, or to its target."""
+        """Send Inquiry S about a row: to the store of the hub that has custody, or to its target."""
         link = self.uplink.link
         if not self.uplink.reaches(row.target.node):
             return

@@ -102,7 +102,7 @@ class Statements:
         """Whether the node is the hub, which alone may speak of custody and forwarding."""
         if self.sender.uplink.hub == self.source:
             return True
-        text = "Not the platform, yet it speaks as one."
+        text = "Not the hub, yet it speaks as one."
         self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source)), str(row.lk0))
         return False
 

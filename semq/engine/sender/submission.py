@@ -180,7 +180,7 @@ class Accepting:
         waiting = self.rows.unsettled.get(dest, 0)
         if terms.waiting_max and waiting >= terms.waiting_max:
             raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max).with_remedy(
-                "Wait until the partner has taken what waits, or ask the platform's operator to raise waiting_max of"
+                "Wait until the partner has taken what waits, or ask the hub's operator to raise waiting_max of"
                 " the agreement (`semq definitions export` there)."
             )
         if terms.encrypt and not submission.attributes.encrypt:

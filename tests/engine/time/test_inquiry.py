@@ -48,7 +48,7 @@ def test_what_is_under_way_does_not_wait_for_it() -> None:
     trio.later(60)
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        """The platform's word of custody."""
+        """The hub's word of custody."""
         notes = [r for r in records([frame]) if isinstance(r, Receipt) and r.flag is HubFlag.STORED]
         return wire is trio.a.down and bool(notes)
 

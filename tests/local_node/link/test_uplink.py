@@ -1,4 +1,4 @@
-"""The link to the platform, as the engine sees it: one that never raises."""
+"""The link to the hub, as the engine sees it: one that never raises."""
 
 import pytest
 

@@ -84,11 +84,11 @@ async def test_an_institution_has_left_for_good(scene: HeldScene, monkeypatch: p
     assert said.out == '{"refused": 5}\n'
     for lk0 in lk0s:
         await until(partial(_is, scene, lk0, "UNKNOWN"))
-        words = "refused at the platform by guest: closed on 31 March (this store had not sent it)"
+        words = "refused at the hub by guest: closed on 31 March (this store had not sent it)"
         assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NO_TARGET_KNOWN}"]
         assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
         refused = await scene.details(scene.admin, lk0, Event.REFUSED)
-        assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The platform knows no institution 1.56001."]  # its marker
+        assert refused == [f"SEMQ-1214 {words}", "SEMQ-1201 The hub knows no institution 1.56001."]  # its marker
     await until(lambda: scene.hub.engine.holding.held == {"1.88001": 1})
     assert await scene.outcome(others[0]) == "None"
     failed = await scene.semq("failed", "list", "--json", node=scene.node)
@@ -102,7 +102,7 @@ async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InP
     assert (await scene.semq("held", "refuse", lk0, "--why", "too old")).out == "1 refused; their senders are told\n"
     await until(partial(scene.is_marker, lk0))
     shown = await scene.semq("stuck", "explain", lk0, node=scene.node)
-    assert "GIVEN_UP: an operator of the platform has refused it" in shown.out
+    assert "GIVEN_UP: an operator of the hub has refused it" in shown.out
     assert "GIVEN_UP" in (await scene.semq("stuck", "list", node=scene.node)).out
     away = await inprocess.local("56001", scene.hub.port)
     await linked(away)
@@ -195,7 +195,7 @@ async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: In
     await until(partial(_is, scene, lk0, "UNKNOWN"))
     [row] = (await ask(scene.app, "failed.list"))["result"]
     assert row["lk0"] == lk0
-    assert "closed. The platform knows no such target any more" in row["error"]
+    assert "closed. The hub knows no such target any more" in row["error"]
     assert (await ask(scene.app, "stuck.explain", {"id": lk0}))["result"]["stuck"]["cause"] == "REFUSED"
     said = await scene.semq("failed", "remove", lk0, "--why", "sent by post", node=scene.node)
     assert said.out == "remove: 1\n"

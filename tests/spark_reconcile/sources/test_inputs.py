@@ -134,7 +134,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
         "UNKNOWN_SCHEMA",
         lambda f: rewrite(f, lambda t: t.set_column(17, "reason", pa.array([letter * 10_000_000 for letter in "xy"]))),
     ),
-    "an institution that says it is the platform": ("MANIFEST_WRONG", lambda f: set_manifest(f, role="platform")),
+    "an institution that says it is the hub": ("MANIFEST_WRONG", lambda f: set_manifest(f, role="platform")),
     "rows of another node": ("OTHER_NODE", lambda f: rewrite(f, other_node, statistics=False)),
     "a row of no node": (
         "OTHER_NODE",

@@ -104,7 +104,7 @@ async def test_what_was_received_is_sorted_by_what_is_still_owed(database: str) 
         (2, "NULL", 210, 220, 320, 3),  # done: nothing is owed to a platform
         (3, "'1.1.1'", 220, 210, 320, 2),  # done: nothing is owed to the sender of class 2
         (4, "NULL", 210, 220, 330, 3),  # done: parked
-        (5, "'1.1.1'", 210, 220, 320, 3),  # the platform has not noted it
+        (5, "'1.1.1'", 210, 220, 320, 3),  # the hub has not noted it
         (6, "NULL", 210, 210, 320, 3),  # the sender has not
         (7, "NULL", 210, 220, 310, 3),  # the application has not got it
     ]

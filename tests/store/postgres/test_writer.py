@@ -276,7 +276,7 @@ async def test_a_row_that_is_gone_cannot_be_deleted(database: str) -> None:
         ("ss_status = ss_status", True),
         ("ss_status = 40", False),  # somebody else has changed it
         (f"outcome = {Outcome.CANCELLED:d}", False),  # it has ended in another way, and that is final
-        (f"outcome = {Outcome.REJECTED:d}", True),  # by the platform's word, which the receiver's corrects (S5c)
+        (f"outcome = {Outcome.REJECTED:d}", True),  # by the hub's word, which the receiver's corrects (S5c)
     ],
 )
 async def test_a_row_that_ends_with_its_deletion_has_the_guard_of_a_change(
