@@ -168,7 +168,6 @@ semq.web.node_login                    web/test_sign_in.py
 semq.web.application                   web/test_sign_in.py
 semq.web.audit                         web/test_account_pages.py
 semq.web.database                      web/test_sign_in.py
-semq.web.event_stream                  web/test_process.py
 semq.web.failures                      web/test_csrf.py
 semq.web.languages                     web/test_process.py
 semq.web.mounts                        web/test_sign_in.py
@@ -177,7 +176,6 @@ semq.web.own_routes                    web/test_process.py
 semq.web.passwords                     web/test_sign_in.py
 semq.web.response_headers              web/test_process.py
 semq.web.secret                        web/test_sign_in.py
-semq.web.server                        web/test_process.py
 semq.web.services                      web/test_sign_in.py
 semq.web.sessions                      web/test_sign_in.py
 semq.web.snapshots                     web/test_process.py

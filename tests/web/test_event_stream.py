@@ -1,0 +1,33 @@
+"""The wire format of server-sent events, and the end of a stream."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from semq.web.event_stream import event, with_heartbeat
+
+
+def test_no_text_ends_an_event_or_begins_another() -> None:
+    told = event("a\nevent: b", "1\r\n2\r3\n\n4", "7\n\ndata: x\0")
+    assert told == "id: 7data: x\nevent: aevent: b\ndata: 1\ndata: 2\ndata: 3\ndata: \ndata: 4\n\n"
+
+
+async def test_a_stream_that_is_left_ends_its_source() -> None:
+    ended: list[str] = []
+
+    async def events() -> AsyncIterator[str]:
+        try:
+            yield "one"
+            await asyncio.Event().wait()
+        finally:
+            ended.append("source")
+
+    stream = with_heartbeat(events(), lambda: ended.append("count"))
+    assert [await anext(stream), await anext(stream)] == ["retry: 2000\n\n", "one"]
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    async with asyncio.timeout(10):
+        while len(ended) < 2:
+            await asyncio.sleep(0)
+    assert ended == ["count", "source"]

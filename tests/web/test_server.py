@@ -1,0 +1,79 @@
+"""HTTPS: cookies for TLS only, client certificates, files that are not what they should be."""
+
+import hashlib
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from semq.errors import UnusablePath
+from semq.web.errors import WebPortTaken
+from semq.web.server import Server
+from tests.service.inprocess import InProcess
+from tests.web.running import serving
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Any]:
+    """A certificate of this machine, which signs itself, and its key."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=erp", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return {"certificate": certificate, "key": key}
+
+
+def fingerprint(certificate: Path) -> str:
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).hexdigest()
+
+
+def context(files: dict[str, Any], *, shows: bool = False) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=str(files["certificate"]))
+    if shows:
+        made.load_cert_chain(files["certificate"], files["key"])
+    return made
+
+
+async def test_a_client_certificate_has_the_rights_of_its_fingerprint(
+    inprocess: InProcess, files: dict[str, Any]
+) -> None:
+    rights: dict[str, Any] = {"certificates": {fingerprint(files["certificate"]): ["viewer"]}}
+    async with serving(await inprocess.hub(), **files, client_authorities=files["certificate"], **rights) as site:
+        async with httpx.AsyncClient(base_url=site.url, verify=context(files, shows=True)) as known:
+            told = (await known.get("/api/v1/who")).json()
+            assert (told["via"], told["rights"]) == ("certificate", ["viewer"])
+            assert (await known.post("/api/v1/node/reload", json={})).status_code == 403
+        async with httpx.AsyncClient(base_url=site.url, verify=context(files)) as unknown:
+            assert (await unknown.get("/api/v1/who")).status_code == 401
+
+
+async def test_under_tls_cookies_stay_under_tls(inprocess: InProcess, files: dict[str, Any]) -> None:
+    async with serving(await inprocess.hub(), **files) as site:
+        assert site.link.startswith("https://127.0.0.1:")
+        async with httpx.AsyncClient(verify=context(files)) as browser:
+            answer = await browser.get(site.link)
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-semq_")
+        assert "Secure" in cookie
+        assert "max-age" in answer.headers["strict-transport-security"]
+
+
+async def test_files_that_are_no_certificate_are_named(inprocess: InProcess, files: dict[str, Any]) -> None:
+    hub = await inprocess.hub()
+    files["certificate"].write_text("no certificate")
+    with pytest.raises(UnusablePath, match=r"certificate\.pem"):
+        async with serving(hub, **files):
+            pass
+
+
+async def test_a_port_that_is_taken_is_named(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub()) as site:
+        taken = site.web.http.model_copy(update={"port": site.server.port})
+        with pytest.raises(WebPortTaken) as raised:
+            await Server(taken, site.server._config.app).start()  # type: ignore[arg-type]
+        assert raised.value.facts["port"] == site.server.port
