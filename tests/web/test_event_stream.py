@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from semq.web.event_stream import event, with_heartbeat
+from tests.waiting import until
 
 
 def test_no_text_ends_an_event_or_begins_another() -> None:
@@ -27,7 +28,5 @@ async def test_a_stream_that_is_left_ends_its_source() -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    async with asyncio.timeout(10):
-        while len(ended) < 2:
-            await asyncio.sleep(0)
+    await until(lambda: len(ended) == 2)
     assert ended == ["count", "source"]
