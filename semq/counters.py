@@ -11,6 +11,7 @@ COUNTERS: dict[str, str] = {
     "nacked": "refused to publishers for now (basic.nack), who may repeat",
     "submission_refused": "submissions by SQL that were refused",
     "submission_withdrawn": "submissions by SQL that were withdrawn before they were accepted",
+    "scheduled": "accepted for a later time (@NotBefore)",
     "delivered": "delivered: the receiver has them",
     "rejected": "rejected by the receiver or the hub",
     "cancelled": "ended by their void markers",

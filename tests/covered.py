@@ -121,7 +121,7 @@ semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/test_stuck.py
 semq.service.operations.node            service/test_health.py
 semq.service.operations.proofs         service/test_secrecy.py
-semq.service.status_words                console/test_words.py
+semq.status_words                      console/test_words.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py
 semq.store.broker.statements           store/broker/test_store.py

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from semq.engine.people.stuck import StuckCause
 from semq.foreign_text import shown
 from semq.moments import milliseconds, utc_text
-from semq.service.status_words import WORDS
+from semq.status_words import WORDS
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Direction
 from semq.web import languages

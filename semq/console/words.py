@@ -10,7 +10,7 @@ from typing import Any
 from semq.engine.people.stuck import StuckCause
 from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
-from semq.service.status_words import WORDS
+from semq.status_words import WORDS
 from semq.store.views import messages
 from spark_reconcile.judgement.verdicts import VERDICTS
 

@@ -7,7 +7,7 @@ import typer
 
 from semq.cli.output.values import brief, node_name, size
 from semq.cli.session import Session, on_node
-from semq.service.status_words import WORDS
+from semq.status_words import WORDS
 
 group = typer.Typer()
 

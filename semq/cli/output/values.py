@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from semq.moments import in_local, local_text, time_of_day
-from semq.service.status_words import WORDS
+from semq.status_words import WORDS
 
 SIZES = ("size", "bytes")
 TOLD_BY_NODES = frozenset({"detail", "error", "last_error", "said", "text"})  # words in which times are in UTC

@@ -33,7 +33,7 @@ OPERATIONS: dict[str, list[Operation]] = {
 # Option | a value of it; others have "1"
 VALUES = {
     "side": "all", "since": "2h", "older_than": "2h", "wait": "accepted", "expires": "2h", "from": "2031-03-01",
-    "to": "2031-03-01", "head": "1:00", "ack2": "--ack2", "format": "openmetrics",
+    "to": "2031-03-01", "head": "1:00", "ack2": "--ack2", "format": "openmetrics", "scope": "viewer",
 }  # fmt: skip
 NOT_GIVEN = {"node", "config", "json", "timeout", "help", "out", "folder", "yes", "add", "dry_run"}
 
