@@ -21,6 +21,7 @@ from local_node.link.hub_addresses import HubAddresses, ways_to_hub
 from local_node.link.uplink import UMX, Uplink, UplinkSettings, link_limits
 from local_node.operations.certificates import CertificateOperations
 from local_node.operations.failed import FailedOperations
+from local_node.operations.legacy import LegacyOperations
 from local_node.operations.messages import LocalOperations
 from local_node.operations.submission import SubmitOperation
 from local_node.operations.table import OPERATIONS
@@ -249,6 +250,7 @@ class LocalNode(Node[LocalEngine]):
             Jobs(self),
             Traces(self),
             TokenOperations(self),
+            LegacyOperations(self),
             BrokerOperations(self),
         )
 

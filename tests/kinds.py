@@ -59,6 +59,7 @@ differential                           slow,processes        differential
 cli/node/test_process.py               slow,processes        network
 cli/node/test_database.py              slow,processes        network
 cli/checkup/test_doctor.py             slow,processes        network
+legacy/test_process.py                 slow,processes        network
 cli/test_main.py                       slow,processes        network
 cli                                    -                     network
 app                                    -                     network

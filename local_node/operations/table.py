@@ -2,6 +2,7 @@
 
 from local_node.operations.certificates import CERTIFICATES
 from local_node.operations.failed import FAILED
+from local_node.operations.legacy import LEGACY
 from local_node.operations.messages import MESSAGES
 from local_node.operations.submission import SUBMISSION
 from local_node.operations.trace import TRACE
@@ -25,6 +26,7 @@ OPERATIONS = (
     *OVERVIEW,
     *OUTLOOK,
     *TRACE,
+    *LEGACY,
     *INQUIRY,
     *PROOFS,
     *FAILED,

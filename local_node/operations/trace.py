@@ -47,9 +47,13 @@ class Traces:
         return told | {"events": sorted(own + others, key=lambda event: event["at"]), "unheard": unheard}
 
     async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
+        """Do ``asked`` for a message of which this node has lines."""
+        target = next((story.node_of(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
+        return await self.asked(lk0, target)
+
+    async def asked(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:
         """Return the lines of hub and other end, and the parties without an answer, with reasons."""
         nonce = self._node.clock.uuid().hex
-        target = next((story.node_of(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
         asked = {"lk0": lk0, "nonce": nonce, "target": target}
         try:
             async with asyncio.timeout(PATIENCE_S):

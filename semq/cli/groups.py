@@ -98,6 +98,7 @@ TOP = (
     Top("call", "semq.cli.node.call:call"),
     Top("verify", "semq.cli.ledger.proofs:verify"),
     Top("reconcile", "semq.cli.ledger.reconciliation:reconcile", {"context_settings": PASSED_ON}),
+    Top("import", "semq.cli.messages.legacy:import_rows", {"name": "import"}),
     Top("doctor", "semq.cli.checkup.doctor:doctor"),
     Top("check", "semq.cli.monitoring.check:check"),
     Top("top", "semq.cli.monitoring.top:top"),

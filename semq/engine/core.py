@@ -14,7 +14,7 @@ from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.store.rows import MARKER, Event, LedgerLine, Outbound, Rare, Side
 from semq.store.unit import Recovered, Unit
-from semq.store.work import NO_NEEDS, Failed, Steps, Work, WorkStore, work
+from semq.store.work import COMMITTED, NO_NEEDS, Failed, Steps, Work, WorkStore, work
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Store
 from semq.umx_t.status import Outcome
@@ -152,10 +152,12 @@ class Core:
 
 
 @work
-def note_lines(lines: Sequence[LedgerLine]) -> Steps:
+def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: None) -> Steps:
     """Write lines of the ledger about something that changed no row."""
     unit = yield NO_NEEDS
     unit.ledger.extend(lines)
+    yield COMMITTED
+    done()
 
 
 @work

@@ -26,6 +26,7 @@ LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
 OWN_AFFAIRS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
+IMPORTED = "imported: it has arrived through an older SEMQ"  # detail of a line, told to the sender's import
 FIELDS = ("at", "side", "event", "words", "att")
 
 
@@ -44,12 +45,16 @@ def told(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub
     """Return the story for ``asker`` as bytes to sign. Raises NotThere if the message is not between the two."""
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER
-    lines = [line for line in events if Event[line["event"]] not in OWN_AFFAIRS and line["side"] == side.name.lower()]
+    lines = [line for line in events if _is_told(line) and line["side"] == side.name.lower()]
     # For a message sent here, only the line ACCEPTED names the target reliably; an impostor may have caused others.
     sent_to = {node_of(line) for line in lines if line["event"] == Event.ACCEPTED.name}
     if not lines or asker not in (sent_to if source == me else {source}) | {hub}:
         raise NotThere(id=lk0)
     return msgspec.json.encode([_line(line) for line in lines[:LINES_MAX]])
+
+
+def _is_told(line: Mapping[str, Any]) -> bool:
+    return Event[line["event"]] not in OWN_AFFAIRS or line["detail"] == IMPORTED
 
 
 def node_of(line: Mapping[str, Any]) -> str:

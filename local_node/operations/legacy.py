@@ -1,0 +1,88 @@
+"""Operations of the import from an older SEMQ (``semq.legacy``): what has arrived there, and the question about it.
+
+A message of an older SEMQ has incarnation 0 in its locator. What the receiver's import finds becomes a line of the
+ledger; the sender's import asks for it by way of the hub, as ``msg.trace`` does.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from local_node.operated import OperatedLocalNode
+from local_node.operations.trace import Traces
+from semq.engine.core import note_lines
+from semq.engine.errors import NotThere
+from semq.service.admin import committed
+from semq.service.errors import BadArguments
+from semq.service.operations.arguments import Arguments, Institution
+from semq.service.operations.operation import AccessRole, Caller, act
+from semq.service.story import IMPORTED
+from semq.store.rows import Event, LedgerLine, Side
+from semq.store.views import messages
+from semq.umx_t.address import parse_address
+from semq.umx_t.locator import LK0, LK0_MAX, parse_lk0
+
+LK0S_MAX = 1000
+OldLocator = Annotated[str, Meta(min_length=1, max_length=LK0_MAX, description="Locator in the older SEMQ.")]
+
+
+class AskImported(Arguments, frozen=True, kw_only=True):
+    """One message that this institution has sent."""
+
+    lk0: OldLocator
+    target: Institution
+
+
+class NoteReceived(Arguments, frozen=True, kw_only=True):
+    """Messages that this institution has received."""
+
+    lk0s: Annotated[tuple[OldLocator, ...], Meta(min_length=1, max_length=LK0S_MAX)]
+
+
+class LegacyOperations:
+    """The handlers."""
+
+    def __init__(self, node: OperatedLocalNode) -> None:
+        self._node = node
+
+    async def ask(self, arguments: AskImported, caller: Caller) -> dict[str, Any]:
+        """Ask the receiver whether a message of an older SEMQ has arrived; null means no answer."""
+        lk0, target = _old(arguments.lk0), parse_address(arguments.target).node
+        if lk0.node != self._node.address:
+            raise BadArguments("It was sent by another institution.", lk0=str(lk0))
+        if target == self._node.address:
+            return {"received": False, "why": ""}
+        lines, unheard = await Traces(self._node).asked(str(lk0), str(target))
+        if any(line.get("side") == Side.RECEIVER.name.lower() for line in lines):
+            return {"received": True, "why": ""}
+        why = next((one["why"] for one in unheard), "")
+        is_unknown = not unheard or NotThere.code in why
+        return {"received": False if is_unknown else None, "why": why}
+
+    async def received(self, arguments: NoteReceived, caller: Caller) -> dict[str, Any]:
+        """Note in the ledger that messages of an older SEMQ have arrived; those that are noted stay as they are."""
+        lk0s = list(dict.fromkeys(map(_old, arguments.lk0s)))
+        new = [lk0 for lk0 in lk0s if not await self._node.store.read(messages.trace, str(lk0))]
+        at, me = self._node.engine.core.now_ms(), str(self._node.address)
+        lines = [LedgerLine(at, Side.RECEIVER, Event.OPERATOR, str(lk0), me, detail=IMPORTED) for lk0 in new]
+
+        def post(done: Callable[[None], None], failed: Callable[[Exception], None]) -> None:
+            self._node.engine.core.post(note_lines(lines, lambda: done(None)), failed=failed)
+
+        if lines:
+            await committed(post)
+        return {"noted": len(lines), "known": len(lk0s) - len(lines)}
+
+
+def _old(text: str) -> LK0:
+    lk0 = parse_lk0(text)
+    if lk0.inc:
+        raise BadArguments("This is not the locator of a message of an older SEMQ.", lk0=text)
+    return lk0
+
+
+LEGACY = (
+    act("import.ask", AccessRole.OPERATOR, AskImported, LegacyOperations.ask, "`semq import`"),
+    act("import.received", AccessRole.OPERATOR, NoteReceived, LegacyOperations.received, "`semq import`"),
+)

@@ -1,0 +1,45 @@
+"""Errors of the import, codes 2500–2599."""
+
+from semq.errors import BadInput, Misconfigured, Unavailable
+
+
+class BadMapping(Misconfigured):
+    """The mapping file cannot be used."""
+
+    code = "SEMQ-2501"
+    remedy = "`semq import --print-mapping` prints the default; a mapping file only needs what differs from it."
+
+
+class NoOldTables(BadInput):
+    """The source has none of the tables that are imported."""
+
+    code = "SEMQ-2502"
+    remedy = "Name the tables in a mapping file (--mapping), or CSV files tb_0031.csv, tb_0030.csv, tb_0032.csv."
+
+
+class DriverMissing(Misconfigured):
+    """No driver for this kind of database is installed."""
+
+    code = "SEMQ-2503"
+    remedy = "Install the driver into the environment of semq (`./run python -m pip install NAME`), or use CSV."
+
+
+class SourceUnavailable(Unavailable):
+    """The older database cannot be read."""
+
+    code = "SEMQ-2504"
+    remedy = "Check URL, password and rights; what was imported is in the journal, and a repeat goes on from there."
+
+
+class JournalUnusable(Misconfigured):
+    """The journal of the import cannot be used."""
+
+    code = "SEMQ-2505"
+    remedy = "Name a file that can be written with --journal; the same one for each repeat of an import."
+
+
+class UnreadableSource(BadInput):
+    """A CSV file cannot be read."""
+
+    code = "SEMQ-2506"
+    remedy = "It must be UTF-8 with a line of column names; --mapping names the columns and the encoding of payloads."

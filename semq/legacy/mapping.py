@@ -1,0 +1,155 @@
+"""Mapping of the older tables: which column has which meaning, and what its values say.
+
+The default has a column for everything that the design of SEMQ names. The design names no columns except those of the
+statuses, so an installation may need a file of its own; it contains only what differs from the default.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from semq.legacy.errors import BadMapping
+
+OUTBOUND, PENDING, TO_DO = "tb_0031", "tb_0030", "tb_0032"
+ENCODINGS = ("utf-8", "base64", "hex")
+DEFAULT = """\
+# Mapping of an older SEMQ for `semq import --mapping FILE`. Meaning = "column of the older table".
+# A column that the table does not have leaves the meaning at its default; meanings marked * are required.
+
+encoding = "utf-8"           # payloads that are texts (all of CSV files): utf-8, base64 or hex
+
+[tb_0031]                    # outbound queue: what this institution sends
+table = "tb_0031"
+
+[tb_0031.columns]
+object_id = "object_id"      # * record number: with source and SEMQ numbers the identity of the message
+status = "ss_status"         # * see [tb_0031.status]
+source = "source"            # institution that sends, by default the one of the node; rows of others are listed
+target = "target"            # * institution that receives, "56001" or "1.56001"
+target_user = "target_user"  # user of that institution
+payload = "app_data"         # * the document
+reliable = "reliable"        # @Reliable, by default 1
+save_fwd = "save_fwd"        # @SaveFwd, by default 3
+ack2 = "ack2"                # @Ack2, by default 1
+fixed = "fixed"              # @Fixed, by default 0
+encrypt = "encrypt"          # @Encrypt, by default 0
+session_key = "session_key"  # @SessionKey: a payload under it cannot be taken
+domain = "app_domain"        # @AppKey, four parts
+type = "app_type"
+subtype = "app_subtype"
+key = "app_key"
+lk0_node = "lk0_node_id"     # @LK0, where it differs from the row itself: rows of the hub
+lk0_semq_id = "semq_id"      # by default 1
+lk0_semq_db_id = "semq_db_id"
+lk0_object_id = "lk0_object_id"
+
+[tb_0031.status]             # value of the column = status; the names themselves are always understood
+0 = "SS_INIT"                # sent
+1 = "SS_SENT"                # asked for, then sent if the receiver does not have it
+2 = "SS_ACK_FWD"             # the same
+3 = "SS_ACK"                 # the same; finished without @Ack2
+4 = "SS_ACK2"                # finished
+
+[tb_0030]                    # pending-ack queue: what this institution has received
+table = "tb_0030"
+
+[tb_0030.columns]
+object_id = "object_id"      # *
+platform_status = "p_ack_status"
+sender_status = "s_ack_status"
+lk0_node = "lk0_node_id"     # * identity of the message at its sender
+lk0_semq_id = "lk0_semq_id"
+lk0_semq_db_id = "lk0_semq_db_id"
+lk0_object_id = "lk0_object_id"  # *
+
+[tb_0030.status]
+0 = "AS_INIT"                # noted, so that the sender's import is told that it has arrived
+1 = "AS_ACK"                 # finished, if both are
+
+[tb_0032]                    # to-do rows: those between users of the institution become documents
+table = "tb_0032"
+
+[tb_0032.columns]
+object_id = "object_id"      # *
+status = "status"
+sender = "from_user"         # user who sends
+target_user = "to_user"      # user who receives; rows without both are no messages and are listed
+payload = "app_data"         # *
+domain = "app_domain"
+type = "app_type"
+subtype = "app_subtype"
+key = "app_key"
+
+[tb_0032.status]
+0 = "OPEN"                   # sent
+1 = "DONE"                   # finished
+"""
+REQUIRED = {
+    OUTBOUND: ("object_id", "status", "target", "payload"),
+    PENDING: ("object_id", "lk0_node", "lk0_object_id"),
+    TO_DO: ("object_id", "payload"),
+}
+STATUSES = {
+    OUTBOUND: {"SS_INIT", "SS_SENT", "SS_ACK_FWD", "SS_ACK", "SS_ACK2"},
+    PENDING: {"AS_INIT", "AS_ACK"},
+    TO_DO: {"OPEN", "DONE"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OldTable:
+    """One older table."""
+
+    kind: str  #: tb_0031, tb_0030 or tb_0032
+    name: str  #: in the older database
+    columns: Mapping[str, str]  #: meaning to column
+    status: Mapping[str, str]  #: value to status
+
+
+@dataclass(frozen=True, slots=True)
+class OldTables:
+    """The older tables, in the order of the import."""
+
+    tables: tuple[OldTable, ...]
+    encoding: str
+
+
+def read_mapping(file: Path | None) -> OldTables:
+    """Read a mapping file over the default. Raises BadMapping."""
+    default = tomllib.loads(DEFAULT)
+    given = _loaded(file) if file is not None else {}
+    if unknown := given.keys() - default.keys():
+        raise BadMapping(f"Unknown: {', '.join(sorted(unknown))}.", file=str(file))
+    encoding = given.get("encoding", default["encoding"])
+    if encoding not in ENCODINGS:
+        raise BadMapping(f"encoding is one of {', '.join(ENCODINGS)}.", file=str(file))
+    # What has arrived is noted first: nobody asks about it before.
+    kinds = (PENDING, OUTBOUND, TO_DO)
+    return OldTables(tuple(_table(kind, default[kind], given.get(kind, {}), file) for kind in kinds), encoding)
+
+
+def _loaded(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadMapping(f"{file}: {error}") from error
+
+
+def _table(kind: str, default: dict[str, Any], given: Any, file: Path | None) -> OldTable:
+    if not isinstance(given, dict) or given.keys() - default.keys():
+        raise BadMapping(f"[{kind}] has table, columns and status, nothing else.", file=str(file))
+    name = given.get("table", default["table"])
+    columns, status = given.get("columns", {}), given.get("status", {})
+    parts = (columns, status)
+    if not isinstance(name, str) or not all(isinstance(part, dict) for part in parts):
+        raise BadMapping(f"[{kind}]: table is a text; columns and status are tables of texts.", file=str(file))
+    if unknown := columns.keys() - default["columns"].keys():
+        raise BadMapping(f"[{kind}.columns] has no meaning {', '.join(sorted(unknown))}.", file=str(file))
+    if not all(isinstance(value, str) for part in parts for value in part.values()):
+        raise BadMapping(f"[{kind}]: columns and statuses are texts.", file=str(file))
+    if unknown := set(status.values()) - STATUSES[kind]:
+        raise BadMapping(f"[{kind}.status] has no status {', '.join(sorted(unknown))}.", file=str(file))
+    names = {one: one for one in STATUSES[kind]}
+    return OldTable(kind, name, default["columns"] | columns, default["status"] | status | names)

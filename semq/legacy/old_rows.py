@@ -1,0 +1,208 @@
+"""One row of an older SEMQ: what is to be done with it. Pure; the payload is read by whoever does it."""
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from semq.errors import BadInput, SemqError
+from semq.legacy.mapping import OUTBOUND, PENDING, OldTable
+from semq.umx_t.address import Address, NodeType, parse_address
+from semq.umx_t.app_key import NO_KEY, AppKey, check_app_key
+from semq.umx_t.locator import LK0, parse_lk0
+
+INC = 0  # incarnation of all messages of older SEMQs: stores of this one draw theirs, and never 0
+WHOLE = re.compile(r"[0-9]{1,18}")
+FLAGS = {"": None, "0": False, "1": True, "false": False, "true": True}
+SHOWN_MAX = 60
+
+
+class Task(StrEnum):
+    """What is to be done with a row."""
+
+    SEND = "send"  #: it never left
+    ASK = "ask"  #: it may have arrived: ask, then send it if the receiver does not have it
+    NOTE = "note"  #: it has arrived here: its sender will ask
+    FINISHED = "finished"
+
+
+class Reason(StrEnum):
+    """Why a row cannot be taken; refusals of the node have codes of their own."""
+
+    BAD_ID = "its record number is not a number"
+    SAME_ID = "another row has its record number"
+    BAD_STATUS = "its status is not in the mapping"
+    BAD_TARGET = "its target is not an address"
+    BAD_SOURCE = "its source is not an institution"
+    OTHER_SOURCE = "another institution has sent it: import it at that institution's node"
+    BAD_ATTRIBUTE = "one of its attributes has a value that is not allowed"
+    BAD_APP_KEY = "its AppKey is not allowed"
+    NO_PAYLOAD = "it has no payload"
+    BAD_PAYLOAD = "its payload is not in the encoding of the mapping"
+    SEALED = "its payload is under a session key of the older SEMQ: let the application send it again"
+    NO_MESSAGE = "it is not a message between two users"
+
+
+class RowRefused(BadInput):
+    """A row of the older SEMQ cannot be taken."""
+
+    code = "SEMQ-2507"
+
+    def __init__(self, reason: Reason, value: object = "") -> None:
+        super().__init__(f"{reason.value[0].upper()}{reason.value[1:]}.", value=str(value)[:SHOWN_MAX])
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class OldRow:
+    """A row that can be taken."""
+
+    kind: str
+    object_id: int
+    task: Task
+    status: str
+    lk0: str = ""  #: of the message in the older SEMQ; "" for to-do rows
+    target: str = ""
+    sender: str = ""  #: user who sends a message within the institution
+    app_key: AppKey = NO_KEY
+    save_fwd: int = 3
+    ack2: bool | None = None
+    reliable: bool = True
+    fixed: bool = False
+    encrypt: bool = False
+
+    @property
+    def token(self) -> str:
+        """The token of its submission: the same for each import of the row."""
+        return f"import:{self.kind}:{self.lk0 or self.object_id}"
+
+
+def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
+    """Decide about a row; ``values`` by meaning, without the payload. ``own``: the node's institution.
+
+    Raises RowRefused.
+    """
+    row = {name: _text(value) for name, value in values.items()}
+    object_id = _whole(row.get("object_id", ""), Reason.BAD_ID)
+    if table.kind == PENDING:
+        return _received(table, row, object_id)
+    return _outbound(table, row, object_id, own) if table.kind == OUTBOUND else _to_do(table, row, object_id, own)
+
+
+def read_payload(value: Any, encoding: str) -> bytes:
+    """Return the bytes of a payload. Raises RowRefused."""
+    if value is None:
+        raise RowRefused(Reason.NO_PAYLOAD)
+    if not isinstance(value, str):
+        return bytes(value)
+    try:
+        if encoding == "base64":
+            return b64decode(value, validate=True)
+        return bytes.fromhex(value) if encoding == "hex" else value.encode()
+    except (binascii.Error, ValueError) as error:
+        raise RowRefused(Reason.BAD_PAYLOAD, error) from error
+
+
+def _outbound(table: OldTable, row: Mapping[str, str], object_id: int, own: Address) -> OldRow:
+    lk0 = _lk0(row, row.get("lk0_object_id") or str(object_id), row.get("lk0_node") or row.get("source") or own.id)
+    status = _status(table, row.get("status", ""))
+    ack2 = _flag(row, "ack2")
+    is_finished = status == "SS_ACK2" or (status == "SS_ACK" and ack2 is False)
+    if lk0.node != own and not is_finished:
+        raise RowRefused(Reason.OTHER_SOURCE, lk0.node)
+    task = Task.FINISHED if is_finished else Task.SEND if status == "SS_INIT" else Task.ASK
+    if task is not Task.FINISHED and row.get("session_key"):
+        raise RowRefused(Reason.SEALED)
+    save_fwd = row.get("save_fwd") or "3"
+    if save_fwd not in ("1", "2", "3"):
+        raise RowRefused(Reason.BAD_ATTRIBUTE, f"@SaveFwd={save_fwd}")
+    reliable = _flag(row, "reliable")
+    return OldRow(
+        table.kind, object_id, task, status, str(lk0), _target(row), "", _app_key(row), int(save_fwd), ack2,
+        reliable is not False, bool(_flag(row, "fixed")), bool(_flag(row, "encrypt")),
+    )  # fmt: skip
+
+
+def _received(table: OldTable, row: Mapping[str, str], object_id: int) -> OldRow:
+    lk0 = _lk0(row, row.get("lk0_object_id", ""), row.get("lk0_node", ""))
+    found = [_status(table, row[name] or "AS_INIT") for name in ("platform_status", "sender_status") if name in row]
+    is_finished = bool(found) and set(found) == {"AS_ACK"}
+    task = Task.FINISHED if is_finished else Task.NOTE
+    return OldRow(table.kind, object_id, task, "/".join(found) or "AS_INIT", str(lk0))
+
+
+def _to_do(table: OldTable, row: Mapping[str, str], object_id: int, own: Address) -> OldRow:
+    status = _status(table, row.get("status") or "OPEN")
+    if status == "DONE":
+        return OldRow(table.kind, object_id, Task.FINISHED, status)
+    if not row.get("sender") or not row.get("target_user"):
+        raise RowRefused(Reason.NO_MESSAGE)
+    sender = _address(f"{own}/{row['sender']}", Reason.NO_MESSAGE)
+    target = _address(f"{own}/{row['target_user']}", Reason.NO_MESSAGE)
+    return OldRow(table.kind, object_id, Task.SEND, status, "", str(target), sender.user, _app_key(row))
+
+
+def _lk0(row: Mapping[str, str], object_id: str, node: str) -> LK0:
+    source = _address(node, Reason.BAD_SOURCE)
+    numbers = [_whole(row.get(name) or "1", Reason.BAD_SOURCE) for name in ("lk0_semq_id", "lk0_semq_db_id")]
+    if source.type != NodeType.LOCAL or source.user:
+        raise RowRefused(Reason.BAD_SOURCE, node)
+    lk0 = LK0(source.type, source.id, numbers[0], numbers[1], INC, _whole(object_id, Reason.BAD_ID))
+    try:
+        return parse_lk0(str(lk0))
+    except SemqError as error:
+        raise RowRefused(Reason.BAD_SOURCE, lk0) from error
+
+
+def _target(row: Mapping[str, str]) -> str:
+    user = row.get("target_user", "")
+    text = row.get("target", "")
+    return str(_address(f"{text}/{user}" if user else text, Reason.BAD_TARGET))
+
+
+def _address(text: str, reason: Reason) -> Address:
+    try:
+        return parse_address(text)
+    except BadInput as error:
+        raise RowRefused(reason, text) from error
+
+
+def _app_key(row: Mapping[str, str]) -> AppKey:
+    try:
+        return check_app_key(AppKey(*(row.get(name, "") for name in ("domain", "type", "subtype", "key"))))
+    except BadInput as error:
+        raise RowRefused(Reason.BAD_APP_KEY, error) from error
+
+
+def _status(table: OldTable, text: str) -> str:
+    try:
+        return table.status[text]
+    except KeyError:
+        raise RowRefused(Reason.BAD_STATUS, text) from None
+
+
+def _flag(row: Mapping[str, str], name: str) -> bool | None:
+    try:
+        return FLAGS[row.get(name, "").lower()]
+    except KeyError:
+        raise RowRefused(Reason.BAD_ATTRIBUTE, f"{name}={row[name]}") from None
+
+
+def _whole(text: str, reason: Reason) -> int:
+    if not WHOLE.fullmatch(text):
+        raise RowRefused(reason, text)
+    return int(text)
+
+
+def _text(value: Any) -> str:
+    """Return a value of a database or of CSV as text; empty for NULL."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "replace").strip()
+    return str(value).strip()

@@ -1,0 +1,54 @@
+"""One run of the import: source, journal and node are opened, and closed at the end. Called by the command line."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from semq.app import Client
+from semq.errors import BadInput
+from semq.legacy.journal import Journal
+from semq.legacy.mapping import read_mapping
+from semq.legacy.report import ImportReport
+from semq.legacy.source import open_source
+from semq.legacy.transfer import Transfer
+from semq.umx_t.address import NodeType, parse_address
+
+
+class NotAnInstitution(BadInput):
+    """Rows are imported at the node of an institution, not at the hub."""
+
+    code = "SEMQ-2508"
+    remedy = "Name the node of the institution that has sent the messages; rows that the hub has stored, too."
+
+
+async def run_import(
+    client: Client,
+    source: str,
+    mapping: Path | None = None,
+    *,
+    dry_run: bool = False,
+    journal: Path | None = None,
+    rejects: Path | None = None,
+    resend_unanswered: bool = False,
+    progress: Callable[[str], None] = lambda text: None,
+) -> ImportReport:
+    """Import, or count in a dry run. Raises the errors of mapping, source, journal and node."""
+    tables = read_mapping(mapping)
+    own = parse_address(str((await client.request("node.status"))["node"]))
+    if own.type != NodeType.LOCAL:
+        raise NotAnInstitution(node=str(own))
+    old = await asyncio.to_thread(open_source, source, tables)
+    try:
+        file = journal or Path(f"semq-import-{own.id}.journal")
+        taken = Journal(file if file.exists() or not dry_run else None)
+        try:
+            report = ImportReport(old.name, str(own), dry_run)
+            await Transfer(
+                client, old, tables, taken, report,
+                own=own, resend_unanswered=resend_unanswered, rejects=rejects, progress=progress,
+            ).run()  # fmt: skip
+            return report
+        finally:
+            taken.close()
+    finally:
+        await asyncio.to_thread(old.close)

@@ -1,0 +1,50 @@
+"""The result of an import: counts by table, and the rows that were not taken, with reasons."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+LISTED_MAX = 1000  # rows that are listed; all are counted, and --rejects writes all
+
+
+@dataclass(slots=True)
+class TableReport:
+    """One older table."""
+
+    rows: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)  #: of rows that were not taken
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts for ``--json``."""
+        return {
+            "rows": self.rows, "statuses": dict(self.statuses), **dict(self.results), "reasons": dict(self.reasons),
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """A whole import."""
+
+    source: str
+    node: str
+    dry_run: bool
+    tables: dict[str, TableReport] = field(default_factory=dict)
+    listed: list[dict[str, Any]] = field(default_factory=list)
+    stopped: str = ""  #: why the import has not come to its end
+
+    def total(self, result: str) -> int:
+        """Return how many rows have a result."""
+        return sum(table.results[result] for table in self.tables.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it for ``--json``."""
+        return {
+            "ok": not self.stopped and not self.total("rejected") and not self.total("unanswered"),
+            "source": self.source, "node": self.node, "dry_run": self.dry_run, "stopped": self.stopped,
+            "rows": sum(table.rows for table in self.tables.values()),
+            "rejected": self.total("rejected"), "unanswered": self.total("unanswered"),
+            "tables": {name: table.as_json() for name, table in self.tables.items()},
+            "not_taken": self.listed,
+        }  # fmt: skip

@@ -1,0 +1,209 @@
+"""Rows of an older SEMQ: of any database that SQLAlchemy reads, or of CSV files. A few rows are in memory at a time.
+
+Rows come in the order of their record numbers, with small payloads; ``payload`` reads the one of a row. Methods block,
+and are called in one thread at a time.
+"""
+
+import csv
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from sqlalchemy import ColumnClause, case, column, create_engine, func, inspect, select, table
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
+from semq.legacy.mapping import REQUIRED, OldTable, OldTables
+
+ROWS = 200  # read at a time
+SMALL = 1 << 16  # bytes of a payload up to which it is read with its row
+FIELD_MAX = 256 << 20  # characters of a field of CSV
+SQLITE = (".db", ".sqlite", ".sqlite3")
+Values = dict[str, Any]
+PAYLOAD, SIZE = "payload", "size"
+
+
+class OldSource(Protocol):
+    """An older SEMQ."""
+
+    name: str  #: without a password
+
+    def has(self, table: OldTable) -> bool:
+        """Whether it has a table. Raises BadMapping if required columns are missing."""
+
+    def rows(self, table: OldTable) -> Iterator[Values]:
+        """Yield the rows as values by meaning."""
+
+    def payload(self, table: OldTable, row: Values) -> Any:
+        """Return the payload of a row."""
+
+    def close(self) -> None:
+        """Close connections and files."""
+
+
+def open_source(text: str, mapping: OldTables) -> OldSource:
+    """Open a URL, a file of SQLite, a CSV file or a folder of them.
+
+    Raises NoOldTables, BadMapping, DriverMissing, SourceUnavailable, UnreadableSource.
+    """
+    path = Path(text)
+    source: OldSource
+    if "://" in text:
+        source = DatabaseSource(_url(text))
+    elif path.suffix.lower() in SQLITE:
+        source = DatabaseSource(_sqlite(path))
+    else:
+        source = CsvSource(path)
+    try:
+        if not any(source.has(one) for one in mapping.tables):
+            raise NoOldTables(source=source.name, tables=", ".join(one.name for one in mapping.tables))
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def _url(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except ArgumentError as error:
+        raise SourceUnavailable("The URL cannot be read.") from error
+    return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
+
+
+def _sqlite(path: Path) -> URL:
+    if not path.is_file():
+        raise SourceUnavailable(f"There is no file {path}.")
+    return URL.create("sqlite", database=f"file:{path.resolve()}", query={"mode": "ro", "uri": "true"})
+
+
+class DatabaseSource:
+    """A database. Rows and payloads are read over connections of their own."""
+
+    def __init__(self, url: URL) -> None:
+        self.name = url.render_as_string(hide_password=True)
+        self._exits = ExitStack()
+        with self._faults():
+            self._engine: Engine = create_engine(url, connect_args=_arguments(url))
+            self._exits.callback(self._engine.dispose)
+            self._names = self._exits.enter_context(self._engine.connect())
+            self._columns: dict[str, set[str]] = {}
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Raise errors of the database as errors of the import, without a password."""
+        try:
+            yield
+        except (NoSuchModuleError, ModuleNotFoundError) as error:
+            raise DriverMissing(source=self.name, cause=str(error)) from error
+        except (SQLAlchemyError, sqlite3.Error, OSError, UnicodeError) as error:
+            cause = getattr(error, "orig", None) or error
+            raise SourceUnavailable(source=self.name, cause=str(cause)[:300]) from error
+
+    def has(self, table: OldTable) -> bool:
+        """Whether the database has a table."""
+        with self._faults():
+            schema, _, name = table.name.rpartition(".")
+            known = inspect(self._names)
+            if not known.has_table(name, schema=schema or None):
+                return False
+            self._columns[table.kind] = {found["name"] for found in known.get_columns(name, schema=schema or None)}
+        check_columns(table, self._columns[table.kind], self.name)
+        return True
+
+    def rows(self, table: OldTable) -> Iterator[Values]:
+        """Yield the rows from a cursor of the database."""
+        known = self._columns[table.kind]
+        chosen = {meaning: name for meaning, name in table.columns.items() if name in known and meaning != PAYLOAD}
+        number: ColumnClause[Any] = column(table.columns["object_id"])
+        labels: list[Any] = [column(name).label(meaning) for meaning, name in chosen.items()]
+        if (payload := table.columns.get(PAYLOAD, "")) in known:
+            body: ColumnClause[Any] = column(payload)
+            labels += [func.length(body).label(SIZE), case((func.length(body) <= SMALL, body)).label(PAYLOAD)]
+        query = select(*labels).select_from(_named(table)).order_by(number)
+        with self._faults(), self._engine.connect() as connection:
+            options = {"stream_results": True, "yield_per": ROWS}
+            for row in connection.execution_options(**options).execute(query):
+                yield dict(row._mapping)  # noqa: SLF001 - the public name of it in SQLAlchemy
+
+    def payload(self, table: OldTable, row: Values) -> Any:
+        """Return the payload; a large one is read by its record number."""
+        if row[PAYLOAD] is not None or row[SIZE] is None:
+            return row[PAYLOAD]
+        of = table.columns
+        body: ColumnClause[Any] = column(of[PAYLOAD])
+        query = select(body).select_from(_named(table))
+        with self._faults():
+            found = self._names.execute(query.where(column(of["object_id"]) == row["object_id"])).first()
+            self._names.rollback()
+        return found[0] if found is not None else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._exits.close()
+
+
+class CsvSource:
+    """A CSV file named as its table, or a folder of such files."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+        csv.field_size_limit(FIELD_MAX)
+        if not path.exists():
+            raise UnreadableSource(f"There is no file {path}.")
+
+    def _file(self, table: OldTable) -> Path | None:
+        file = self._path / f"{table.name}.csv" if self._path.is_dir() else self._path
+        return file if file.is_file() and file.stem.lower() == table.name.lower() else None
+
+    def has(self, table: OldTable) -> bool:
+        """Whether there is a file of this table."""
+        file = self._file(table)
+        if file is None:
+            return False
+        with self._faults(file), file.open(encoding="utf-8-sig", newline="") as stream:
+            header = next(csv.reader(stream), [])
+        check_columns(table, set(header), str(file))
+        return True
+
+    @contextmanager
+    def _faults(self, file: Path) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, UnicodeError, csv.Error) as error:
+            raise UnreadableSource(file=str(file), cause=str(error)[:300]) from error
+
+    def rows(self, table: OldTable) -> Iterator[Values]:
+        """Yield the rows in the order of the file, with their payloads."""
+        file = self._file(table)
+        assert file is not None
+        with self._faults(file), file.open(encoding="utf-8-sig", newline="") as stream:
+            for line in csv.DictReader(stream):
+                yield {meaning: line.get(name) for meaning, name in table.columns.items() if name in line}
+
+    def payload(self, table: OldTable, row: Values) -> Any:
+        """Return the payload, which is in the row."""
+        return row.get(PAYLOAD)
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def check_columns(table: OldTable, known: set[str], where: str) -> None:
+    """Raise BadMapping if a required column is missing."""
+    missing = [table.columns[meaning] for meaning in REQUIRED[table.kind] if table.columns[meaning] not in known]
+    if missing:
+        raise BadMapping(f"{table.name} in {where} has no column {', '.join(missing)}.")
+
+
+def _named(old: OldTable) -> Any:
+    schema, _, name = old.name.rpartition(".")
+    return table(name, schema=schema or None)
+
+
+def _arguments(url: URL) -> Mapping[str, Any]:
+    return {"check_same_thread": False} if url.get_backend_name() == "sqlite" else {}

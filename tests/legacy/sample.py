@@ -1,0 +1,88 @@
+"""A sample of the older form, made from the design: the three tables in a database, or as CSV files."""
+
+import csv
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, String, Table, create_engine, insert
+
+META = MetaData()
+ATTRIBUTES = [Column(name, Integer) for name in ("reliable", "save_fwd", "ack2", "fixed", "encrypt")]
+
+
+def keys() -> list[Column[Any]]:
+    return [Column(f"app_{name}", String(300)) for name in ("domain", "type", "subtype", "key")]
+
+
+OUTBOUND = Table(
+    "tb_0031", META,
+    Column("object_id", BigInteger), Column("ss_status", Integer), Column("source", String(80)),
+    Column("target", String(80)), Column("target_user", String(80)), Column("app_data", LargeBinary),
+    *ATTRIBUTES, Column("session_key", String(400)), *keys(),
+    Column("semq_id", Integer), Column("semq_db_id", Integer), Column("lk0_node_id", String(80)),
+    Column("lk0_object_id", BigInteger),
+)  # fmt: skip
+PENDING = Table(
+    "tb_0030", META,
+    Column("object_id", BigInteger), Column("p_ack_status", Integer), Column("s_ack_status", Integer),
+    Column("lk0_node_id", String(80)), Column("lk0_semq_id", Integer), Column("lk0_semq_db_id", Integer),
+    Column("lk0_object_id", BigInteger),
+)  # fmt: skip
+TO_DO = Table(
+    "tb_0032", META,
+    Column("object_id", BigInteger), Column("status", Integer), Column("from_user", String(80)),
+    Column("to_user", String(80)), Column("app_data", LargeBinary), *keys(),
+)  # fmt: skip
+INIT, SENT, ACK_FWD, ACK, ACK2 = range(5)
+Rows = Sequence[Mapping[str, Any]]
+
+
+def outbound(object_id: int, status: int = INIT, **other: Any) -> dict[str, Any]:
+    """A row of tb_0031 as the design's example has it: an order from 10008 to 56001."""
+    return {
+        "object_id": object_id, "ss_status": status, "source": "10008", "target": "56001",
+        "app_data": f"order {object_id}".encode(), "reliable": 1, "save_fwd": 3, "ack2": 1, "fixed": 1, "encrypt": 0,
+        "app_domain": "trade", "app_type": "order", "app_subtype": "", "app_key": f"S{object_id:04d}",
+    } | other  # fmt: skip
+
+
+def pending(object_id: int, of: int, platform: int = 0, sender: int = 0) -> dict[str, Any]:
+    """A row of tb_0030: message ``of`` of 10008 has arrived."""
+    return {
+        "object_id": object_id, "p_ack_status": platform, "s_ack_status": sender, "lk0_node_id": "10008",
+        "lk0_semq_id": 1, "lk0_semq_db_id": 1, "lk0_object_id": of,
+    }  # fmt: skip
+
+
+def to_do(object_id: int, status: int = 0, **other: Any) -> dict[str, Any]:
+    """A row of tb_0032: a message from one user to another."""
+    return {
+        "object_id": object_id, "status": status, "from_user": "alice", "to_user": "bob",
+        "app_data": f"note {object_id}".encode(), "app_key": f"T{object_id}",
+    } | other  # fmt: skip
+
+
+def fill(url: str, outbound: Rows = (), pending: Rows = (), to_do: Rows = ()) -> None:
+    """Create the tables and insert the rows."""
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    META.create_all(engine)
+    with engine.begin() as connection:
+        for table, rows in ((OUTBOUND, outbound), (PENDING, pending), (TO_DO, to_do)):
+            names = table.columns.keys()
+            if rows:
+                connection.execute(insert(table), [{name: row.get(name) for name in names} for row in rows])
+    engine.dispose()
+
+
+def write_csv(folder: Path, outbound: Rows = (), pending: Rows = (), to_do: Rows = ()) -> None:
+    """Write the rows as CSV files with payloads in base64."""
+    for table, rows in ((OUTBOUND, outbound), (PENDING, pending), (TO_DO, to_do)):
+        with (folder / f"{table.name}.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, table.columns.keys())
+            writer.writeheader()
+            for row in rows:
+                body = row.get("app_data")
+                text = {"app_data": b64encode(body).decode()} if isinstance(body, bytes) else {}
+                writer.writerow({**row, **text})

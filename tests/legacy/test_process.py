@@ -1,0 +1,158 @@
+"""``semq import`` as a process: killed in the middle and repeated, and within bounds of memory."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from semq.app import Client
+from semq.legacy.mapping import DEFAULT
+from tests.app.network import Network
+from tests.cli.command import semq
+from tests.legacy import sample
+from tests.waiting import until_sync
+
+DOCUMENTS = 1200
+USER = "import"
+LARGE = 100_000
+GROWTH_MIB = 40
+MEASURE = """
+import asyncio, sys
+from pathlib import Path
+from semq.app.values import Sent
+from semq.legacy.journal import Journal
+from semq.legacy.mapping import read_mapping
+from semq.legacy.report import ImportReport
+from semq.legacy.source import open_source
+from semq.legacy.transfer import AT_ONCE, Transfer
+from semq.umx_t.address import Address
+
+class Answers:
+    under_way = highest = 0
+    async def send(self, *_, **__):
+        self.under_way += 1
+        self.highest = max(self.highest, self.under_way)
+        await asyncio.sleep(0.005)
+        self.under_way -= 1
+        return Sent("1.10008.1.1.a.1", "", False, "")
+
+async def run(file):
+    mapping, client = read_mapping(None), Answers()
+    report = ImportReport(file, "1.10008", False)
+    transfer = Transfer(client, open_source(file, mapping), mapping, Journal(Path(file + ".journal")), report,
+                        own=Address(1, "10008"))
+    await transfer.run()
+    assert 1 < client.highest <= AT_ONCE
+    print(report.total("sent"), int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) // 1024)
+
+asyncio.run(run(sys.argv[1]))
+"""
+
+
+def begun(network: Network, folder: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-P", "-m", "semq.cli", "import", "--from", str(folder / "old.db"), "--json"]
+    command += ["--journal", str(folder / "journal"), "--node", network.sender.url, "--timeout", "30"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def taken(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "journal")) as journal:
+        try:
+            (count,) = journal.execute("SELECT count(*) FROM taken").fetchone()
+        except sqlite3.OperationalError:  # it is being made
+            return 0
+    return int(count)
+
+
+def _until_taken(process: "subprocess.Popen[bytes]", folder: Path, count: int) -> None:
+    until_sync(lambda: process.poll() is not None or taken(folder) >= count)
+
+
+async def received(network: Network) -> Counter[str]:
+    """What the receiver's application gets, until nothing more comes."""
+    keys = Counter[str]()
+    async with Client(network.receiver.url, patience_s=60) as client:
+        async with client.receive(USER, idle_s=60) as documents:
+            async for document in documents:
+                keys[document.app_key.key] += not document.redelivered
+                await document.ack()
+                if len(keys) == DOCUMENTS:
+                    break
+        async with client.receive(USER, idle_s=1) as documents:
+            keys.update([document.app_key.key async for document in documents])
+    return keys
+
+
+def test_an_import_that_is_killed_takes_nothing_twice_when_it_is_repeated(network: Network, tmp_path: Path) -> None:
+    rows = [sample.outbound(number, target_user=USER) for number in range(1, DOCUMENTS + 1)]
+    sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
+    for part in (1, DOCUMENTS // 3, DOCUMENTS // 2):
+        process = begun(network, tmp_path)
+        _until_taken(process, tmp_path, part)
+        process.kill()
+        process.communicate()
+    process = begun(network, tmp_path)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    told = json.loads(out)["tables"]["tb_0031"]
+    assert told["rows"] == told.get("sent", 0) + told["known"] == DOCUMENTS
+    assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
+
+
+def test_a_node_that_stops_answering_ends_the_import_with_69(network: Network, tmp_path: Path) -> None:
+    sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1)])
+    command = ("import", "--from", str(tmp_path / "old.db"), "--journal", str(tmp_path / "j"), "--timeout", "0.5")
+    semq(*command, "--node", "amqp://app:secret@127.0.0.1:1").fails(69, "SEMQ-1310")
+
+
+def test_rows_are_listed_for_people_and_end_with_1(network: Network, tmp_path: Path) -> None:
+    sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1, 99), sample.outbound(2, app_key="\x1b[2J")])
+    command = ("import", "--from", str(tmp_path / "old.db"), "--journal", str(tmp_path / "j"), "--dry-run")
+    said = semq(*command, "--node", network.sender.url)
+    assert said.status == 1
+    assert "tb_0031 1: BAD_STATUS" in said.out
+    assert "\x1b" not in said.out
+    assert not (tmp_path / "j").exists()
+
+
+def test_the_default_mapping_is_printed_without_a_node() -> None:
+    assert semq("import", "--print-mapping").out == DEFAULT
+    assert semq("import").status == 2
+
+
+@pytest.mark.parametrize("kind", ["csv", "sqlite"])
+def test_memory_does_not_grow_with_the_rows(kind: str, tmp_path: Path) -> None:
+    used = []
+    for count in (2_000, LARGE):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        rows = [sample.outbound(number, app_data=os.urandom(700)) for number in range(count)]
+        if kind == "csv":
+            sample.write_csv(folder, rows)
+        else:
+            sample.fill(f"sqlite:///{folder}/old.db", rows)
+        file = str(folder if kind == "csv" else folder / "old.db")
+        done = subprocess.run([sys.executable, "-P", "-c", MEASURE, file], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        sent, mib = map(int, done.stdout.split())
+        assert sent == count
+        used.append(mib)
+    assert used[1] - used[0] < GROWTH_MIB
+
+
+def test_an_interrupted_import_ends_quietly(network: Network, tmp_path: Path) -> None:
+    rows = [sample.outbound(number, target="56001/nobody-reads") for number in range(1, 5000)]
+    sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
+    process = begun(network, tmp_path)
+    _until_taken(process, tmp_path, 1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert (process.returncode, b"Traceback" in err) in ((130, False), (0, False))

@@ -1,0 +1,103 @@
+"""Rows of two databases and of CSV files are the same, in order, and a few at a time."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
+from semq.legacy.mapping import OUTBOUND, OldTables, read_mapping
+from semq.legacy.source import SMALL, OldSource, open_source
+from tests.legacy import sample
+
+ROWS = [sample.outbound(number, app_data=bytes([number, 0, 255])) for number in (3, 1, 2)]
+
+
+@pytest.fixture
+def mapping() -> OldTables:
+    return read_mapping(None)
+
+
+def read(source: OldSource, mapping: OldTables) -> list[tuple[int, bytes]]:
+    [table] = [table for table in mapping.tables if table.kind == OUTBOUND]
+    assert source.has(table)
+    return [(int(row["object_id"]), source.payload(table, row)) for row in source.rows(table)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite file", "sqlite URL", "postgres"])
+def test_rows_of_a_database_come_by_record_number(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
+) -> None:
+    url = request.getfixturevalue("empty_database") if kind == "postgres" else f"sqlite:///{tmp_path}/old.db"
+    sample.fill(url, ROWS)
+    source = open_source(f"{tmp_path}/old.db" if kind == "sqlite file" else url, mapping)
+    assert read(source, mapping) == [(number, bytes([number, 0, 255])) for number in (1, 2, 3)]
+    source.close()
+
+
+def test_rows_of_csv_come_as_they_are(tmp_path: Path, mapping: OldTables) -> None:
+    sample.write_csv(tmp_path, ROWS)
+    found: list[tuple[int, Any]] = list(read(open_source(str(tmp_path), mapping), mapping))
+    assert found == [(3, "AwD/"), (1, "AQD/"), (2, "AgD/")]
+    assert read(open_source(str(tmp_path / "tb_0031.csv"), mapping), mapping) == found
+
+
+def test_a_password_is_not_shown(empty_database: str, mapping: OldTables) -> None:
+    sample.fill(empty_database)
+    source = open_source(empty_database.replace("postgresql://", "postgresql://", 1), mapping)
+    assert "***" in source.name or "@" not in source.name
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("missing.db", SourceUnavailable), ("missing.csv", UnreadableSource), ("other.csv", NoOldTables),
+        ("sqlite:////nowhere/x.db", SourceUnavailable), ("no+such://h/db", DriverMissing),
+        ("mysql://u:secret@127.0.0.1:1/x", DriverMissing), ("postgresql://u:secret@127.0.0.1:1/x", SourceUnavailable),
+        ("://", SourceUnavailable), ("broken.db", SourceUnavailable),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_an_error_without_the_password(
+    name: str, error: type[Exception], tmp_path: Path, mapping: OldTables
+) -> None:
+    (tmp_path / "other.csv").write_text("a,b\n")
+    (tmp_path / "broken.db").write_bytes(b"no database" * 100)
+    with pytest.raises(error) as caught:
+        open_source(name if "://" in name else str(tmp_path / name), mapping)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_table_without_a_required_column_is_an_error_with_its_name(tmp_path: Path, mapping: OldTables) -> None:
+    (tmp_path / "tb_0031.csv").write_text("object_id,ss_status,app_data\n")
+    with pytest.raises(BadMapping, match="target"):
+        open_source(str(tmp_path), mapping)
+
+
+def test_broken_text_in_a_file_is_an_error(tmp_path: Path, mapping: OldTables) -> None:
+    (tmp_path / "tb_0031.csv").write_bytes(b"object_id,ss_status,target,app_data\n1,0,56001,\xff\xfe\n")
+    with pytest.raises(UnreadableSource):
+        read(open_source(str(tmp_path), mapping), mapping)
+
+
+def test_rows_are_not_read_ahead(tmp_path: Path, mapping: OldTables) -> None:
+    path = tmp_path / "tb_0031.csv"
+    with path.open("w") as stream:
+        stream.write("object_id,ss_status,target,app_data\n" + "1,0,56001,x\n" * 5 + "2,0,56001,\0broken\n" * 100_000)
+    [table] = [table for table in mapping.tables if table.kind == OUTBOUND]
+    source = open_source(str(path), mapping)
+    assert source.has(table)
+    assert len(list(islice(source.rows(table), 5))) == 5
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_payloads_of_any_size_are_read(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
+) -> None:
+    url = request.getfixturevalue("empty_database") if kind == "postgres" else f"sqlite:///{tmp_path}/old.db"
+    bodies = [b"", b"x", bytes(SMALL), bytes(SMALL + 1), bytes(3_000_000)]
+    sample.fill(url, [sample.outbound(number, app_data=body) for number, body in enumerate(bodies)])
+    source = open_source(url, mapping)
+    assert [body for _, body in read(source, mapping)] == bodies
+    source.close()

@@ -1,0 +1,178 @@
+"""Unfinished rows become documents, once; what may have arrived is asked about first."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from semq.app import Client
+from semq.legacy.process import NotAnInstitution, run_import
+from semq.legacy.report import ImportReport
+from tests.legacy import sample
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
+
+Nodes = tuple[LocalNode, LocalNode]
+
+
+@pytest.fixture
+async def nodes(inprocess: InProcess) -> Nodes:
+    hub = await inprocess.hub()
+    pair = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
+    await linked(*pair)
+    return pair
+
+
+def url(node: LocalNode) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{node.port}"
+
+
+async def imported(node: LocalNode, folder: Path, **options: Any) -> ImportReport:
+    async with Client(url(node), patience_s=60) as client:
+        given: dict[str, Any] = {"journal": folder / f"{node.address}.journal", "source": str(folder / "old.db")}
+        return await run_import(client, **(given | options))
+
+
+def results(report: ImportReport, kind: str = "tb_0031") -> dict[str, int]:
+    return dict(report.tables[kind].results)
+
+
+async def received(node: LocalNode, count: int, user: str = "") -> list[tuple[str, bytes, str]]:
+    """Documents that an application receives, in order: key, payload, target."""
+    found = []
+    async with Client(url(node), patience_s=60) as client, client.receive(user) as documents:
+        for _ in range(count):
+            document = await anext(documents)
+            found.append((document.app_key.key, document.payload, document.source))
+            await document.ack()
+    return found
+
+
+def accepted(node: LocalNode) -> int:
+    with psycopg.connect(node.store.url) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM tb_0031_token").fetchone() or (0,)
+    return int(count)
+
+
+STATUSES = [sample.INIT, sample.SENT, sample.ACK_FWD, sample.ACK, sample.ACK2]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "csv"])
+async def test_each_status_is_carried_over_and_nothing_is_taken_twice(
+    kind: str, nodes: Nodes, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sender, receiver = nodes
+    rows = [sample.outbound(number, status) for number, status in enumerate(STATUSES, 1)]
+    at_receiver = [sample.pending(1, of=2), sample.pending(2, of=3, platform=1), sample.pending(3, 9, 1, 1)]
+    (tmp_path / "b").mkdir()
+    source, at_b = tmp_path / "old.db", tmp_path / "b" / "old.db"
+    options: dict[str, Any] = {}
+    if kind == "csv":
+        sample.write_csv(tmp_path, rows, to_do=[sample.to_do(1), sample.to_do(2, 1)])
+        (tmp_path / "mapping.toml").write_text('encoding = "base64"')
+        options = {"source": str(tmp_path), "mapping": tmp_path / "mapping.toml"}
+    else:
+        old = f"sqlite:///{source}" if kind == "sqlite" else str(request.getfixturevalue("empty_database"))
+        sample.fill(old, rows, to_do=[sample.to_do(1), sample.to_do(2, 1)])
+        options = {"source": old}
+    sample.fill(f"sqlite:///{at_b}", pending=at_receiver)
+
+    dry = await imported(sender, tmp_path, dry_run=True, **options)
+    assert (results(dry), results(dry, "tb_0032")) == ({"send": 1, "ask": 3, "finished": 1}, {"send": 1, "finished": 1})
+    assert accepted(sender) == 0
+
+    noted = await imported(receiver, tmp_path, source=str(at_b))
+    assert results(noted, "tb_0030") == {"noted": 2, "finished": 1}
+    report = await imported(sender, tmp_path, **options)
+    # 2 and 3 have arrived through the older SEMQ; 4 was at the platform and its receiver does not have it.
+    assert results(report) == {"sent": 2, "already_received": 2, "finished": 1}
+    assert results(report, "tb_0032") == {"sent": 1, "finished": 1}
+    assert report.as_json()["ok"]
+    assert await received(receiver, 2) == [
+        ("S0001", b"order 1", "1.10008"), ("S0004", b"order 4", "1.10008"),
+    ]  # fmt: skip
+    assert [(key, body) for key, body, _ in await received(sender, 1, "bob")] == [("T1", b"note 1")]
+
+    again = await imported(sender, tmp_path, **options)
+    assert results(again) == {"known": 4, "finished": 1}
+    without_journal = await imported(sender, tmp_path, journal=tmp_path / "another", **options)
+    assert results(without_journal) == {"known": 2, "already_received": 2, "finished": 1}
+    assert accepted(sender) == 3
+    assert results(await imported(receiver, tmp_path, source=str(at_b)), "tb_0030") == {"known": 2, "finished": 1}
+
+
+async def test_what_may_have_arrived_waits_for_the_answer_of_its_receiver(nodes: Nodes, tmp_path: Path) -> None:
+    sender, _ = nodes
+    sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1, sample.SENT, target="88001")])
+    report = await imported(sender, tmp_path)
+    assert (results(report), report.as_json()["ok"]) == ({"unanswered": 1}, False)
+    assert (report.listed[0]["reason"], report.listed[0]["record"]) == ("UNANSWERED", "1")
+    assert accepted(sender) == 0
+    assert results(await imported(sender, tmp_path, resend_unanswered=True)) == {"rejected": 1}  # no agreement with it
+
+
+async def test_rows_that_cannot_be_taken_are_listed_and_harm_no_others(nodes: Nodes, tmp_path: Path) -> None:
+    sender, receiver = nodes
+    rows = [
+        sample.outbound(1),
+        sample.outbound(2, target="99999"),
+        sample.outbound(3, app_data=bytes(200_000)),
+        sample.outbound(4, app_data=None),
+        sample.outbound(5, 77),
+        sample.outbound(6, app_key="\x1b[31m"),
+        sample.outbound(7),
+        sample.outbound(7, app_data=b"another"),
+        sample.outbound(8, target="'; DROP TABLE tb_0031; --"),
+        sample.outbound(9),
+    ]
+    sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
+    dry = await imported(sender, tmp_path, dry_run=True)
+    assert dry.tables["tb_0031"].reasons == Counter(NO_PAYLOAD=1, BAD_STATUS=1, BAD_APP_KEY=1, SAME_ID=1, BAD_TARGET=1)
+    report = await imported(sender, tmp_path, rejects=tmp_path / "rejects.csv")
+    assert results(report) == {"sent": 3, "rejected": 7}
+    reasons = {line["record"]: line["reason"] for line in report.listed}
+    assert reasons == {
+        "2": "SEMQ-1201", "3": "SEMQ-1203", "4": "NO_PAYLOAD", "5": "BAD_STATUS", "6": "BAD_APP_KEY", "7": "SAME_ID",
+        "8": "BAD_TARGET",
+    }  # fmt: skip
+    assert len((tmp_path / "rejects.csv").read_text().splitlines()) == 8
+    assert [key for key, *_ in await received(receiver, 3)] == ["S0001", "S0007", "S0009"]
+
+
+async def test_documents_keep_the_order_of_their_records(nodes: Nodes, tmp_path: Path) -> None:
+    sender, receiver = nodes
+    sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(number) for number in range(500, 0, -1)])
+    reading = asyncio.create_task(received(receiver, 500))
+    assert results(await imported(sender, tmp_path)) == {"sent": 500}
+    assert [key for key, *_ in await reading] == [f"S{number:04d}" for number in range(1, 501)]
+
+
+async def test_the_hub_takes_no_rows(inprocess: InProcess, tmp_path: Path) -> None:
+    hub = await inprocess.hub()
+    sample.fill(f"sqlite:///{tmp_path}/old.db")
+    async with Client(f"amqp://guest:guest@127.0.0.1:{hub.port}") as client:
+        with pytest.raises(NotAnInstitution):
+            await run_import(client, str(tmp_path / "old.db"))
+
+
+async def test_only_locators_of_older_messages_are_asked_about_and_noted(nodes: Nodes, inprocess: InProcess) -> None:
+    sender, receiver = nodes
+    at_sender, at_receiver = await inprocess.client(sender), await inprocess.client(receiver)
+    new = "1.10008.1.1.a1.7"
+    for link, operation, arguments in (
+        (at_sender, "import.ask", {"lk0": new, "target": "56001"}),
+        (at_sender, "import.ask", {"lk0": "1.77.1.1.0.7", "target": "56001"}),
+        (at_receiver, "import.received", {"lk0s": ["1.10008.1.1.0.7", new]}),
+    ):
+        assert (await ask(link, operation, arguments))["error"]["code"] == "SEMQ-2102"
+    old = "1.10008.1.1.0.7"
+    question = {"lk0": old, "target": "56001"}
+    await until(lambda: receiver.uplink.link is not None)
+    assert (await ask(at_sender, "import.ask", question))["result"]["received"] is False
+    assert (await ask(at_receiver, "import.received", {"lk0s": [old, old]}))["result"] == {"noted": 1, "known": 0}
+    assert (await ask(at_receiver, "import.received", {"lk0s": [old]}))["result"] == {"noted": 0, "known": 1}
+    assert (await ask(at_sender, "import.ask", question))["result"]["received"] is True
