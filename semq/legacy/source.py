@@ -38,7 +38,7 @@ class OldSource(Protocol):
         """Yield the rows as values by meaning."""
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload of a row."""
+        """Return the payload of a row, which may be left out of the row if it is large."""
 
     def close(self) -> None:
         """Close connections and files."""

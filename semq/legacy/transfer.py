@@ -19,7 +19,7 @@ from semq.legacy.journal import Journal
 from semq.legacy.mapping import OldTable, OldTables
 from semq.legacy.old_rows import OldRow, Reason, RowRefused, Task, read_payload, read_row
 from semq.legacy.report import LISTED_MAX, ImportReport, TableReport
-from semq.legacy.source import OldSource, Values
+from semq.legacy.source import PAYLOAD, SIZE, OldSource, Values
 from semq.umx_t.address import Address
 
 BATCH = 200  # rows between two writes of the journal
@@ -115,7 +115,9 @@ class Transfer:
                 self._notes.append(row)
             return
         try:
-            raw = await asyncio.to_thread(self._source.payload, table, values)
+            raw = values.get(PAYLOAD)
+            if raw is None and values.get(SIZE):  # a large one is left in the database until it is sent
+                raw = await asyncio.to_thread(self._source.payload, table, values)
             body = read_payload(raw, self._mapping.encoding)
         except RowRefused as error:
             self._reject(row.kind, row.object_id, counts, error.reason.name, str(error))

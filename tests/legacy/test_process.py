@@ -40,7 +40,7 @@ class Answers:
     async def send(self, *_, **__):
         self.under_way += 1
         self.highest = max(self.highest, self.under_way)
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.001)
         self.under_way -= 1
         return Sent("1.10008.1.1.a.1", "", False, "")
 
