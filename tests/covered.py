@@ -55,6 +55,9 @@ semq.config.sections                   test_config.py
 semq.config.settings                   test_config.py
 semq.demo.applications                 demo/test_scenario.py
 semq.installation.enrolment            demo/test_scenario.py
+semq.legacy.report                     legacy/test_transfer.py
+semq.cli.messages.legacy               legacy/test_process.py
+local_node.operations.legacy           legacy/test_transfer.py
 semq.console.bulk                      console/test_roles_and_forms.py
 semq.console.display                   console/test_pages_in_browser.py
 semq.console.live                      console/test_pages_in_browser.py

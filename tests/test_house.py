@@ -186,15 +186,8 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
     (
         range(2000, 3000),
         (
-            "semq.errors",
-            "semq.config",
-            "semq.cli",
-            "semq.demo",
-            "semq.installation",
-            "semq.legacy",
-            "semq.service",
-            "local_node",
-            "platform_node",
+            *"semq.errors semq.config semq.cli semq.demo".split(),
+            *"semq.installation semq.legacy semq.service local_node platform_node".split(),
         ),
     ),
     (range(3000, 4000), ("semq.store",)),

@@ -37,7 +37,9 @@ class AskImported(Arguments, frozen=True, kw_only=True):
 class NoteReceived(Arguments, frozen=True, kw_only=True):
     """Messages that this institution has received."""
 
-    lk0s: Annotated[tuple[OldLocator, ...], Meta(min_length=1, max_length=LK0S_MAX)]
+    lk0s: Annotated[
+        tuple[OldLocator, ...], Meta(min_length=1, max_length=LK0S_MAX, description="Messages of an older SEMQ.")
+    ]
 
 
 class LegacyOperations:

@@ -13,7 +13,7 @@ from semq.legacy.errors import JournalUnusable
 TABLE = "CREATE TABLE IF NOT EXISTS taken (token TEXT PRIMARY KEY, outcome TEXT NOT NULL, lk0 TEXT NOT NULL)"
 
 
-class Journal:
+class ImportJournal:
     """The journal in one file; None: an empty one that keeps nothing (dry runs without a file)."""
 
     def __init__(self, file: Path | None) -> None:

@@ -20,7 +20,7 @@ FLAGS = {"": None, "0": False, "1": True, "false": False, "true": True}
 SHOWN_MAX = 60
 
 
-class Task(StrEnum):
+class RowTask(StrEnum):
     """What is to be done with a row."""
 
     SEND = "send"  #: it never left
@@ -46,7 +46,7 @@ class Reason(StrEnum):
     NO_MESSAGE = "it is not a message between two users"
 
 
-class RowRefused(BadInput):
+class OldRowRefused(BadInput):
     """A row of the older SEMQ cannot be taken."""
 
     code = "SEMQ-2507"
@@ -62,7 +62,7 @@ class OldRow:
 
     kind: str
     object_id: int
-    task: Task
+    task: RowTask
     status: str
     lk0: str = ""  #: of the message in the older SEMQ; "" for to-do rows
     target: str = ""
@@ -83,7 +83,7 @@ class OldRow:
 def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
     """Decide about a row; ``values`` by meaning, without the payload. ``own``: the node's institution.
 
-    Raises RowRefused.
+    Raises OldRowRefused.
     """
     row = {name: _text(value) for name, value in values.items()}
     object_id = _whole(row.get("object_id", ""), Reason.BAD_ID)
@@ -93,9 +93,9 @@ def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow
 
 
 def read_payload(value: Any, encoding: str) -> bytes:
-    """Return the bytes of a payload. Raises RowRefused."""
+    """Return the bytes of a payload. Raises OldRowRefused."""
     if value is None:
-        raise RowRefused(Reason.NO_PAYLOAD)
+        raise OldRowRefused(Reason.NO_PAYLOAD)
     if not isinstance(value, str):
         return bytes(value)
     try:
@@ -103,7 +103,7 @@ def read_payload(value: Any, encoding: str) -> bytes:
             return b64decode(value, validate=True)
         return bytes.fromhex(value) if encoding == "hex" else value.encode()
     except (binascii.Error, ValueError) as error:
-        raise RowRefused(Reason.BAD_PAYLOAD, error) from error
+        raise OldRowRefused(Reason.BAD_PAYLOAD, error) from error
 
 
 def _outbound(table: OldTable, row: Mapping[str, str], object_id: int, own: Address) -> OldRow:
@@ -112,13 +112,13 @@ def _outbound(table: OldTable, row: Mapping[str, str], object_id: int, own: Addr
     ack2 = _flag(row, "ack2")
     is_finished = status == "SS_ACK2" or (status == "SS_ACK" and ack2 is False)
     if lk0.node != own and not is_finished:
-        raise RowRefused(Reason.OTHER_SOURCE, lk0.node)
-    task = Task.FINISHED if is_finished else Task.SEND if status == "SS_INIT" else Task.ASK
-    if task is not Task.FINISHED and row.get("session_key"):
-        raise RowRefused(Reason.SEALED)
+        raise OldRowRefused(Reason.OTHER_SOURCE, lk0.node)
+    task = RowTask.FINISHED if is_finished else RowTask.SEND if status == "SS_INIT" else RowTask.ASK
+    if task is not RowTask.FINISHED and row.get("session_key"):
+        raise OldRowRefused(Reason.SEALED)
     save_fwd = row.get("save_fwd") or "3"
     if save_fwd not in ("1", "2", "3"):
-        raise RowRefused(Reason.BAD_ATTRIBUTE, f"@SaveFwd={save_fwd}")
+        raise OldRowRefused(Reason.BAD_ATTRIBUTE, f"@SaveFwd={save_fwd}")
     reliable = _flag(row, "reliable")
     return OldRow(
         table.kind, object_id, task, status, str(lk0), _target(row), "", _app_key(row), int(save_fwd), ack2,
@@ -130,31 +130,31 @@ def _received(table: OldTable, row: Mapping[str, str], object_id: int) -> OldRow
     lk0 = _lk0(row, row.get("lk0_object_id", ""), row.get("lk0_node", ""))
     found = [_status(table, row[name] or "AS_INIT") for name in ("platform_status", "sender_status") if name in row]
     is_finished = bool(found) and set(found) == {"AS_ACK"}
-    task = Task.FINISHED if is_finished else Task.NOTE
+    task = RowTask.FINISHED if is_finished else RowTask.NOTE
     return OldRow(table.kind, object_id, task, "/".join(found) or "AS_INIT", str(lk0))
 
 
 def _to_do(table: OldTable, row: Mapping[str, str], object_id: int, own: Address) -> OldRow:
     status = _status(table, row.get("status") or "OPEN")
     if status == "DONE":
-        return OldRow(table.kind, object_id, Task.FINISHED, status)
+        return OldRow(table.kind, object_id, RowTask.FINISHED, status)
     if not row.get("sender") or not row.get("target_user"):
-        raise RowRefused(Reason.NO_MESSAGE)
+        raise OldRowRefused(Reason.NO_MESSAGE)
     sender = _address(f"{own}/{row['sender']}", Reason.NO_MESSAGE)
     target = _address(f"{own}/{row['target_user']}", Reason.NO_MESSAGE)
-    return OldRow(table.kind, object_id, Task.SEND, status, "", str(target), sender.user, _app_key(row))
+    return OldRow(table.kind, object_id, RowTask.SEND, status, "", str(target), sender.user, _app_key(row))
 
 
 def _lk0(row: Mapping[str, str], object_id: str, node: str) -> LK0:
     source = _address(node, Reason.BAD_SOURCE)
     numbers = [_whole(row.get(name) or "1", Reason.BAD_SOURCE) for name in ("lk0_semq_id", "lk0_semq_db_id")]
     if source.type != NodeType.LOCAL or source.user:
-        raise RowRefused(Reason.BAD_SOURCE, node)
+        raise OldRowRefused(Reason.BAD_SOURCE, node)
     lk0 = LK0(source.type, source.id, numbers[0], numbers[1], INC, _whole(object_id, Reason.BAD_ID))
     try:
         return parse_lk0(str(lk0))
     except SemqError as error:
-        raise RowRefused(Reason.BAD_SOURCE, lk0) from error
+        raise OldRowRefused(Reason.BAD_SOURCE, lk0) from error
 
 
 def _target(row: Mapping[str, str]) -> str:
@@ -167,33 +167,33 @@ def _address(text: str, reason: Reason) -> Address:
     try:
         return parse_address(text)
     except BadInput as error:
-        raise RowRefused(reason, text) from error
+        raise OldRowRefused(reason, text) from error
 
 
 def _app_key(row: Mapping[str, str]) -> AppKey:
     try:
         return check_app_key(AppKey(*(row.get(name, "") for name in ("domain", "type", "subtype", "key"))))
     except BadInput as error:
-        raise RowRefused(Reason.BAD_APP_KEY, error) from error
+        raise OldRowRefused(Reason.BAD_APP_KEY, error) from error
 
 
 def _status(table: OldTable, text: str) -> str:
     try:
         return table.status[text]
     except KeyError:
-        raise RowRefused(Reason.BAD_STATUS, text) from None
+        raise OldRowRefused(Reason.BAD_STATUS, text) from None
 
 
 def _flag(row: Mapping[str, str], name: str) -> bool | None:
     try:
         return FLAGS[row.get(name, "").lower()]
     except KeyError:
-        raise RowRefused(Reason.BAD_ATTRIBUTE, f"{name}={row[name]}") from None
+        raise OldRowRefused(Reason.BAD_ATTRIBUTE, f"{name}={row[name]}") from None
 
 
 def _whole(text: str, reason: Reason) -> int:
     if not WHOLE.fullmatch(text):
-        raise RowRefused(reason, text)
+        raise OldRowRefused(reason, text)
     return int(text)
 
 

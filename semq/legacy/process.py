@@ -6,7 +6,7 @@ from pathlib import Path
 
 from semq.app import Client
 from semq.errors import BadInput
-from semq.legacy.journal import Journal
+from semq.legacy.journal import ImportJournal
 from semq.legacy.mapping import read_mapping
 from semq.legacy.report import ImportReport
 from semq.legacy.source import open_source
@@ -40,7 +40,7 @@ async def run_import(
     old = await asyncio.to_thread(open_source, source, tables)
     try:
         file = journal or Path(f"semq-import-{own.id}.journal")
-        taken = Journal(file if file.exists() or not dry_run else None)
+        taken = ImportJournal(file if file.exists() or not dry_run else None)
         try:
             report = ImportReport(old.name, str(own), dry_run)
             await Transfer(

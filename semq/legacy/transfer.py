@@ -15,9 +15,9 @@ from typing import Any, TextIO
 
 from semq.app import Client, RefusedByNode
 from semq.errors import Unavailable
-from semq.legacy.journal import Journal
+from semq.legacy.journal import ImportJournal
 from semq.legacy.mapping import OldTable, OldTables
-from semq.legacy.old_rows import OldRow, Reason, RowRefused, Task, read_payload, read_row
+from semq.legacy.old_rows import OldRow, OldRowRefused, Reason, RowTask, read_payload, read_row
 from semq.legacy.report import LISTED_MAX, ImportReport, TableReport
 from semq.legacy.source import PAYLOAD, SIZE, OldSource, Values
 from semq.umx_t.address import Address
@@ -39,7 +39,7 @@ class Transfer:
         client: Client,
         source: OldSource,
         mapping: OldTables,
-        journal: Journal,
+        journal: ImportJournal,
         report: ImportReport,
         *,
         own: Address,
@@ -88,7 +88,7 @@ class Transfer:
                     self._reject(row.kind, row.object_id, counts, Reason.SAME_ID.name, Reason.SAME_ID.value)
                 elif row.token in known:
                     counts.results["known"] += 1
-                elif row.task is Task.FINISHED:
+                elif row.task is RowTask.FINISHED:
                     counts.results["finished"] += 1
                 else:
                     await self._take(table, row, values, counts)
@@ -100,7 +100,7 @@ class Transfer:
         counts.rows += 1
         try:
             row = read_row(table, values, self._own)
-        except RowRefused as error:
+        except OldRowRefused as error:
             counts.statuses[str(values.get("status", ""))[:20]] += 1
             self._reject(table.kind, values.get("object_id"), counts, error.reason.name, str(error))
             return None
@@ -108,7 +108,7 @@ class Transfer:
         return row
 
     async def _take(self, table: OldTable, row: OldRow, values: Values, counts: TableReport) -> None:
-        if row.task is Task.NOTE:
+        if row.task is RowTask.NOTE:
             if self._report.dry_run:
                 counts.results[row.task] += 1
             else:
@@ -119,12 +119,12 @@ class Transfer:
             if raw is None and values.get(SIZE):  # a large one is left in the database until it is sent
                 raw = await asyncio.to_thread(self._source.payload, table, values)
             body = read_payload(raw, self._mapping.encoding)
-        except RowRefused as error:
+        except OldRowRefused as error:
             self._reject(row.kind, row.object_id, counts, error.reason.name, str(error))
             return
         if self._report.dry_run:
             counts.results[row.task] += 1
-        elif row.task is Task.SEND or await self._is_missing(row, counts):
+        elif row.task is RowTask.SEND or await self._is_missing(row, counts):
             await self._room(len(body))
             task = asyncio.create_task(self._submit(row, body, counts))
             self._bytes += len(body)

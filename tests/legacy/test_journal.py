@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from semq.legacy.errors import JournalUnusable
-from semq.legacy.journal import Journal
+from semq.legacy.journal import ImportJournal
 
 
 def test_entries_last(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j")
+    journal = ImportJournal(tmp_path / "j")
     journal.add([("a", "sent", "L1"), ("b", "noted", "L2")])
     journal.add([("a", "sent", "L9")])
     journal.close()
-    again = Journal(tmp_path / "j")
+    again = ImportJournal(tmp_path / "j")
     assert again.known(["a", "b", "c"]) == {"a", "b"}
     assert again.known([]) == set()
     again.close()
@@ -23,10 +23,10 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "j").write_text("something else" * 100)
     for file in (tmp_path / "j", tmp_path / "none" / "j"):
         with pytest.raises(JournalUnusable):
-            Journal(file)
+            ImportJournal(file)
 
 
 def test_without_a_file_nothing_is_kept() -> None:
-    journal = Journal(None)
+    journal = ImportJournal(None)
     assert journal.known(["a"]) == set()
     journal.close()

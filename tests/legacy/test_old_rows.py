@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.legacy.mapping import OUTBOUND, PENDING, STATUSES, TO_DO, OldTable, read_mapping
-from semq.legacy.old_rows import OldRow, Reason, RowRefused, Task, read_payload, read_row
+from semq.legacy.old_rows import OldRow, OldRowRefused, Reason, RowTask, read_payload, read_row
 from semq.umx_t.address import Address
 from tests.legacy import sample
 
@@ -27,17 +27,17 @@ def read(kind: str, row: dict[str, Any]) -> OldRow:
 @pytest.mark.parametrize(
     ("status", "other", "task"),
     [
-        (sample.INIT, {}, Task.SEND),
-        ("SS_INIT", {}, Task.SEND),
-        (sample.SENT, {}, Task.ASK),
-        (sample.ACK_FWD, {}, Task.ASK),
-        (sample.ACK, {}, Task.ASK),
-        (sample.ACK, {"ack2": 0}, Task.FINISHED),
-        (sample.ACK2, {}, Task.FINISHED),
-        (sample.ACK2, {"session_key": "k", "source": "77"}, Task.FINISHED),
+        (sample.INIT, {}, RowTask.SEND),
+        ("SS_INIT", {}, RowTask.SEND),
+        (sample.SENT, {}, RowTask.ASK),
+        (sample.ACK_FWD, {}, RowTask.ASK),
+        (sample.ACK, {}, RowTask.ASK),
+        (sample.ACK, {"ack2": 0}, RowTask.FINISHED),
+        (sample.ACK2, {}, RowTask.FINISHED),
+        (sample.ACK2, {"session_key": "k", "source": "77"}, RowTask.FINISHED),
     ],
 )
-def test_the_status_is_carried_over(status: Any, other: dict[str, Any], task: Task) -> None:
+def test_the_status_is_carried_over(status: Any, other: dict[str, Any], task: RowTask) -> None:
     assert read(OUTBOUND, sample.outbound(7, status, **other)).task is task
 
 
@@ -79,22 +79,22 @@ def test_a_row_of_the_hub_has_the_identity_of_its_sender() -> None:
     ],
 )
 def test_what_cannot_be_taken_has_a_reason(kind: str, row: dict[str, Any], reason: Reason) -> None:
-    with pytest.raises(RowRefused) as caught:
+    with pytest.raises(OldRowRefused) as caught:
         read(kind, row)
     assert caught.value.reason is reason
 
 
 def test_what_has_arrived_is_noted_until_both_have_acknowledged() -> None:
-    assert read(PENDING, sample.pending(1, 7)).task is Task.NOTE
-    assert read(PENDING, sample.pending(1, 7, platform=1)).task is Task.NOTE
-    assert read(PENDING, sample.pending(1, 7, platform=1, sender=1)).task is Task.FINISHED
+    assert read(PENDING, sample.pending(1, 7)).task is RowTask.NOTE
+    assert read(PENDING, sample.pending(1, 7, platform=1)).task is RowTask.NOTE
+    assert read(PENDING, sample.pending(1, 7, platform=1, sender=1)).task is RowTask.FINISHED
     assert read(PENDING, sample.pending(1, 7)).lk0 == "1.10008.1.1.0.7"
 
 
 def test_to_do_rows_become_messages_between_users() -> None:
     row = read(TO_DO, sample.to_do(3))
     assert (row.target, row.sender, row.token) == ("1.10008/bob", "alice", "import:tb_0032:3")
-    assert read(TO_DO, sample.to_do(3, 1)).task is Task.FINISHED
+    assert read(TO_DO, sample.to_do(3, 1)).task is RowTask.FINISHED
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_payloads_are_bytes_or_texts(value: Any, encoding: str, body: bytes) -> 
 
 @pytest.mark.parametrize(("value", "encoding"), [(None, "utf-8"), ("x", "base64"), ("x", "hex"), ("\udc80", "utf-8")])
 def test_a_payload_that_cannot_be_read_is_refused(value: Any, encoding: str) -> None:
-    with pytest.raises(RowRefused):
+    with pytest.raises(OldRowRefused):
         read_payload(value, encoding)
 
 
@@ -124,7 +124,7 @@ VALUES = st.none() | st.text(max_size=20) | st.integers() | st.binary(max_size=9
 def test_any_values_are_read_or_refused(kind: str, data: st.DataObject) -> None:
     table = TABLES[kind]
     row = {meaning: data.draw(VALUES, meaning) for meaning in table.columns}
-    with suppress(RowRefused):
+    with suppress(OldRowRefused):
         found = read_row(table, row, OWN)
         assert len(found.token) <= 200
         assert set(found.status.split("/")) <= STATUSES[kind]

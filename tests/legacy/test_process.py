@@ -28,7 +28,7 @@ MEASURE = """
 import asyncio, sys
 from pathlib import Path
 from semq.app.values import Sent
-from semq.legacy.journal import Journal
+from semq.legacy.journal import ImportJournal
 from semq.legacy.mapping import read_mapping
 from semq.legacy.report import ImportReport
 from semq.legacy.source import open_source
@@ -47,7 +47,7 @@ class Answers:
 async def run(file):
     mapping, client = read_mapping(None), Answers()
     report = ImportReport(file, "1.10008", False)
-    transfer = Transfer(client, open_source(file, mapping), mapping, Journal(Path(file + ".journal")), report,
+    transfer = Transfer(client, open_source(file, mapping), mapping, ImportJournal(Path(file + ".journal")), report,
                         own=Address(1, "10008"))
     await transfer.run()
     assert 1 < client.highest <= AT_ONCE
