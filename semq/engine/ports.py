@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from semq.errors import SemqError
 from semq.seal.errors import CannotSeal, KeyUnknown
 from semq.store.rows import KeptKey, Reason
 from semq.umx_t.address import Address
@@ -314,9 +313,6 @@ class InClear:
 
     def known(self, node: str) -> tuple[str, ...] | None:
         return None
-
-
-Alarm = Callable[[SemqError], None]
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from semq.service.health import VERDICTS, checks
 
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
-FORMATS = ("text", "openmetrics")
 # Figures of the AMQP endpoint that are sums since the start; the others are current values.
 SUMS = frozenset({"connections_accepted", "connections_refused", "logins_refused", "published", "delivered", "alarms"})
 
