@@ -38,6 +38,7 @@ class PlannedDocument:
     cancel_after_s: float | None = None
     resend_after_s: float | None = None
     hold_s: float | None = None
+    scheduled_s: float = 0.0  #: it is to be sent so long after it is handed over
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,6 +71,8 @@ class SimulatedApplications:
     def heal(self) -> None:
         """Stop all faults of the application: consume, and acknowledge at once."""
         self.be_present(4)
+        if self.host.skew_s < 0:  # scheduled documents would wait as long as the clock is behind
+            self.host.set_clock(0.0)
         for delay in (0.0, 30.0, 120.0):  # a hold that was asked for just now may be committed later
             self.world.time.after(delay, self._release_all)
 
@@ -98,7 +101,14 @@ class SimulatedApplications:
             partial(self._accepted, document),
             partial(self._failed, document),
             document.token,
+            not_before=self._time_of(document),
         )
+
+    def _time_of(self, document: PlannedDocument) -> int:
+        if not document.scheduled_s or self.host.engine is None:
+            return 0
+        now: int = self.host.engine.core.now_ms()
+        return now + round(document.scheduled_s * 1000)
 
     def _repeat(self, document: PlannedDocument) -> None:
         if document.token not in self.world.oracle.answered:
@@ -108,6 +118,9 @@ class SimulatedApplications:
         oracle = self.world.oracle
         if document.token in oracle.answered:
             return
+        if accepted.not_before:
+            self._waits(document, accepted.lk0)
+            return
         oracle.promised(self.host, document, accepted.lk0)
         if document.cancel_after_s is not None:
             self.world.time.after(document.cancel_after_s, self._cancel, accepted.lk0)
@@ -116,6 +129,26 @@ class SimulatedApplications:
         if document.hold_s is not None:
             self._hold(accepted.lk0, True)
             self.world.time.after(document.hold_s, self._hold, accepted.lk0, False)
+
+    def _waits(self, document: PlannedDocument, lk0: LK0) -> None:
+        """The document is scheduled: a person may cancel it, or have it sent at once."""
+        self.world.oracle.answered.add(document.token)
+        if document.cancel_after_s is not None:
+            self.world.time.after(document.cancel_after_s, self._act_early, lk0, False)
+        elif document.resend_after_s is not None:
+            self.world.time.after(document.resend_after_s, self._act_early, lk0, True)
+
+    def _act_early(self, lk0: LK0, sends: bool) -> None:
+        if self.host.engine is None:
+            self.world.time.after(1.0, self._act_early, lk0, sends)
+            return
+        number, doors = lk0.object_id, self.host.doors
+        self.world.oracle.schedule.asked.add((self.host.name, number))
+        if sends:
+            doors.schedule.release(number, _nothing, _ignore)
+        else:
+            doors.submissions.withdraw(number, "simulated", lambda lk0: None, _ignore)
+        self.host.turn()
 
     def _failed(self, document: PlannedDocument, error: Exception) -> None:
         if isinstance(error, BadInput):

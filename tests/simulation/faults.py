@@ -143,9 +143,7 @@ class Faults:
 
     def clock_jump(self) -> None:
         host = self._some_local()
-        host.skew_s = self.chance.choice((-86_400.0, -30.0, 0.0, 30.0, 86_400.0))
-        if host.engine is not None:
-            host.clock.skew_s = host.skew_s
+        host.set_clock(self.chance.choice((-86_400.0, -30.0, 0.0, 30.0, 86_400.0)))
 
     def slow_disk(self) -> None:
         self.disk_factor = 50.0

@@ -24,6 +24,7 @@ from semq.umx_t.grids import Heard
 from semq.umx_t.locator import Store
 from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, SimOpener, SimulatedApplications
 from tests.simulation.network import SimLink, SimSession
+from tests.simulation.schedule import SimulatedDoors
 from tests.simulation.timeline import SimClock
 
 if TYPE_CHECKING:
@@ -76,6 +77,12 @@ class Host:
         return self.engine is not None and (life is None or life == self.life)
 
     # --- life and death
+    def set_clock(self, skew_s: float) -> None:
+        """The clock of the machine is set, so many seconds ahead of the true time."""
+        self.skew_s = skew_s
+        if self.engine is not None:
+            self.clock.skew_s = skew_s
+
     def start(self) -> None:
         """A new process life: open the store, draw a new incarnation, build the engine."""
         if self.engine is not None or self.is_retired:
@@ -275,6 +282,8 @@ class LocalHost(Host):
         )
 
     def started(self) -> None:
+        self.doors = SimulatedDoors(self)
+        self.doors.begin()
         self.application.feed()
         self.dial()
 

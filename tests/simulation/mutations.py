@@ -8,10 +8,12 @@ mutation strike more often, in every seed, so that a rare schedule is not waited
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
 
+from local_node.doors import schedule
 from semq.engine.hub import deeds
 from semq.engine.hub.copies import Copies
 from semq.engine.hub.custody import Holding
@@ -20,7 +22,7 @@ from semq.engine.hub.stores import Stores
 from semq.engine.people.acts import Operating
 from semq.engine.receiver import handover, ledger, reacks, recording
 from semq.engine.receiver.recording import Receiver
-from semq.engine.sender import outbound, receipts
+from semq.engine.sender import outbound, receipts, scheduled
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.statements import Statements
@@ -345,6 +347,16 @@ def told_from_the_row(refusal: Any) -> Any:
     return lambda core, row: Late(lambda: refusal(core, row))
 
 
+def a_day_ahead(release: Any) -> Any:
+    """The clock of the node is read as that of tomorrow when documents are released."""
+
+    def ahead(core: Any, done: Any) -> Any:
+        clock = SimpleNamespace(now_ms=lambda: core.now_ms() + 86_400_000)
+        return release(clock, done)
+
+    return ahead
+
+
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "dedup": (swap(ledger, "recorded_at", forgetful), swap(ledger, "seen", forgetful)),
     "ledger": (swap(memory, "apply", forget_with_the_row),),
@@ -399,6 +411,8 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "late_read": (swap(deeds, "refusal", told_from_the_row),),
     "told_late": (swap(deeds, "refusal", told_from_the_row), swap(memory, "end", lambda end: lambda rows: None)),
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
+    "due_early": (swap(schedule, "release_due", a_day_ahead),),
+    "due_token": (swap(scheduled, "_known", lambda known: lambda unit, waiting, token: None),),
 }
 # Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
 TABLE = """
@@ -438,6 +452,8 @@ order_accept     N23    60  offline                                     accepted
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
 told_late        H16    60  act_on_copies,offline,cancel                a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
+due_early        S1     30  offline                                     a scheduled document sent before its time
+due_token        S1    150  commit,crash_at_step,slow_disk              a scheduled document that is scheduled twice
 """
 
 

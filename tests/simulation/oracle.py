@@ -24,6 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.faults import HELL_ONLY
 from tests.simulation.messages import Books, SimulatedMessage, SourceStream
+from tests.simulation.schedule import ScheduleBooks
 from tests.simulation.truth import belies, is_correction, is_true, was_corrected
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Oracle:
         self.frames = 0
         self.handed_over: dict[str, list[int]] = {}  #: tokens, and when each was handed over, counted
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
+        self.schedule = ScheduleBooks(self)
         self.put_back: set[str] = set()  #: stores of the hub that were put back or lost
 
     # --- what processes and applications do
@@ -79,20 +81,18 @@ class Oracle:
             # It had no row: this is the first sight of it.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
-        self._demand(message is not None, "I1", f"accepted before it was committed: {lk0}")
+        self.demand(message is not None, "I1", f"accepted before it was committed: {lk0}")
         assert message is not None
         message.promised = True
-        self._demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
-        self._demand(
-            message.order_key == ("@Fixed" if a.fixed else a.order_key), "ORDER", f"in another sequence: {lk0}"
-        )
+        self.demand(message.payload == document.payload, "I1", f"a token answers with another document: {lk0}")
+        self.demand(message.order_key == ("@Fixed" if a.fixed else a.order_key), "ORDER", f"in another sequence: {lk0}")
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
         """The application heard that its document is not accepted."""
         self.answered.add(document.token)
         message = self.by_token.get(document.token)
-        self._demand(message is None or message.forgotten, "I6", f"refused although accepted: {document.token} {error}")
-        self._demand(isinstance(error, Expired), "I6", f"refused without a reason: {document.token} {error}")
+        self.demand(message is None or message.forgotten, "I6", f"refused although accepted: {document.token} {error}")
+        self.demand(isinstance(error, Expired), "I6", f"refused without a reason: {document.token} {error}")
 
     def cancelling(self, lk0: LK0) -> None:
         """The application asks to cancel."""
@@ -105,7 +105,7 @@ class Oracle:
         if message is None or event.kind not in ("delivered", "failed"):
             return
         outcome = message.outcome.name if message.outcome else ""
-        self._demand(
+        self.demand(
             event.outcome == outcome or was_corrected(message, event.outcome),
             "I6",
             f"reported {event.outcome}, committed {outcome}: {event.lk0}",
@@ -116,13 +116,13 @@ class Oracle:
         lk0 = delivery.envelope.lk0
         message = self.messages.get(lk0)
         self.world.trace("given", host.name, f"{lk0} redelivered={delivery.redelivered}")
-        self._demand(message is not None, "I1", f"given, but nobody sent it: {lk0}")
+        self.demand(message is not None, "I1", f"given, but nobody sent it: {lk0}")
         assert message is not None
-        self._demand(message.dest == host.name, "I1", f"given to another node: {lk0}")
-        self._demand(message.recorded is Arrival.RECV, "I1", f"given, but not recorded: {lk0}")
-        self._demand(delivery.payload == message.payload, "I1", f"given with other bytes: {lk0}")
+        self.demand(message.dest == host.name, "I1", f"given to another node: {lk0}")
+        self.demand(message.recorded is Arrival.RECV, "I1", f"given, but not recorded: {lk0}")
+        self.demand(delivery.payload == message.payload, "I1", f"given with other bytes: {lk0}")
         repeated = message.given > 0 and not message.dest_restored
-        self._demand(delivery.redelivered or not repeated, "I1", f"given twice without a flag: {lk0}", "duplicated")
+        self.demand(delivery.redelivered or not repeated, "I1", f"given twice without a flag: {lk0}", "duplicated")
         if message.given == 0 and message.order_key:
             self._check_order(message)
         message.given += 1
@@ -138,7 +138,7 @@ class Oracle:
                 missing.clear()
             elif not ((earlier.given > 0 and earlier.done) or earlier.makes_way):
                 missing.append(earlier)
-        self._demand(not missing, "ORDER", f"{message.lk0} given before {[str(m.lk0) for m in missing]}")
+        self.demand(not missing, "ORDER", f"{message.lk0} given before {[str(m.lk0) for m in missing]}")
 
     # --- what is about to be durable
     def commits(self, host: "Host", unit: Unit) -> None:
@@ -150,6 +150,7 @@ class Oracle:
             else:
                 self._message(row.lk0).custody.add(host.tables.store_uuid)
                 self.held[id(host), host.life].add(row.lk0)
+        self.schedule.commits(host, unit)
         self._check_handed(unit)
         for object_id in unit.changed_outbound:
             row = unit.outbound[object_id]
@@ -172,17 +173,17 @@ class Oracle:
     def _accepted(self, host: "Host", row: Outbound, unit: Unit) -> None:
         lk0 = row.lk0
         body = unit.new_bodies[row.object_id]
-        self._demand(lk0 not in self.messages or not row.sid >= 0, "I1", f"a name given out twice: {lk0}")
+        self.demand(lk0 not in self.messages or not row.sid >= 0, "I1", f"a name given out twice: {lk0}")
         message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
         message.sid = row.sid
         message.expires_at = row.expires_at
         if row.token:
             known = self.by_token.get(row.token)
-            self._demand(known is None or known.forgotten, "I1", f"a token accepted twice: {row.token}", "duplicated")
+            self.demand(known is None or known.forgotten, "I1", f"a token accepted twice: {row.token}", "duplicated")
             self.by_token[row.token] = message
         if row.sid >= 0:
             stream = self.streams.setdefault((host.name, OutStreamKey(row.dest, lk0.inc)), SourceStream())
-            self._demand(row.sid == stream.next_sid, "F", f"position {row.sid}, expected {stream.next_sid}: {lk0}")
+            self.demand(row.sid == stream.next_sid, "F", f"position {row.sid}, expected {stream.next_sid}: {lk0}")
             stream.next_sid += 1
             if row.order_key:
                 self._ordered(message, row)
@@ -194,16 +195,17 @@ class Oracle:
         order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
         if not any(earlier.source_restored for earlier in order):
             before = Pos(order[-1].lk0.inc, order[-1].sid) if order else None
-            self._demand(row.prev == before, "ORDER", f"{row.lk0} follows {row.prev}, not {before}")
+            self.demand(row.prev == before, "ORDER", f"{row.lk0} follows {row.prev}, not {before}")
         order.append(message)
 
     def _check_handed(self, unit: Unit) -> None:
         """ORDER: what is accepted in one unit has the order in which it was handed over, however often that was."""
         rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.handed_over]
+        rows = [row for row in rows if row.token not in self.schedule.tokens]
         for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
             if (one.dest, one.order_key) == (other.dest, other.order_key):
                 first, last = min(self.handed_over[one.token or ""]), max(self.handed_over[other.token or ""])
-                self._demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
+                self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
         """R3 and R4: a receiver forgets that it owes an acknowledgement only when the other side has drawn on it."""
@@ -213,11 +215,11 @@ class Oracle:
                 copy = site.tables.outbound.get(row.lk1.object_id) if row.lk1 is not None else None
                 is_there = row.lk1 is not None and row.lk1[:2] == (site.home.semq_id, site.home.semq_db_id)
                 fine = not is_there or copy is None or copy.lk0 != row.lk0 or site.tables.store_uuid in self.put_back
-                self._demand(fine, "H6", f"ReAck for {row.lk1}, which its own store still holds: {row.lk0}")
+                self.demand(fine, "H6", f"ReAck for {row.lk1}, which its own store still holds: {row.lk0}")
         for bref in unit.sender_acked & host.tables.pending.keys():
             message = self._message(host.tables.pending[bref].lk0)
             known = bool(message.ends) or message.source_restored or message.forgotten
-            self._demand(known, "S5", f"ReAck2, and its sender knows no end: {message}")
+            self.demand(known, "S5", f"ReAck2, and its sender knows no end: {message}")
 
     def _register(
         self, lk0: LK0, source: str, dest: str, save_fwd: SaveFwd, ack2: bool, order_key: str, payload: bytes
@@ -236,16 +238,16 @@ class Oracle:
             self._ended(message, row)
         if message.must and not row.has_payload and not row.void:
             fine = not row.ack2 and (bool(message.custody) or message.recorded is not None)
-            self._demand(fine, "I2", f"payload dropped without custody: {row.lk0}", "lost")
+            self.demand(fine, "I2", f"payload dropped without custody: {row.lk0}", "lost")
         if message.must and row.void and row.outcome is None:
             allowed = message.may_void or message.refused or (row.lost and message.may_be_lost)
-            self._demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
+            self.demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
 
     def _climbed(self, message: SimulatedMessage, row: Outbound) -> None:
         """Statuses only rise; back to SS_INIT they go only in class 3, and never from an end."""
         again = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
         rises = row.ss_status >= message.status or again or message.source_restored
-        self._demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}: {message}")
+        self.demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}: {message}")
         message.status = row.ss_status
 
     def _ended(self, message: SimulatedMessage, row: Outbound) -> None:
@@ -254,8 +256,8 @@ class Oracle:
         assert outcome is not None
         before = message.outcome
         may_change = before is None or message.source_restored or is_correction(message, row)
-        self._demand(may_change, "I6", f"{before} became {outcome}: {lk0}")
-        self._demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true: {message}")
+        self.demand(may_change, "I6", f"{before} became {outcome}: {lk0}")
+        self.demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true: {message}")
         message.outcome = outcome
         message.ends.add(outcome)
         if row.sid >= 0:
@@ -271,10 +273,10 @@ class Oracle:
             refused = message.source_restored or message.returned
             refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
             known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
-            self._demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
+            self.demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
             return
         silent = row.save_fwd is SaveFwd.STORE and not row.ack2
-        self._demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")
+        self.demand(row.outcome is not None or silent, "I2", f"row deleted before its end: {row.lk0}", "lost")
 
     def _acted(self, host: "Host", unit: Unit) -> None:
         """Check refusals by an operator of the hub. A sender that is not served need not be notified."""
@@ -314,25 +316,25 @@ class Oracle:
         """I1: recorded exactly once, with the right bytes, and as what it is."""
         message = self._message(row.lk0)
         self.world.trace("recorded", host.name, f"{row.lk0} {row.status.name}")
-        self._demand(message.dest == host.name, "I1", f"recorded at {host.name}: {message}")
+        self.demand(message.dest == host.name, "I1", f"recorded at {host.name}: {message}")
         twice = message.recorded is not None
-        self._demand(not twice, "I1", f"recorded twice: {message}", "duplicated")
+        self.demand(not twice, "I1", f"recorded twice: {message}", "duplicated")
         payload = unit.new_pending_bodies[row.bref].payload
         match row.status:
             case Arrival.RECV:
-                self._demand(payload == message.payload and not message.poison, "I1", f"other bytes: {message}")
+                self.demand(payload == message.payload and not message.poison, "I1", f"other bytes: {message}")
                 in_time = not 0 < message.expires_at <= row.received_at
-                self._demand(in_time, "EXPIRY", f"recorded as received after its time: {message}")
+                self.demand(in_time, "EXPIRY", f"recorded as received after its time: {message}")
                 fine = not belies(message, self._is_rough)
-                self._demand(fine, "I6", f"recorded after it was reported {message.outcome}: {message}")
+                self.demand(fine, "I6", f"recorded after it was reported {message.outcome}: {message}")
             case Arrival.REJ:
                 over = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
-                self._demand(message.poison or over, "I6", f"refused although readable: {message}")
+                self.demand(message.poison or over, "I6", f"refused although readable: {message}")
             case Arrival.VOID:
                 allowed = message.may_void or message.refused or message.may_be_lost
-                self._demand(allowed, "I6", f"void although nobody asked: {message}", "lost")
+                self.demand(allowed, "I6", f"void although nobody asked: {message}", "lost")
             case _:
-                self._demand(False, "I1", f"recorded as {row.status}: {message}")
+                self.demand(False, "I1", f"recorded as {row.status}: {message}")
         message.recorded = row.status
         message.ever.add(row.status)
         if row.app_status is not AppStatus.NEW:
@@ -344,12 +346,12 @@ class Oracle:
             message = self._message(row.lk0)
             message.done = status is not AppStatus.NEW
             message.parked = message.parked or status is AppStatus.PARKED
-            self._demand(message.given > 0 or message.recorded is not Arrival.RECV, "I1", f"done, not given: {message}")
+            self.demand(message.given > 0 or message.recorded is not Arrival.RECV, "I1", f"done, not given: {message}")
 
     def _deleted_pending(self, row: Pending) -> None:
         message = self._message(row.lk0)
         read = row.status is not Arrival.RECV or (message.given > 0 and message.done)
-        self._demand(read, "I2", f"tb_0030 row deleted before the application had it: {message}", "lost")
+        self.demand(read, "I2", f"tb_0030 row deleted before the application had it: {message}", "lost")
 
     # --- what is heard and sent
     def heard(self, host: "Host", frames: Sequence[Frame]) -> None:
@@ -382,23 +384,23 @@ class Oracle:
             message.expires_at = a.expires_at
             message.sent += 1
             again = not message.must and message.sent > 1 and not message.source_restored
-            self._demand(not again, "I5", f"class {a.save_fwd:d} sent again: {envelope.lk0}", "duplicated")
+            self.demand(not again, "I5", f"class {a.save_fwd:d} sent again: {envelope.lk0}", "duplicated")
             self._check_floor(host.name, str(envelope.target.node), envelope.lk0.inc, envelope.floor)
         else:
             message = self._message(envelope.lk0)
         if not self.world.faults.active and not envelope.void:
             message.sent_late += 1
-            self._demand(message.sent_late <= 2 * 8, "I5", f"sent again and again: {message}")
+            self.demand(message.sent_late <= 2 * 8, "I5", f"sent again and again: {message}")
         self._check_bytes(message, envelope, bytes(frame.body))
 
     def _check_bytes(self, message: SimulatedMessage, envelope: Envelope, body: bytes) -> None:
         if envelope.void:
-            self._demand(body == b"", "I6", f"a void marker with a payload: {message}")
+            self.demand(body == b"", "I6", f"a void marker with a payload: {message}")
         elif envelope.late:
             fine = body == b"" and 0 < message.expires_at <= self.world.now_ms
-            self._demand(fine, "EXPIRY", f"its payload is held back, and its time has not passed: {message}")
+            self.demand(fine, "EXPIRY", f"its payload is held back, and its time has not passed: {message}")
         else:
-            self._demand(body == message.payload, "I1", f"sent with other bytes: {message}")
+            self.demand(body == message.payload, "I1", f"sent with other bytes: {message}")
 
     def _sent_packet(self, host: "Host", packet: Packet) -> None:
         for record in packet.records:
@@ -417,7 +419,7 @@ class Oracle:
         if record.flag is HubFlag.REFUSED and record.lk1 is not None:
             message = self._message(parse_lk0(record.ident))
             fine = record.void in message.refused_as and says_returned(record.reason)
-            self._demand(fine, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
+            self.demand(fine, "H16", f"a refusal that nobody decided, void={record.void} {record.reason}: {message}")
         if record.flag is HubFlag.STORED:
             self._check_held(host, record.ident)
         if packet.primitive is Primitive.RESPONSE and record.ack_flag is AckFlag.END_TO_END:
@@ -427,7 +429,7 @@ class Oracle:
     def _check_held(self, host: "Host", ident: str) -> None:
         """Custody is said of a message whose copy this very process had in its store."""
         lk0 = parse_lk0(ident)
-        self._demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says that it holds {lk0}, and does not")
+        self.demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says that it holds {lk0}, and does not")
 
     def _check_said(self, host: "Host", ident: str, answer: Answer) -> None:
         if answer not in RECORDED and answer is not Answer.SETTLED:
@@ -435,15 +437,15 @@ class Oracle:
         message = self._message(parse_lk0(ident))
         if answer is Answer.SETTLED:
             stream = self.streams[message.source, OutStreamKey(f"1.{message.dest}", message.lk0.inc)]
-            self._demand(message.sid < stream.floor, "F", f"{host.name} says SETTLED, it is not: {message}")
+            self.demand(message.sid < stream.floor, "F", f"{host.name} says SETTLED, it is not: {message}")
             return
         said = RECORDED[answer] in message.ever and message.dest == host.name
-        self._demand(said, "I4", f"{host.name} says {answer.name}, but has not committed it: {message}")
+        self.demand(said, "I4", f"{host.name} says {answer.name}, but has not committed it: {message}")
 
     def _check_floor(self, source: str, dest: str, inc: int, floor: int) -> None:
         stream = self.streams.get((source, OutStreamKey(dest, inc)))
         true = stream.floor if stream else 0
-        self._demand(floor <= true, "F", f"{source} says floor {floor} to {dest}, true is {true}", "lost")
+        self.demand(floor <= true, "F", f"{source} says floor {floor} to {dest}, true is {true}", "lost")
 
     # --- disasters
     def backup(self, tables: Tables) -> Books:
@@ -460,6 +462,7 @@ class Oracle:
     def restored(self, tables: Tables, books: Books) -> None:
         """A store was put back; called after its tables were."""
         host = self.world.host_of(tables)
+        self.schedule.restored(host)
         held = {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED}
         undone = {row.lk0 for row in tables.pending.values() if row.app_status is AppStatus.NEW}
         for message in self.messages.values():
@@ -485,10 +488,10 @@ class Oracle:
 
     def _message(self, lk0: LK0) -> SimulatedMessage:
         message = self.messages.get(lk0)
-        self._demand(message is not None, "I1", f"nobody accepted {lk0}")
+        self.demand(message is not None, "I1", f"nobody accepted {lk0}")
         assert message is not None
         return message
 
-    def _demand(self, holds: bool, rule: str, text: str, kind: str = "violations") -> None:
+    def demand(self, holds: bool, rule: str, text: str, kind: str = "violations") -> None:
         if not holds:
             raise InvariantBroken(rule, text, kind)

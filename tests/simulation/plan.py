@@ -217,7 +217,7 @@ def _document(
     save_fwd = SaveFwd(chance.choice(taste.classes))
     order_key = chance.choice(taste.orders) if save_fwd is SaveFwd.MUST else ""
     is_fixed = bool(order_key) and sum(token.encode()) % 4 == 1
-    return PlannedDocument(
+    document = PlannedDocument(
         token=token,
         target=target,
         attributes=attributes(
@@ -235,3 +235,8 @@ def _document(
         resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
         hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,
     )
+    # From the token, so that the other seeds keep their documents.
+    wish = document.attributes
+    leaves_a_row = wish.save_fwd is SaveFwd.MUST or wish.ack2
+    is_later = sum(token.encode()) % 7 == 3 and leaves_a_row and not wish.expires_at
+    return replace(document, scheduled_s=(0.5, 3.0, 12.0, 45.0)[sum(token.encode()) % 4]) if is_later else document

@@ -206,7 +206,7 @@ class World:
 
     def _serve_sites(self) -> None:
         # Instances do not speak for each other's stores: each has its turn until nothing is left anywhere.
-        if any(host.tables.outbound or host.tables.pending for host in self._hosts()):
+        if any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts()):
             self.switch_site(keep_old=True)
         self.time.after(SITE_S, self._serve_sites)  # also if nothing is left now: a late frame may change that
 
@@ -215,7 +215,11 @@ class World:
         return [*self.locals, *(site.host for site in self.sites)]
 
     def _is_at_rest(self) -> bool:
-        if self.in_transit or self.ending or any(host.tables.outbound or host.tables.pending for host in self._hosts()):
+        if (
+            self.in_transit
+            or self.ending
+            or any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts())
+        ):
             return False
         known = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
         # A process that is being started again after a commit of unknown fate has nothing to look at.
@@ -226,9 +230,10 @@ class World:
             self._check_message(result, message)
         if not at_rest:
             left = [
-                f"{host.name}: {len(host.tables.outbound)} in tb_0031, {len(host.tables.pending)} in tb_0030"
+                f"{host.name}: {len(host.tables.outbound)} in tb_0031, {len(host.tables.pending)} in tb_0030,"
+                f" {len(host.tables.submitted)} scheduled"
                 for host in self._hosts()
-                if host.tables.outbound or host.tables.pending
+                if host.tables.outbound or host.tables.pending or host.tables.submitted
             ]
             result.found["unclean"] = f"I3: not at rest after {REST_S:.0f} s: {'; '.join(left)}"
             return

@@ -204,3 +204,12 @@ def test_a_look_reads_what_is_due_and_the_next_one_only() -> None:
     trio.wait(6)
     assert len(trio.b.app.payloads) == 1200
     assert len(trio.scheduled) == 1
+
+
+@pytest.mark.parametrize("save_fwd", [SaveFwd.DROP, SaveFwd.STORE])
+def test_classes_without_a_receipt_are_scheduled_too(save_fwd: SaveFwd) -> None:
+    trio = ScheduledTrio()
+    trio.send(b"1", trio.at(5), save_fwd=save_fwd, ack2=False)
+    trio.wait(6)
+    assert trio.b.app.payloads == [b"1"]
+    assert not trio.a.store.tables.submitted

@@ -1,0 +1,108 @@
+"""Scheduled documents in the simulator: the doors of a node that release them, and the oracle's books about them.
+
+The books see what a store is about to make durable: a document is scheduled once, released by its time or a person, and
+accepted, or cancelled, once; at the end none waits.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from local_node.doors.schedule import LOOK_S, ScheduledDocuments
+from local_node.doors.sql_submissions import SqlSubmissions
+from semq.store.rows import Submitted
+from semq.store.unit import Unit
+from semq.umx_t.locator import LK0
+
+if TYPE_CHECKING:
+    from tests.simulation.host import Host, LocalHost
+    from tests.simulation.oracle import Oracle
+
+AGAIN_S = 1.0  # until rows that have to wait are looked at again
+
+
+class SimulatedDoors:
+    """The doors of one process life; they see nothing of an earlier one."""
+
+    def __init__(self, host: "LocalHost") -> None:
+        self._host = host
+        self._life = host.life
+        self._is_armed = False
+        self.submissions = SqlSubmissions(lambda: host.engine, lambda: self._after(AGAIN_S, self.submissions.poll))
+        self.schedule = ScheduledDocuments(
+            lambda: host.engine, lambda in_s: self._after(in_s, self.schedule.look), self.submissions.released
+        )
+
+    def begin(self) -> None:
+        """The process has started: what waits in its store is looked at."""
+        self._host.engine.accepting.on_scheduled = self._scheduled
+        if self._host.tables.submitted:
+            self.submissions.poll()
+            self._look()
+
+    def _scheduled(self, at: int) -> None:
+        self.schedule.scheduled(at)
+        if not self._is_armed:
+            self._look()
+
+    def _look(self) -> None:
+        """Look now and then, as the node's job does, while something waits."""
+        self._is_armed = bool(self._host.tables.submitted)
+        self.schedule.look()
+        if self._is_armed:
+            self._after(LOOK_S, self._look)
+
+    def _after(self, in_s: float, act: Callable[[], None]) -> None:
+        def then() -> None:
+            if self._host.is_up(self._life):
+                act()
+                self._host.turn()
+
+        self._host.world.time.after(in_s, then)
+
+
+class ScheduleBooks:
+    """What the oracle knows of the scheduled documents of all nodes, by node and number."""
+
+    def __init__(self, oracle: "Oracle") -> None:
+        self._oracle = oracle
+        self.tokens: set[str] = set()  #: of documents that were scheduled at some time
+        self.asked: set[tuple[str, int]] = set()  #: a person has asked to release or to cancel them
+        self._waiting: dict[tuple[str, int], Submitted] = {}
+        self._released: set[tuple[str, int]] = set()
+
+    def commits(self, host: "Host", unit: Unit) -> None:
+        """A store is about to write a unit, whose new rows are in the oracle's books already."""
+        if not (unit.new_submissions or unit.due_submissions or unit.taken_submissions or unit.refused_submissions):
+            return
+        name, now = host.name, host.engine.core.now_ms()
+        for number, row in unit.new_submissions.items():
+            again = [one for (node, _), one in self._waiting.items() if (node, one.token) == (name, row.token)]
+            self._oracle.demand(not again, "T", f"a token scheduled twice: {row.token}")
+            self.tokens.add(row.token)
+            self._waiting[name, number] = row
+        for number in unit.due_submissions:
+            row = self._waiting[name, number]
+            due = row.not_before <= now or (name, number) in self.asked
+            self._oracle.demand(due, "T", f"released before its time: {row.token}")
+            self._released.add((name, number))
+        for number, lk0 in unit.taken_submissions.items():
+            row = self._waiting.pop((name, number))
+            fine = (name, number) in (self.asked if str(lk0) == row.lk0 else self._released)
+            self._oracle.demand(fine, "T", f"accepted or cancelled without a reason: {row.token}")
+            if str(lk0) != row.lk0:
+                self._accepted(row, lk0)
+        for number in unit.refused_submissions:
+            self._waiting.pop((name, number), None)
+
+    def _accepted(self, row: Submitted, lk0: LK0) -> None:
+        """A message is promised to whoever was told of the scheduled document."""
+        message = self._oracle.messages[lk0]
+        message.promised = True
+        self._oracle.demand(message.payload == row.payload, "T", f"sent with other bytes: {row.token}")
+
+    def restored(self, host: "Host") -> None:
+        """A store was put back."""
+        name = host.name
+        self._waiting = {key: row for key, row in self._waiting.items() if key[0] != name}
+        self._waiting |= {(name, number): row for number, row in host.tables.submitted.items()}
+        self._released |= {(name, number) for number, row in host.tables.submitted.items() if not row.not_before}
