@@ -15,7 +15,7 @@ from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, OpenedPaylo
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
 from semq.umx_t.envelope import Attributes, Body, Envelope
-from semq.umx_t.locator import LK0
+from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.status import SaveFwd
 
 if TYPE_CHECKING:
@@ -71,15 +71,20 @@ class SimulatedApplications:
     def heal(self) -> None:
         """Stop all faults of the application: consume, and acknowledge at once."""
         self.be_present(4)
-        if self.host.skew_s < 0:  # scheduled documents would wait as long as the clock is behind
-            self.host.set_clock(0.0)
         for delay in (0.0, 30.0, 120.0):  # a hold that was asked for just now may be committed later
             self.world.time.after(delay, self._release_all)
+        for delay in (150.0, 1000.0):  # a clock that was set may have put them off by a day
+            self.world.time.after(delay, self._release_scheduled)
 
     def _release_all(self) -> None:
         for row in list(self.host.tables.outbound.values()):
             if row.held:
                 self._hold(row.lk0, False)
+
+    def _release_scheduled(self) -> None:
+        for row in list(self.host.tables.submitted.values()):
+            if row.not_before:
+                self._act_early(parse_lk0(row.lk0), True)
 
     # --- submitting
     def submit(self, documents: Sequence[PlannedDocument]) -> None:

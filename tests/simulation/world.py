@@ -25,6 +25,7 @@ from tests.simulation.timeline import EPOCH, Timeline
 from tests.simulation.truth import was_taken_and_refused
 
 REST_S = 12_000.0  # within this time after the last fault everything is at rest
+PASSED_ON_S = 10.0  # then what the hub was just passing on, or held back as a note, has arrived
 SILENCE_S = 400.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
 SITE_S = 150.0  # while copies lie in another store of the hub, its process gets the nodes for so long
 Trace = Callable[[str], None]
@@ -241,6 +242,7 @@ class World:
         for host in self._hosts():
             if kept := host.volatile():
                 result.found["unclean"] = f"I3: {host.name} still keeps in memory {kept}"
+        self._run_until(self.time.now + PASSED_ON_S, lambda: False)
         frames, site = self.oracle.frames, self.site
         self._run_until(self.time.now + SILENCE_S, lambda: self.site is not site)
         if self.oracle.frames != frames:
