@@ -63,6 +63,7 @@ class Host:
         self.tables = tables
         self.life = 0
         self.skew_s = 0.0
+        self.clock_was_set = False
         self.engine: Any = None
         self.store: WatchedStore | None = None
         self.clock: SimClock
@@ -80,6 +81,7 @@ class Host:
     def set_clock(self, skew_s: float) -> None:
         """The clock of the machine is set, so many seconds ahead of the true time."""
         self.skew_s = skew_s
+        self.clock_was_set = True
         if self.engine is not None:
             self.clock.skew_s = skew_s
 

@@ -452,8 +452,8 @@ order_accept     N23    60  offline                                     accepted
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
 told_late        H16    60  act_on_copies,offline,cancel                a refusal that is told as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
-due_early        S1     30  offline                                     a scheduled document sent before its time
-due_token        S1    150  commit,crash_at_step,slow_disk              a scheduled document that is scheduled twice
+due_early        S1     30  schedule,offline                                 a scheduled document sent before its time
+due_token        S1    150  schedule,commit,slow_disk                   a scheduled document that is scheduled twice
 """
 
 

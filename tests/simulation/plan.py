@@ -235,8 +235,8 @@ def _document(
         resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
         hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,
     )
-    # From the token, so that the other seeds keep their documents.
+    # Only where it is asked for (focus), so that the seeds of a campaign keep their documents.
     wish = document.attributes
     leaves_a_row = wish.save_fwd is SaveFwd.MUST or wish.ack2
-    is_later = sum(token.encode()) % 7 == 3 and leaves_a_row and not wish.expires_at
+    is_later = "schedule" in kinds and sum(token.encode()) % 2 == 1 and leaves_a_row and not wish.expires_at
     return replace(document, scheduled_s=(0.5, 3.0, 12.0, 45.0)[sum(token.encode()) % 4]) if is_later else document

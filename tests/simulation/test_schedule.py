@@ -1,0 +1,12 @@
+"""Scheduled documents are sent in time, once, over crashes, set clocks and backups, and nothing waits for ever."""
+
+from tests.simulation.campaign import Totals, run_share
+from tests.simulation.runs import Runs
+
+FOCUS = frozenset({"schedule", "crash", "restore_local", "clock_jump", "cancel", "operator", "commit"})
+
+
+def test_scheduled_documents_are_sent_once_and_not_before_their_time(runs: Runs) -> None:
+    totals: Totals = runs(run_share, 0, 60, focus=FOCUS)
+    assert totals.failed == []
+    assert totals.outcomes["DELIVERED"] > 60
