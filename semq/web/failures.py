@@ -1,6 +1,6 @@
 """Errors as answers: the HTTP status of each, a page for people, application/problem+json (RFC 9457) for programs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -9,9 +9,6 @@ from semq.app.errors import NoAnswer, RefusedByNode
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 from semq.foreign_text import in_json
 from semq.web import errors as own
-
-if TYPE_CHECKING:
-    from semq.web.visit import Visit
 
 # Class of the error | status
 STATUS: tuple[tuple[type[SemqError], int], ...] = (
@@ -76,7 +73,14 @@ def problem(error: SemqError, instance: str = "") -> Response:
     return Response(text, status, headers_of(error), PROBLEM)
 
 
-def failure_page(visit: "Visit", error: SemqError) -> Response:
+class FailureView(Protocol):
+    """What a page of an error needs of the visit."""
+
+    def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
+        """Return a page."""
+
+
+def failure_page(visit: FailureView, error: SemqError) -> Response:
     """Return an error as a page."""
     response = visit.render("failure.html", status_of(error), error=error)
     response.headers.update(headers_of(error))

@@ -1,18 +1,24 @@
 """Users of the node: which of them administer it, and whether the node accepts a password."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from semq.app import Client
 from semq.app.errors import LoginRefused
+from semq.clock import Clock
 from semq.config.reach import door_of
 from semq.config.settings import Settings
 
-if TYPE_CHECKING:
-    from semq.web.services import Web
-
 LOGIN_S = 10.0
 PASSWORD_MAX = 1000
+
+
+class NodeOfUsers(Protocol):
+    """What a login of a user of the node needs of the web process."""
+
+    settings: Settings
+    node_url: str
+    clock: Clock
 
 
 def is_node_admin(settings: Settings, name: str) -> bool:
@@ -21,7 +27,7 @@ def is_node_admin(settings: Settings, name: str) -> bool:
     return user is not None and user.is_admin
 
 
-async def node_accepts(web: "Web", name: str, password: str) -> bool:
+async def node_accepts(web: NodeOfUsers, name: str, password: str) -> bool:
     """Whether the node accepts this login. Raises NodeUnreachable."""
     if not password or not password.isprintable() or len(password) > PASSWORD_MAX:
         return False
@@ -35,7 +41,7 @@ async def node_accepts(web: "Web", name: str, password: str) -> bool:
     return True
 
 
-def node_url(web: "Web", name: str, password: str) -> str:
+def node_url(web: NodeOfUsers, name: str, password: str) -> str:
     """Return the URL of the node for another user."""
     parts = urlsplit(web.node_url)
     door = door_of(web.settings)._replace(host=parts.hostname or "", user=name, password=password)

@@ -15,6 +15,7 @@ import pytest
 import semq.engine
 from semq.engine.hub.refusals import ActOnCopies
 from semq.engine.receiver.answers import ActReport
+from semq.engine.sender.scheduled import release_due, release_early
 from semq.store.memory import CommitFault, MemoryStore
 from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType
@@ -158,7 +159,20 @@ def sealed(trio: Trio) -> None:
     assert trio.b.app.payloads == [b"first", b"second"]
 
 
-SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, aside, down, sealed)
+def scheduled(trio: Trio) -> None:
+    """Documents that wait for their time: one is released by a person, one by the clock."""
+    now_ms = int(trio.time.wall().timestamp() * 1000)
+    for body, not_before in ((b"early", now_ms + 60_000), (b"due", now_ms + 5_000)):
+        trio.a.send(body, not_before=not_before)
+    trio.settle()
+    core, (early, _) = trio.a.engine.core, trio.a.accepted[-2:]
+    core.post(release_early(core, early.lk0.object_id, lambda: None))
+    trio.later(10)
+    core.post(release_due(core, lambda count, following: None))
+    trio.settle()
+
+
+SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, aside, down, sealed, scheduled)
 
 
 def played(scene: Callable[[Trio], None]) -> dict[str, Any]:

@@ -164,6 +164,7 @@ class Local:
         expires_at: int = 0,
         encrypt: bool = False,
         user_headers: dict[str, Any] | None = None,
+        not_before: int = 0,
     ) -> None:
         attributes = Attributes(
             save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, fixed=fixed,
@@ -172,7 +173,15 @@ class Local:
         )  # fmt: skip
         self.engine.submit(
             [
-                Submission(parse_address(to), attributes, body, self.accepted.append, self.refused.append, token=token)
+                Submission(
+                    parse_address(to),
+                    attributes,
+                    body,
+                    self.accepted.append,
+                    self.refused.append,
+                    token=token,
+                    not_before=not_before,
+                )
                 for body in bodies
             ]
         )

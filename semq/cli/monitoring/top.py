@@ -10,6 +10,7 @@ from semq.cli.node.status import TRAFFIC
 from semq.cli.output.values import ago, brief, node_name, size
 from semq.cli.session import Session, on_node
 from semq.clock import SystemClock
+from semq.counters import COUNTERS
 
 PAIRS, CAUSES = 10, 8
 BROKER = (("published", "messages published"), ("delivered", "messages delivered"))
@@ -85,7 +86,7 @@ def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
     rates = _rates(now, before)
     yield ""
     yield f"{'per second':<34}{'now':>10}{'since start':>16}"
-    rows = (*TRAFFIC, *((f"amqp {name}", words) for name, words in BROKER))
+    rows = (*((name, COUNTERS[name]) for name in TRAFFIC), *((f"amqp {name}", words) for name, words in BROKER))
     for name, words in rows:
         total = now.sums.get(name, 0)
         if total:

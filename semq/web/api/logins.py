@@ -8,17 +8,13 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from semq.app import Client
 from semq.app.errors import LoginRefused
 from semq.clock import draw_secret
 from semq.web.errors import TooManyRequests
-from semq.web.node_login import LOGIN_S, is_node_admin, node_url
+from semq.web.node_login import LOGIN_S, NodeOfUsers, is_node_admin, node_url
 from semq.web.visitor import EVERYTHING, Scope, Visitor
-
-if TYPE_CHECKING:
-    from semq.web.services import Web
 
 LOGINS_MAX, IDLE_S = 256, 300.0
 APPLICATION = frozenset({Scope.SUBMIT, Scope.RECEIVE, Scope.EVENTS})  # the node checks each by its permissions
@@ -34,7 +30,7 @@ class _Login:
 class Logins:
     """The connections of users, by name."""
 
-    def __init__(self, web: "Web") -> None:
+    def __init__(self, web: NodeOfUsers) -> None:
         self._web = web
         self._known: OrderedDict[str, _Login] = OrderedDict()
         self._opening = asyncio.Lock()

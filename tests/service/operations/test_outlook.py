@@ -56,7 +56,9 @@ OUTBOUND = {"side": "outbound", "outcome": None, "direction": "OWN", "ss_status"
         (OUTBOUND, ("ack", True)),
         (OUTBOUND | {"ss_status": "SS_INIT"}, ("turn", False)),
         (OUTBOUND | {"outcome": "REJECTED"}, ("nothing", False)),
-        (OUTBOUND | {"submission": 7}, ("sql", False)),
+        (OUTBOUND | {"submission": 7, "not_before": 0}, ("sql", False)),
+        (OUTBOUND | {"submission": 7, "not_before": 1}, ("time", False)),
+        (OUTBOUND | {"submission": 7, "not_before": 1, "outcome": "REFUSED"}, ("person", False)),
     ],
 )
 def test_every_row_waits_for_something_that_has_words(row: dict[str, Any], expected: tuple[str, bool]) -> None:
