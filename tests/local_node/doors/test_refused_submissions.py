@@ -178,7 +178,7 @@ async def test_what_is_refused_again_says_so_under_its_new_name(refused: Any) ->
     assert (await ask(admin, "failed.show", {"id": row["name"]}))["result"]["lk0"] == new["lk0"]
     events = (await ask(admin, "msg.trace", {"id": row["name"]}))["result"]["events"]
     assert [(line["event"], line["detail"][:17]) for line in events] == [
-        ("REFUSED", "SEMQ-1201 The hub"), ("OPERATOR", "to be tried again"), ("REFUSED", "SEMQ-1201 The pla"),
+        ("REFUSED", "SEMQ-1201 The hub"), ("OPERATOR", "to be tried again"), ("REFUSED", "SEMQ-1201 The hub"),
     ]  # fmt: skip
 
 
