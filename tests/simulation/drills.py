@@ -14,7 +14,7 @@ from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.records import Answer, HubFlag
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
-from tests.simulation.rumours import Hint, harmless, refused_copy, said, truth, truth_said
+from tests.simulation.rumours import HINTS, Hint, harmless, refused_copy, said, truth, truth_said
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -133,7 +133,7 @@ def _while_it_waits(link: "SimLink", row: Outbound, aim: Standing) -> list[Frame
 
 
 def _hints(row: Outbound) -> tuple[Hint, ...]:
-    return (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFFLINE, Answer.UNAVAIL, *harmless(row, ends=False))
+    return (*HINTS, *harmless(row, ends=False))
 
 
 def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
@@ -180,6 +180,6 @@ def _refused_falsely(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]
 
 def _after_its_end(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     known, hint = truth(link.owner.world, row), HINT_OF.get(news)
-    if known is None or hint not in harmless(row, ends=True):
+    if known is None or hint not in (*HINTS, *harmless(row, ends=True)):
         return []
     return [truth_said(link, row, known), said(link, row, hint)]
