@@ -88,7 +88,7 @@ class HubDirectory:
         """Why a message can never be delivered, or None; ``waiting`` counts what the hub holds of a pair."""
         source, target = envelope.lk0.node, envelope.target.node
         if target not in self._known:
-            return UnknownTarget.code, f"The platform knows no institution {target}."
+            return UnknownTarget.code, f"The hub knows no institution {target}."
         if not self.may_send(source, target):
             return TargetNotAllowed.code, f"No agreement allows {source} to send to {target}."
         agreed = self.terms(source, target)

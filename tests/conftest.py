@@ -26,7 +26,7 @@ from psycopg import sql
 
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.kinds import MARKS, Groups, kind_of, marks_of, rank_of
-from tests.surroundings import collect_rarely, keep_bytecode, use_memory
+from tests.surroundings import collect_rarely, hash_cheaply, keep_bytecode, use_memory
 
 if TYPE_CHECKING:  # imported by those who start nodes: that costs as much as all else here together
     from tests.app.network import Network
@@ -53,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare the surroundings; leave out of a quick run what is marked."""
     use_memory()
     keep_bytecode()
+    hash_cheaply()
     collect_rarely()
     if config.getoption("quick") and not config.option.markexpr:
         config.option.markexpr = " and ".join(f"not {mark}" for mark in MARKS)

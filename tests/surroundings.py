@@ -1,4 +1,4 @@
-"""Surroundings of a test run: temporary files in memory, bytecode beside the sources, rare garbage collections.
+"""Surroundings of a test run: temporary files in memory, bytecode beside the sources, cheap hashes, rare collections.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes demand it; on a disk, every test would
 wait until some hundred files of its database are durable, when it is made and when it is dropped. Nothing that a test
@@ -10,6 +10,8 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+
+from semq.broker import users
 
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 6 << 30
@@ -37,6 +39,11 @@ def keep_bytecode() -> None:
     """Let this process and its children write bytecode: rewriting all assertions takes longer than many tests."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+def hash_cheaply() -> None:
+    """Let passwords be hashed in this process as always, at less cost: a hub hashes one for each institution."""
+    users._SCRYPT_N = 16
 
 
 def collect_rarely() -> None:

