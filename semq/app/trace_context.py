@@ -1,4 +1,4 @@
-"""The trace of an application (W3C Trace Context), which travels with its documents as two headers of its own.
+"""The trace of an application (W3C Trace Context), which travels with its documents as two headers.
 
 An AMQP application sets ``traceparent`` and ``tracestate`` as headers of a message, and gets them as headers of a
 document. Over HTTP they are the headers of that name, at the API in both directions and at webhooks.
@@ -16,7 +16,7 @@ _STATE = re.compile(r"[\x20-\x7e]{1,512}")
 
 
 def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return the valid ones of the two headers; a state without its parent means nothing (3.3)."""
+    """Return those of the two headers that are valid; ``tracestate`` only with a valid ``traceparent`` (3.3)."""
     parent, state = headers.get(PARENT), headers.get(STATE)
     if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
         return {}

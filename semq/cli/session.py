@@ -1,4 +1,4 @@
-"""What a command works with: a connection to a node, an output, a time limit.
+"""The session of a command: a connection to a node, an output, a time limit.
 
 ``on_node`` makes a Typer command of an asynchronous function ``command(session, …)``: it adds the options that all of
 them share (--node, --config, --json, --timeout), connects, and closes.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 TIMEOUT_S = 10.0
-# The variable that names a node is no setting of one, though its name looks like a section's.
+# Variables of the command line: they begin like the settings of a node, but are none (``environment``).
 NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 
 NodeOption = Annotated[
@@ -100,7 +100,7 @@ async def _with_client(
             await client.connect()
         except SemqError:
             if config is not None:
-                read_config(config)  # a fault of the file says more than that nobody answers
+                read_config(config)  # report a fault of the file rather than the failed connection
             raise
         await command(Session(client, out, timeout_s), **own)
     finally:
@@ -126,11 +126,11 @@ def url_of(node: str | None, config: Path | None) -> str:
 
 def read_config(config: Path) -> "Settings":
     """Read a node's settings from its file and the environment. Raises ConfigUnreadable, ConfigInvalid."""
-    from semq.config import load  # not with the others: commands that need no file start in half the time
+    from semq.config import load  # imported here: commands without a file start in half the time
 
     return load(config, environment())
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for a node's settings: ours, without the variables of the command line."""
+    """Return the variables of this process without those of the command line, for reading a node's settings."""
     return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}

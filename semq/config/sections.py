@@ -252,7 +252,7 @@ class SecrecySection(Section):
     unproved_from: list[NodeId] = []
     """institutions whose documents and receipts are believed without a proof: the hub could forge these"""
     mixed_network: bool = False
-    """the same for every institution whose certificate was never known; the hub decides which these are"""
+    """the same for every institution of which no certificate was ever received; the hub decides which these are"""
     session_messages: Count = 65_536
     """documents per session key"""
     session_bytes: Count = 1024 * MIB
@@ -422,7 +422,7 @@ class HttpSection(Section):
     burst: Count = 10_000
     """requests that may come at once after a pause"""
     attempts_per_minute: Count = 10
-    """failed sign-ins from one address; further ones are refused without a look at the password"""
+    """failed sign-ins from one address; further ones are refused before the password is checked"""
     max_connections: Count = 1024
     """further connections are refused with 503"""
     head_s: Seconds = 10.0

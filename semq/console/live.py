@@ -1,7 +1,7 @@
-"""Live pages: an event when the node has something new, upon which a page renews its live parts.
+"""Live pages: an event when the node's state has changed, at which a page reloads its live parts.
 
-All viewers share one look at the node in so many seconds; an event carries no data, since each page shows something
-else and each viewer may see something else.
+The node is asked once in LOOK_S seconds for all viewers together. An event carries no data, because pages and the
+rights of viewers differ.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from semq.web.event_stream import event
 from semq.web.visit import Visit
 
 LOOK_S = 3.0
-# What changes without anything that a page shows: figures of the process itself.
+# Parts of ``node.status`` that no page shows and that change all the time: figures of the process.
 LEFT_OUT = ("store", "waiting_work", "http")
 LIVE = "/live"
 
@@ -38,7 +38,7 @@ async def _changes(visit: Visit) -> AsyncIterator[str]:
 
 
 async def _mark(visit: Visit) -> str:
-    """Return a text that is another one when the node's state is another one; the same while it cannot be asked."""
+    """Return a hash of the node's state, or the code of the error that the request for it failed with."""
     try:
         status: Mapping[str, Any] = await visit.ask("node.status")
     except SemqError as error:

@@ -1,4 +1,4 @@
-"""Envelopes as they lie beside payloads in the store, and how large a document is, whatever is around it."""
+"""The stored form of envelopes, and the size of a document without its seal."""
 
 import msgspec
 
@@ -12,12 +12,12 @@ _decoder = msgspec.msgpack.Decoder(Envelope)
 
 
 def encode_envelope(envelope: Envelope) -> bytes:
-    """An envelope as bytes for the store."""
+    """Encode an envelope for the store."""
     return _encoder.encode(envelope)
 
 
 def decode_envelope(stored: Stored | None) -> Envelope:
-    """The envelope of a stored body. Raises BodyUnreadable."""
+    """Decode the envelope of a stored body. Raises BodyUnreadable."""
     try:
         return _decoder.decode(stored.envelope if stored is not None else b"")
     except msgspec.MsgspecError as error:
@@ -25,5 +25,6 @@ def decode_envelope(stored: Stored | None) -> Envelope:
 
 
 def document_size(message: Data) -> int:
-    """Bytes of the document that a message carries: limits are those of the document, and sealing adds some bytes."""
+    """Return the size of the document in a message, in bytes. Limits apply to it, without the bytes that a seal
+    adds."""
     return message.size - OVERHEAD * message.envelope.is_sealed

@@ -1,7 +1,8 @@
 """Frames of the engine as AMQP content, and back (the table in ARCHITECTURE.md, "AMQP everywhere").
 
-UMX-T attributes ride in the content header, @AppData is the body. What is only passed on keeps its header and body as
-they came; what this node makes or changes is built here. Used by both kinds of nodes, on both ends of a link.
+UMX-T attributes are in the content header, @AppData is the body. A frame that is passed on unchanged keeps the header
+and body with which it arrived; those of all other frames are built here. Used by both kinds of nodes, at both ends of a
+link.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ OF_ENVELOPE = ("app_id", "message_id", *PROPERTIES)  # AMQP properties in which 
 
 
 def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
-    """The frame in what a peer node sent.
+    """Return the frame that a peer node sent.
 
     Raises BadAddress, BadEnvelope, BadRecord, BadLocator or BadAttribute (all SemqError) if it cannot be read, and the
     AmqpErrors of a content header that is malformed.
@@ -43,7 +44,7 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
 
 
 def document_properties(header: ContentHeader) -> dict[str, Any]:
-    """Those of the AMQP properties that are attributes of a document. Raises FrameError."""
+    """Return the AMQP properties that are attributes of a document. Raises FrameError."""
     return {name: getattr(header, name) for name in PROPERTIES}
 
 
@@ -53,7 +54,7 @@ def _signature(header: ContentHeader) -> str:
 
 
 def write_frame(frame: Frame, version: int = HIGHEST) -> tuple[str, ContentHeader, Body]:
-    """Routing key, content header and body of a frame, for a peer of this version of the protocol."""
+    """Return routing key, content header and body of a frame, for a peer that uses this version of the protocol."""
     if isinstance(frame, Data):
         packs = version >= PACKS
         if isinstance(frame.header, ContentHeader) and (packs or not _is_packed(frame.header)):
@@ -78,7 +79,7 @@ def _is_packed(header: ContentHeader) -> bool:
 
 
 def check_carried(attributes: Attributes) -> None:
-    """Refuse properties and headers that AMQP cannot carry, before they are accepted from elsewhere than AMQP.
+    """Refuse properties and headers that AMQP cannot carry; for documents that do not arrive through AMQP.
 
     Raises BadAttribute.
     """
@@ -95,8 +96,10 @@ def check_carried(attributes: Attributes) -> None:
 
 
 def by_role(packet: Packet) -> list[Packet]:
-    """Inquiries of role R apart from those of role S: the hub answers some of the latter itself, and a packet that
-    it takes apart would lose the signature that the former need."""
+    """Split inquiries into a packet for role R and one for the other roles.
+
+    The hub answers some inquiries of role S itself and so splits their packet, which would invalidate the signature
+    that inquiries of role R need."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]
     mine = [record for record in packet.records if record.role is InquiryRole.R]

@@ -31,11 +31,11 @@ class Stage(StrEnum):
 class Histogram:
     """Observations of one stage."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))  #: by bound, the last one above all
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))  #: by upper bound; the last: above all
     sum_s: float = 0.0
 
     def observe(self, seconds: float, documents: int = 1) -> None:
-        """Add documents that took so long; a clock that was put back counts as no time."""
+        """Add documents that took so long; a negative time (a clock was put back) counts as 0."""
         seconds = max(0.0, seconds)
         self.counts[bisect_left(BOUNDS_S, seconds)] += documents
         self.sum_s += seconds * documents

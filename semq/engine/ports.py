@@ -21,7 +21,7 @@ from semq.umx_t.locator import LK0
 
 
 class Link(Protocol):
-    """A session with a neighbour. Sends frames in order per kind (messages, packets); may drop them, never reports."""
+    """A session with a neighbour. Sends frames in order per kind (messages, packets). A lost frame is not reported."""
 
     @property
     def peer(self) -> Address:
@@ -32,23 +32,23 @@ class Link(Protocol):
         """The number of messages that may be sent now; packets are never held back."""
 
     def send(self, frame: Frame) -> None:
-        """Send, or drop silently if the session is over: the rows and their timers repair it."""
+        """Send, or drop the frame if the session is over: the timers of its rows lead to inquiries."""
 
 
 @dataclass(slots=True)
 class Submission:
-    """A document that an application hands over."""
+    """A document submitted by an application."""
 
     target: Address
     attributes: Attributes
     body: Body
     done: Callable[["Accepted"], None]  #: called after the commit that makes it durable
-    failed: Callable[[Exception], None]  #: refused, or its fate is unknown: repeat with the same token
+    failed: Callable[[Exception], None]  #: called if it is refused, or its fate is unknown: repeat with the same token
     token: str = ""
     sender: str = ""
     digest: bytes = b""  #: filled in by the engine
     seal: "Seal | None" = None  #: filled in by the engine: the session that seals it
-    row_id: int = 0  #: of tb_0031_submit, for what came through SQL or was scheduled
+    row_id: int = 0  #: id in tb_0031_submit, if it was submitted through SQL or was scheduled
     not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduled``)
     scheduled_as: str = ""  #: the name under which it waited
 
@@ -57,9 +57,9 @@ class Accepted(msgspec.Struct, frozen=True):
     """The promise: this message is committed at this node."""
 
     lk0: LK0
-    digest: bytes  #: SHA-256 of the document as it was handed over
-    repeated: bool = False  #: the token was known: nothing new was written
-    not_before: int = 0  #: it waits until then, under this name; milliseconds since 1970 UTC
+    digest: bytes  #: SHA-256 of the submitted document
+    repeated: bool = False  #: the token was used before: nothing new was written
+    not_before: int = 0  #: if scheduled: the time of its release, in milliseconds since 1970 UTC
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -79,15 +79,15 @@ class Inbox(Protocol):
         """Return how many documents the consumers of this user can take now."""
 
     def give(self, user: str, delivery: Delivery) -> None:
-        """Hand over; the answer comes back through ``finish``, ``give_back`` or ``fail``."""
+        """Deliver; the inbox answers by calling ``finish``, ``give_back`` or ``fail``."""
 
 
 class AppEvent(msgspec.Struct, frozen=True):
     """An event for an application about a document of its own."""
 
-    kind: str  #: sent, forwarded, stored, delivered, failed; refused: not taken, hand it over again
-    lk0: LK0 | None  #: None: it was not accepted
-    target: Address | None  #: None: what was given as its target is no address
+    kind: str  #: sent, forwarded, stored, delivered, failed; refused: not accepted, to be submitted again
+    lk0: LK0 | None  #: None: the document was not accepted
+    target: Address | None  #: None: the given target is not an address
     app_key: AppKey
     at: int
     att: int = 0
@@ -95,7 +95,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     reason: Reason | None = None
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
-    corrects: str = ""  #: the outcome that was told before, by the hub's word alone
+    corrects: str = ""  #: the outcome in an earlier event, which was based on a statement of the hub alone
 
 
 class PreparedEvent(Protocol):
@@ -103,7 +103,7 @@ class PreparedEvent(Protocol):
 
     @property
     def ops(self) -> Sequence[Any]:
-        """Rows for the durable ones, to be committed with the change that the event tells of."""
+        """Rows for the durable queues, to be committed with the change that the event reports."""
 
 
 class Events(Protocol):
@@ -113,7 +113,7 @@ class Events(Protocol):
         """Return the event for the queues bound to it, or None if there are none."""
 
     def publish(self, prepared: Sequence[Any]) -> None:
-        """The transaction is durable: hand the events to the queues."""
+        """Put the events into the queues, after the commit."""
 
 
 class OpenedPayload(NamedTuple):
@@ -121,7 +121,7 @@ class OpenedPayload(NamedTuple):
 
     payload: bytes
     digest: bytes  #: its SHA-256
-    is_proved: bool = False  #: whether opening it has proved who sent it
+    is_proved: bool = False  #: whether opening it has proved its sender
 
     @classmethod
     def in_clear(cls, body: Body) -> "OpenedPayload":
@@ -130,11 +130,11 @@ class OpenedPayload(NamedTuple):
 
 
 class Believed(msgspec.Struct, frozen=True):
-    """A packet whose signature was checked: what is kept of receipts, so that each can be proved."""
+    """The facts kept of a packet whose signature is valid, so that each of its receipts can be proved."""
 
     signature: str
     leaves: bytes  #: the hashes of the statements, one after the other, in the order of the records
-    binds_place: bool = True  #: each record says the position that it speaks of; older versions leave it out
+    binds_place: bool = True  #: each record names the position of its message; False for older versions
 
 
 class Seal(Protocol):
@@ -143,105 +143,110 @@ class Seal(Protocol):
     kept: KeptKey | None  #: to be written with the first documents under it; None once that is committed
 
     def seal(self, envelope: Envelope, payload: Body, digest: bytes) -> tuple[Envelope, bytes]:
-        """Envelope and body as they are stored and travel; ``digest`` is the SHA-256 of the payload."""
+        """Return envelope and body as they are stored and sent; ``digest`` is the SHA-256 of the payload."""
 
     def noted(self) -> None:
-        """``kept`` is committed."""
+        """Set ``kept`` to None, after the commit that contains it."""
 
 
 class CertificateNews(msgspec.Struct, frozen=True):
-    """A certificate of a partner that was not known before."""
+    """A new certificate of a partner."""
 
     node: str
     fingerprint: str
     key_id: str
-    is_first: bool  #: no certificate of the node was ever known
-    is_vouched: bool  #: a key of the node that was known vouches for it
+    is_first: bool  #: no certificate of the node was known before
+    is_vouched: bool  #: a key of the node that was known before has signed it
 
 
 class Secrecy(Protocol):
-    """Seals and signs what leaves for partners; opens, checks and believes what arrives."""
+    """Seals and signs outgoing documents and packets; opens and checks received ones."""
 
-    # --- what arrives, before it is recorded
+    # --- received documents, before they are recorded
     def takes_floor(self, source: Address) -> bool:
-        """Whether the floor in a message of an institution counts; if not, only that of its signed ReAck2 does."""
+        """Whether a floor in a message of an institution is accepted; otherwise only one in its signed ReAck2 is."""
 
     def check_marker(self, envelope: Envelope) -> bool:
-        """Whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if it has to be."""
+        """Whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if a required proof is
+        missing or wrong."""
 
     def check_origin(self, message: Data) -> bool:
-        """Whether the sender of a document is proved, whether or not it can be opened. Raises the same."""
+        """Whether the sender of a document is proved, without opening it where it is signed. Raises as
+        ``check_marker``."""
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
-        """The payload in clear. Raises SemqError with the reason if it cannot be read: it is then recorded as REJ, as
-        far as its sender is proved."""
+        """Return the payload in clear. Raises SemqError with the reason if it cannot be read: the document is then
+        recorded as REJ, provided that its sender is proved."""
 
-    # --- what leaves, and what others say
+    # --- outgoing documents, and packets in both directions
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:
-        """The session for a document, or None if it travels in clear. Raises SemqError if it must not and cannot."""
+        """Return the session for a document, or None if it travels in clear. Raises SemqError if it must be sealed and
+        cannot be."""
 
     def session_of(self, envelope: Envelope) -> bytes:
-        """The name of the session key of a sealed message."""
+        """Return the name of the session key of a sealed message."""
 
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
-        """``new`` as the message that sends the ciphertext of one again that was refused for ``code``; None while that
-        cannot help."""
+        """Return ``new`` with the session key of a message that was refused for ``code``, wrapped for the receiver's
+        present key; None if the key for which it was refused has not changed."""
 
     def sign(self, packet: Packet) -> Packet:
-        """A packet for another institution, signed if this node has a certificate."""
+        """Sign a packet for another institution if it needs a signature and this node has a certificate."""
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
-        """A void marker as it leaves, signed if this node has a certificate."""
+        """Sign a void marker if this node has a certificate."""
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
-        """Documents as they leave together for an institution, signed if this node has a certificate."""
+        """Sign the documents of one batch for an institution if this node has a certificate."""
 
     def signing_key(self) -> str:
-        """The id of the key that this node signs with; empty if it has none."""
+        """Return the id of the key with which this node signs; empty if it has none."""
 
     def is_outdated(self, envelope: Envelope) -> bool:
         """Whether this node has sealed a document under a key that is not its present one."""
 
     def believe(self, packet: Packet) -> Believed | None:
-        """Check a packet of another institution. Raises SemqError if it is not to be believed."""
+        """Check the signature of a packet from another institution; None if it needs none. Raises SemqError if it is
+        wrong, or missing where it is required."""
 
     def introduction(self) -> tuple[str, ...]:
-        """The certificates of this node, for the directory."""
+        """Return the certificates of this node, for the directory."""
 
     def news(self) -> list[CertificateNews]:
-        """Certificates of partners that were not known before, each told once."""
+        """Return the certificates of partners that are new since the last call."""
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
-        """News of the directory about a partner; whether refused documents may now be sealed for it again."""
+        """Take a partner's certificates from the directory; return whether the key to seal for has changed."""
 
     def known(self, node: str) -> tuple[str, ...] | None:
-        """The certificates of a partner that are believed, for the next start; None if there never was one."""
+        """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""
 
 
 class Directory(Protocol):
-    """Which institutions the hub serves, and who may send to whom."""
+    """The institutions of the hub, and the pairs that may exchange documents."""
 
     def nodes(self) -> Sequence[Address]:
-        """All institutions."""
+        """Return the addresses of all institutions."""
 
     def serves(self, node: Address) -> bool:
-        """Whether it is one of them."""
+        """Whether an address is one of them."""
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Whether an agreement allows it."""
+        """Whether agreements, or without them the configuration, allow a pair to exchange documents."""
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """Return the terms of a pair; None where no agreements are in force."""
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Why a message can never be delivered (section 18), or None; ``waiting`` counts the copies held of a pair."""
+        """Return why a message is refused (section 18), or None; ``waiting`` counts the stored copies of a pair."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        """A node says its certificates; what is now known of it, or None if that is no news. Raises SemqError."""
+        """Take the certificates that a node presents; return its known ones, or None if nothing changed. Raises
+        SemqError."""
 
     def certificates(self, node: Address) -> tuple[str, ...] | None:
-        """The certificates of an institution, PEM; None where nothing is known, which is no news."""
+        """Return the certificates of an institution in PEM; None if none is known."""
 
 
 class NoEvents:
@@ -255,7 +260,7 @@ class NoEvents:
 
 
 class InClear:
-    """A node without a certificate: nothing is sealed, nothing is said to be, and what is sealed is not for it."""
+    """The secrecy of a node without a certificate: it neither seals nor signs, and refuses sealed documents."""
 
     def takes_floor(self, source: Address) -> bool:
         return True

@@ -1,11 +1,18 @@
 """Errors of certificates, keys and certificate requests. Codes 5100–5199.
 
-Untrusted                   a peer's certificate does not prove its identity ├── WrongAuthority          no trusted
-authority signed it; includes self-signed ones ├── OutOfDate               it has expired, or is not yet valid ├──
-WrongName               it names no node, or another node than expected └── Revoked                 its authority has
-revoked it KeyRefused                  a key file that cannot or must not be used NoIdentity                  the node
-has no certificate yet RequestRefused              the authority does not sign this request TokenRefused
-the token is not valid: unknown, used, or too old
+Untrusted            a peer's certificate does not prove its identity
+├── WrongAuthority   no trusted authority signed it; includes self-signed ones
+├── OutOfDate        it has expired, or is not yet valid
+├── WrongName        it names no node, or another node than expected
+└── Revoked          its authority has revoked it
+KeyRefused           a key file that cannot or must not be used
+NoIdentity           the node has no certificate yet
+RequestRefused       the authority does not sign this request
+KeyRevoked           a certificate of the requested key has been revoked
+TokenRefused         the token is not valid: unknown, used, or too old
+TrustUnreadable      the list of trusted authorities cannot be read
+TrustNeeded          the authority is the last one needed, or is not in the list
+NoAuthority          the hub has no authority of its own
 """
 
 from semq.errors import BadInput, Misconfigured, SemqError

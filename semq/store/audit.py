@@ -42,7 +42,7 @@ class Wanted:
     outcome: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    payloads: bool = False  #: only looks at payloads
+    payloads: bool = False  #: only lines about displayed payloads
     before: int | None = None  #: number from which a page continues
     limit: int = 50
 

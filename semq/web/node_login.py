@@ -14,7 +14,7 @@ PASSWORD_MAX = 1000
 
 
 class NodeOfUsers(Protocol):
-    """What a login of a user of the node needs of the web process."""
+    """The part of the web process that the login of a user of the node uses."""
 
     settings: Settings
     node_url: str
@@ -22,7 +22,8 @@ class NodeOfUsers(Protocol):
 
 
 def is_node_admin(settings: Settings, name: str) -> bool:
-    """Whether a user with a password in the configuration may use everything at the node; never guest without one."""
+    """Whether a user of the configuration may administer the node. The default user guest is not in the
+    configuration."""
     user = settings.amqp.users.get(name)
     return user is not None and user.is_admin
 

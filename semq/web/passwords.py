@@ -1,4 +1,4 @@
-"""Passwords of people: hashed with scrypt, checked in constant time and few at a time, and long enough."""
+"""Passwords of users: hashed with scrypt and checked in constant time, AT_ONCE at a time; with a minimum length."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ _checks = asyncio.Semaphore(AT_ONCE)
 
 
 async def line_of(password: str) -> str:
-    """Return what is stored of a new password. Raises BadRequest if it is too short or too long."""
+    """Return the hash of a new password as it is stored. Raises BadRequest if the password is too short or too long."""
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
         raise BadRequest(f"A password has {LENGTH_MIN} to {LENGTH_MAX} characters.")
     async with _checks:
@@ -21,7 +21,7 @@ async def line_of(password: str) -> str:
 
 
 async def is_right(password: str, kept: str | None) -> bool:
-    """Compare a password with the stored line. Without a line the same work is done, so that time tells nothing."""
+    """Compare a password with the stored hash. Without one the same work is done: the time must not show that."""
     if len(password) > LENGTH_MAX:
         return False
     async with _checks:

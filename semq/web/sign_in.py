@@ -19,7 +19,7 @@ from semq.web.visit import Visit
 
 log = structlog.get_logger("semq.web")
 
-NODE_ROLES = ("admin", "payload")  # of a user of the node who may use semq.admin: who may do everything there
+NODE_ROLES = ("admin", "payload")  # roles of a node's user with the right to use semq.admin
 FIRST_ROLES = ("admin", "payload")
 NAME_MAX = 64
 REFUSED = "User or password is wrong, or the user is disabled."

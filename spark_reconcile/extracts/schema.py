@@ -52,7 +52,7 @@ ARROW_SCHEMA = pa.schema([pa.field(column.name, column.arrow, not column.require
 SPARK_SCHEMA = ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
 
 _NOTES = {Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR}
-# What each side may write in schema version 1. A line outside this table cannot be read: a new event is a new version.
+# The events that each side may write in schema version 1. Other lines are unreadable; a new event needs a new version.
 EVENTS_OF: dict[Side, frozenset[Event]] = {
     Side.SENDER: frozenset(set(Event) - {Event.RELEASED, Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
     Side.HUB: frozenset(set(Event) - {Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),
@@ -65,19 +65,21 @@ def mask(*events: Event) -> int:
     return sum(1 << event for event in events)
 
 
-# Lines that remark on a message without moving it. They never make a message: a hostile peer can cause many of them.
+# Events that do not change a message's status. A message is never derived from them alone: a hostile peer can cause
+# many.
 NOTES = mask(*_NOTES)
 
 
 def arrow_matches(schema: pa.Schema) -> str:
-    """Why a file's schema is not that of version 1, in words; empty if it is. Dictionaries and nullability are free."""
+    """Return how a file's schema differs from version 1; empty if it does not. Dictionaries and nullability may
+    differ."""
     names = [name.lower() for name in schema.names]
     for column in COLUMNS:
         index = schema.get_field_index(column.name)
         if index < 0:
             return f"column {column.name} is missing"
         if names.count(column.name) > 1:
-            return f"column {column.name} is there twice"  # Spark does not tell capitals from small letters
+            return f"column {column.name} is there twice"  # Spark ignores case in column names
         found = schema.field(index).type
         plain = found.value_type if pa.types.is_dictionary(found) else found
         if plain not in (column.arrow, _LARGE.get(column.arrow)):

@@ -13,14 +13,14 @@ from spark_reconcile.extracts.schema import NOTES, mask
 
 
 class SideStanding(NamedTuple):
-    """One standing of a side: the events that show it, those that exclude it, and those that must be there (any of
-    each)."""
+    """A word for the state of a message at one side, and its condition: any event of ``shown_by``, none of ``unless``,
+    any of ``needs``."""
 
     name: str
     shown_by: int
     unless: int = 0
     needs: int = 0
-    is_told_by_absence: bool = False  #: derived from absent lines, so that an incomplete ledger does not show it
+    is_told_by_absence: bool = False  #: derived from absent lines: not valid for an incomplete ledger
 
 
 _ANY = ~NOTES & (2**31 - 1)
@@ -39,14 +39,14 @@ SENDER_WORDS = (
     SideStanding("lost", mask(Event.LOST)),
     SideStanding("unknown", mask(Event.UNKNOWN)),
     SideStanding("dropped", mask(Event.DROPPED)),
-    SideStanding("stored", mask(Event.STORED)),  # Ack-Save heard
-    SideStanding("forwarded", mask(Event.FORWARDED)),  # Ack-Fwd heard
+    SideStanding("stored", mask(Event.STORED)),  # the sender has noted Ack-Save
+    SideStanding("forwarded", mask(Event.FORWARDED)),  # the sender has noted Ack-Fwd
     SideStanding("sent", mask(Event.SENT)),
     SideStanding("refused", mask(Event.REFUSED)),  # the submission was refused
     SideStanding("accepted", _ANY),
 )
 HUB_WORDS = (
-    # An operator of the hub has refused the stored copy; its sender has not noted that, or it has.
+    # Refused by an operator of the hub; "returned" once the sender has noted the refusal.
     SideStanding("returning", mask(Event.REFUSED), mask(Event.RELEASED), mask(Event.OPERATOR)),
     SideStanding("returned", mask(Event.REFUSED), 0, mask(Event.OPERATOR)),
     SideStanding("refused", mask(Event.REFUSED), _TAKEN),
@@ -79,13 +79,13 @@ FLAGS = (
     "twice",  # the receiver recorded it twice
     "astray",  # it was recorded by another node than its target
     "two_targets",  # lines name different targets
-    "young",  # the last step forward is younger than its time allows, or the evidence ends too early to tell
-    "best_effort",  # class 1 or 2. A class that is not known is judged by the strictest promise, but accuses nobody
+    "young",  # the time allowed for the next step is not over, or the evidence ends before its end
+    "best_effort",  # class 1 or 2; an unknown class is neither best effort nor promised
     "promised",  # class 2 or 3: may not be dropped
-    "untold",  # class 1 or 2 without Ack2: the sender is never told
+    "untold",  # class 1 or 2 without Ack2: the sender never learns the outcome
     "owes",  # the receiver does not know that its acknowledgements were noted
     "kept",  # the hub has released a copy, but not all stored copies
-    "ahead",  # it begins where the evidence of its sender ends
+    "ahead",  # it begins after the end of its sender's evidence
 )
 
 

@@ -33,7 +33,7 @@ class Tally:
         return counts
 
     def figures(self, verdict: str = "", finding: str = "") -> VerdictFigures:
-        """Return the number of messages with a verdict, a finding, or a verdict that somebody must act on."""
+        """Return the number of messages with a verdict, with a finding, or with any verdict that needs action."""
         return figures(
             row
             for row in self.by_finding
@@ -51,7 +51,7 @@ class Tally:
 
     @property
     def exceptions(self) -> int:
-        """Messages that somebody must act on, carried ones included."""
+        """Messages that need action, carried ones included."""
         return self.figures().all
 
 
@@ -98,7 +98,7 @@ class Findings:
     limited_pairs: list[dict[str, Any]]
     exceptions: DataFrame
     their_lines: DataFrame  #: of the exceptions
-    other_dates: dict[str, int]  #: messages seen in the lines that are not of this date, and keys only remarked on
+    other_dates: dict[str, int]  #: messages of other dates in the lines read, and identities that only notes name
     breaches: list[Breach] = field(default_factory=list)
     plausibility: Plausibility = _BELIEVED
 
@@ -129,7 +129,8 @@ class Findings:
         return self.tally.verdicts("carried")
 
     def counts(self) -> list[VerdictCount]:
-        """The verdicts of the date, for the thresholds; with what was open when its own date was run, and is wrong."""
+        """The verdicts of the date for the thresholds, with the exceptions among messages that were open on earlier
+        dates."""
         return [
             VerdictCount("", name, self.tally.figures(name).new, self.messages, self._age_s(name))
             for name in self.verdicts

@@ -96,7 +96,7 @@ class Pairs(NamedTuple):
     shown: tuple[Pair, ...]
     worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages
     tallies: Mapping[str, Tally]  #: by name of the pair
-    matrix: Counts  #: of all pairs among the worst nodes
+    matrix: Counts  #: all pairs in which both institutions are among the worst
     past: Sequence[tuple[date, Counts]]  #: of the dates before, oldest first
 
 

@@ -1,9 +1,9 @@
-"""Files for spreadsheets: CSV that opens as a table of what stands in it, in Chinese too, whoever wrote the texts.
+"""Files for spreadsheets: CSV in UTF-8, with foreign texts protected from conversion.
 
-Texts come from other institutions, and spreadsheets guess. A text that one would take for a formula, a number or a date
-begins with an apostrophe in the file, which says that it is text: ``1.10010`` is a node, not 1.1001, and ``1.1.5`` a
-locator, not a day in January. Numbers stand as they are. The file begins with the mark of UTF-8, and ends with a line
-that says so if not all rows fit. Programs read the Parquet tables, which need none of this.
+Texts come from other institutions, and spreadsheets convert texts that resemble a formula, a number or a date. Such a
+text begins with an apostrophe in the file, which marks it as text: ``1.10010`` is a node, not 1.1001, and ``1.1.5`` a
+locator, not a day in January. Numbers are written unchanged. The file begins with the byte order mark of UTF-8; if rows
+were left out, its last line says how many. Programs read the Parquet tables, which need none of this.
 """
 
 import csv
@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 _MARK = "\ufeff"
 _BLOCK = 1 << 20
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")  # full-width ones too
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")  # including full-width characters
 _NUMBER = r"\d+[.,]?\d*(e[+-]?\d+)?%?|\d{1,3}([.,' ]\d{3})+"
 _DATE = r"\d{1,4}[-./:]\d{1,5}([-./:]\d{1,5})?"
 _GUESSED = re.compile(rf"\s*({_NUMBER}|{_DATE})\s*", re.IGNORECASE)
@@ -40,7 +40,7 @@ def write_sheet(
     rows_max: int,
     all_of_them: str,
 ) -> Written:
-    """Write at most ``rows_max`` of the rows; all are counted. ``all_of_them``: where the reader finds the others."""
+    """Write at most ``rows_max`` of the rows; all are counted. ``all_of_them`` names the place with all rows."""
     found = written = 0
     with target.writer() as stream:
         text = io.StringIO(newline="")

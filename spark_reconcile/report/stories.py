@@ -1,5 +1,5 @@
-"""The exceptions on the page: what each finding means, whose it is and what to do next, and messages with their story,
-told on the hub's clock."""
+"""The exceptions on the page: each finding with its meaning, the institution that must act and the next steps; and
+sample messages with their ledger lines, in the time of the hub's clock."""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -18,11 +18,11 @@ from spark_reconcile.run.stages import STORY_LINES
 
 Row = dict[str, Any]
 SIDES = ("sender", "hub", "receiver")
-PAIRS_NAMED = 8  # of each finding: where most of them are
+PAIRS_NAMED = 8  # pairs named with a finding, those with most of its messages
 
 
 def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, list[Row]], pairs: Pairs) -> list[Row]:
-    """Every finding that is an exception, in the order of the table of exceptions, with some messages."""
+    """Return every finding that is an exception, in the order of the table of exceptions, with sample messages."""
     told = []
     numbers = iter(range(1, len(sample) + 1))
     teller = _Teller(findings)
@@ -38,7 +38,7 @@ def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, li
 
 
 def _where(pairs: Pairs, finding: str) -> list[Row]:
-    """The pairs that have most of a finding, of those that are shown."""
+    """Return those of the shown pairs that have most messages with a finding."""
     counted: list[Row] = []
     for number, pair in enumerate(pairs.shown, 1):
         figures = pairs.tallies[pair.name].figures(finding=finding)
@@ -48,7 +48,7 @@ def _where(pairs: Pairs, finding: str) -> list[Row]:
 
 
 class _Teller:
-    """Knows the hub and the clocks, and puts messages into words."""
+    """Describes messages in words, for one hub and its clock."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
@@ -56,7 +56,8 @@ class _Teller:
         self._skew = findings.clock_ms
 
     def tell(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
-        """One message: who must act, what every ledger says of it, the story, and the next commands."""
+        """Describe one message: the institution that must act, its state in each ledger, its lines, and the next
+        commands."""
         ordered = in_order(lines[:STORY_LINES], self._moment)
         faults = [unreadable(line, row["lk0"], self._hubs) for line in ordered]
         writer = next((x["node"] for x, fault in zip(ordered, faults, strict=True) if x["outside"] or fault), "")
@@ -79,7 +80,7 @@ class _Teller:
 
     def _line(self, line: Row, fault: str) -> Row:
         return {
-            # A time outside the dates of its extract was moved when it was read, and is not what the line says.
+            # A time outside the dates of its extract was changed on reading, so the line's own time is not known here.
             "at": "outside its dates" if line["outside"] else self._findings.calendar.local(line["at"]),
             "node": line["node"],
             "side": side_word(line["side"]),
@@ -89,13 +90,13 @@ class _Teller:
         }
 
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:
-        """The nodes of these lines whose clock is wrong, and how."""
+        """Return the nodes of these lines whose clock is wrong, and by how much."""
         wrong = {line["node"]: self._skew[line["node"]] for line in lines if line["node"] in self._skew}
         return [(node, f"{'fast' if ms > 0 else 'slow'} by {span(abs(ms))}") for node, ms in sorted(wrong.items())]
 
 
 def unreadable(line: Row, lk0: str, hubs: Collection[str]) -> str:
-    """Why a line cannot be read, in words; empty if it can. The rule is that of ``facts``."""
+    """Return why a line is unreadable; empty if it is readable. The rule is that of ``facts``."""
     try:
         side, event = Side(line["side"] or 0), Event(line["event"] or 0)
     except ValueError:

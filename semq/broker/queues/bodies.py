@@ -1,6 +1,6 @@
 """Bodies that are too large for memory, kept in the store in chunks from the first byte on.
 
-``StoredBody`` replaces ``bytes`` in a message; whoever needs it retains it, and the last release deletes the chunks.
+``StoredBody`` replaces ``bytes`` in a message; each holder retains it, and the last release deletes the chunks.
 ``Bodies`` assigns ids, writes and reads. Used by ``arrival`` (receiving), ``feeder`` (sending) and ``queue``.
 """
 

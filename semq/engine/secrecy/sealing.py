@@ -133,7 +133,7 @@ class PartnerSession(Seal):
 
 
 class Sealing:
-    """Implements ``ports.Sealing`` and ``ports.Opener``."""
+    """Implements ``ports.Secrecy``."""
 
     def __init__(
         self, node: Address, keys: KeyHolder, clock: Clock, draw: Callable[[int], bytes], policy: Policy

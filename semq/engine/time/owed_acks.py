@@ -13,7 +13,7 @@ from semq.umx_t.records import Inquiry
 
 
 class PendingAsker:
-    """Inquiries to the hub and to senders, whether they have noted our acknowledgements."""
+    """Sends inquiries about acknowledgements of this node that the hub or a sender may not have noted."""
 
     def __init__(self, core: Core, handing: Handing, uplink: HubSession) -> None:
         self._core = core
@@ -23,7 +23,7 @@ class PendingAsker:
         self.sweep = Sweep(core, self.schedule, Unfinished, self._ask, lambda: uplink.is_up)
 
     def recorded(self, bref: int) -> None:
-        """A row was recorded and acknowledged: ask if no ReAck comes."""
+        """Plan an inquiry about a row that was recorded and acknowledged, for the case that no ReAck arrives."""
         self.schedule.add(bref, self._core.now())
 
     def _ask(self, unit: Unit, query: Query) -> Asked:
@@ -35,7 +35,7 @@ class PendingAsker:
             order = self._handing.orders.get((row.lk0.store, row.order_key)) if row.order_key else None
             blocked = order is not None and order.blocked == row.bref
             if row.is_done:
-                finished.append(row.bref)  # by the application's own transaction
+                finished.append(row.bref)  # the application's own transaction has set it to done
             elif row.owes or blocked:
                 asks.extend(asks_about(row, self._uplink.hub, blocked=blocked))
         return Asked(rows, lambda: self._send(asks, finished))

@@ -36,9 +36,10 @@ def number_of(name: str) -> int | None:
 
 
 def named(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Return those that a name may denote, newest first: ``sql-NUMBER``, AppKey as in ``names``, or one of these LK0s.
+    """Return the submissions that a name may denote, newest first. A name is ``sql-NUMBER``, an AppKey as in ``names``,
+    or one of ``lk0s``.
 
-    An earlier LK0 of a submission counts, too.
+    An earlier LK0 of a submission denotes it, too.
     """
     number = number_of(name)
     if number is not None:
@@ -60,7 +61,8 @@ def became(connection: Connection, number: int) -> list[str]:
 
 
 def led_to(connection: Connection, lk0: str) -> list[str]:
-    """Return what the LK0 of a refusal denotes after the submission was tried again; any other LK0 denotes itself."""
+    """Return the present LK0 of a submission that was refused under ``lk0`` and tried again; otherwise ``lk0``
+    itself."""
     return [new for number in _renamed(connection, [lk0]) for new in became(connection, number)] or [lk0]
 
 
@@ -85,7 +87,7 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the history of a waiting submission in the form of ledger lines; the ledger itself has none of it."""
+    """Return the history of a waiting submission in the form of ledger lines; the ledger has no lines about it yet."""
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
@@ -102,8 +104,8 @@ def listed(
     partner: str | None = None, type_: str | None = None, key_: str | None = None, code: str | None = None,
     since_ms: int | None = None, before_ms: int | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return those that match, newest first. ``refused``: refused ones only, or the others; ``scheduled`` likewise;
-    ``before_ms``: submitted."""
+    """Return the submissions that match, newest first. ``refused``: only refused ones (True) or only others (False);
+    ``scheduled`` likewise; ``before_ms``: submitted before this time."""
     conditions: list[ColumnElement[bool]] = []
     if refused is not None:
         conditions.append(IS_REFUSED if refused else ~IS_REFUSED)
@@ -126,7 +128,7 @@ def listed(
 
 
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
-    """Return the numbers of refused and of waiting ones, each counted up to ``at_most``."""
+    """Return the numbers of refused and of waiting submissions, each counted up to ``at_most``."""
 
     def count(condition: ColumnElement[bool]) -> int:
         some = select(C.number).where(condition).limit(at_most).subquery()
@@ -226,14 +228,15 @@ def _facts(row: Any) -> dict[str, Any]:
 
 
 def _reason(row: Any) -> list[str] | None:
-    """Return why it was refused or waits: its own reason, or that of the one before it, as in ``semq_status``."""
+    """Return the reason of a refusal or a wait: its own, or that of the submission it waits for, as in
+    ``semq_status``."""
     if row.reason_code is not None:
         return [row.reason_code, row.reason_text]
     if row.wait_code is not None:
         return [row.wait_code, row.wait_text]
     if row.before_code is None:
         return None
-    if row.before is None:  # a node of an older version has noted it
+    if row.before is None:  # noted by a node of an older version
         return [row.before_code, row.before_text]
     behind = (
         f"It waits behind {PREFIX}{row.before} to the same target, which waits: {row.before_code} {row.before_text}"

@@ -1,7 +1,7 @@
 """Bodies of requests in bounded memory: the bytes of all requests in progress are counted, and further ones wait.
 
-A body whose length is not announced counts as the largest one. Clients that pause are disconnected (``connection``), so
-that nobody waits for them for long.
+A body whose length is not announced counts as the largest one. Clients that pause are disconnected (``connection``),
+which limits the wait of the others.
 """
 
 import asyncio
