@@ -1,8 +1,8 @@
-"""Rows that wait for one destination, or for one user: by source and priority, each track with its own cursor.
+"""Tracks: the waiting rows of one destination, or of one user, by source and priority; each track has its own cursor.
 
 Sources take turns, so that a flood of one keeps no other waiting; within a source the highest priority goes first.
-Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for what leaves, by
-``receiver.user_queue`` for what is given to applications.
+Volatile: rebuilt from the store when the process starts. Used by ``sender.lanes`` for outgoing
+messages, by ``receiver.user_queue`` for deliveries to applications.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 NEVER = 1 << 63
-SOURCES_AT_ONCE = 16  # of which rows are looked for in one piece of work
-TRACKS_AT_ONCE = 2  # of one source
+SOURCES_AT_ONCE = 16  # sources read in one piece of work
+TRACKS_AT_ONCE = 2  # tracks of one source read in one piece of work
 PRIORITY_MAX = 9
 
 
 def level(priority: int) -> int:
-    """The priority of a document (AMQP has a byte for it) as one of the ten that are told apart."""
+    """Return the priority of a document as one of the ten that differ; AMQP has a byte for it."""
     return min(max(priority, 0), PRIORITY_MAX)
 
 
@@ -31,7 +31,7 @@ def shares(sources: Sequence[str], limit: int) -> list[tuple[str, int]]:
 
 
 def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
-    """The first of each, then the second of each: what several sources send or get together, in turns."""
+    """Return the first item of each list, then the second of each, and so on, so that sources take turns."""
     most = max(map(len, lists), default=0)
     return [one[place] for place in range(most) for one in lists if place < len(one)]
 
@@ -42,16 +42,16 @@ class Track:
 
     source: str
     priority: int
-    cursor: int = 0  #: rows up to here have been looked at
+    cursor: int = 0  #: rows up to here have been read
     behind: bool = False  #: the store may hold rows that wait
     blocked: bool = False  #: the next row may not go yet
-    arrived: int = 0  #: how many commits have left rows waiting
-    low: int = NEVER  #: lowest row that came back since the last look was posted, less one
+    arrived: int = 0  #: number of ``wake`` calls
+    low: int = NEVER  #: lowest row passed to ``wake`` since the last pick, less one
 
 
 @dataclass(slots=True, frozen=True)
 class Pick:
-    """One look at a track: up to so many rows, and what was known of it when it was posted."""
+    """One read of a track: at most ``limit`` rows behind ``after``; ``arrived`` as it was when the read was posted."""
 
     track: Track
     limit: int
@@ -68,16 +68,16 @@ class Tracks:
 
     @property
     def ready(self) -> bool:
-        """Whether rows may wait that may go."""
+        """Whether the store may hold waiting rows that are not blocked."""
         return bool(self._ready)
 
     @property
     def behind(self) -> bool:
-        """Whether rows may wait, those included that may not go yet."""
+        """Whether the store may hold waiting rows, blocked ones included."""
         return bool(self._ready) or any(track.behind for track in self._all.values())
 
     def wake(self, source: str, priority: int, row: int | None = None) -> None:
-        """Rows wait (from ``row`` on, or from where the track has come to)."""
+        """Note that rows wait: from ``row`` on, or behind the cursor of the track."""
         key = (source, priority)
         track = self._all.get(key)
         if track is None:
@@ -85,7 +85,7 @@ class Tracks:
         self._wake(track, row)
 
     def wake_all(self, row: int) -> None:
-        """Rows from ``row`` on may wait on every track that is known."""
+        """Note that rows from ``row`` on may wait on every known track."""
         for track in self._all.values():
             self._wake(track, row)
 
@@ -95,7 +95,7 @@ class Tracks:
         if row is not None:
             track.cursor = min(track.cursor, row - 1)
             track.low = min(track.low, row - 1)
-            track.blocked = False  # it goes before the row that may not go yet
+            track.blocked = False  # it precedes the blocked row
         if not track.blocked:
             self._ready.setdefault(track.source, {})[track.priority] = track
 
@@ -115,11 +115,12 @@ class Tracks:
         return picks
 
     def has(self, source: str) -> bool:
-        """Whether rows of a source may wait that may go."""
+        """Whether the store may hold waiting rows of a source that are not blocked."""
         return source in self._ready
 
     def pick_of(self, source: str, limit: int) -> list[Pick]:
-        """The first tracks of one source, which has rows that may go: the second is for what the first leaves."""
+        """Return the first tracks of one source that ``has`` rows; the second gets the part of ``limit`` that the first
+        leaves."""
         levels = self._ready[source]
         picks = []
         for priority in sorted(levels, reverse=True)[:TRACKS_AT_ONCE]:
@@ -129,9 +130,9 @@ class Tracks:
         return picks
 
     def looked(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
-        """A look is committed: it came to ``cursor``; ``found``: there was a row; ``blocked``: the next may not go."""
+        """Note a committed read: it reached ``cursor``, ``found`` any row, and the next row is ``blocked``."""
         track = pick.track
-        # Rows that came back since the look was posted must not be jumped over.
+        # Do not pass rows that ``wake`` has named since the read was posted.
         track.cursor = min(cursor, track.low)
         track.blocked = blocked and track.low == NEVER
         if not found and track.arrived == pick.arrived:

@@ -1,7 +1,7 @@
 """Acks, answers and inquiries about copies in the hub's store (PROTOCOL.md section 5.2, H6-H12, H17).
 
-``Copies`` is the door for packets about copies; what names a copy in another store is left to ``stores``. A speaker
-must name the copy by LK1 and the message by its identity; both must fit the row. The grid decides what follows
+``Copies`` receives packets about copies; records that name a copy in another store go to ``stores``. A record must name
+the copy by LK1 and the message by its identity; both must fit the row. The grid decides what follows
 (``custody``).
 """
 
@@ -23,7 +23,7 @@ Named = Sequence[tuple[LK1, Inquiry]]
 
 
 class Copies:
-    """The door for what nodes say and ask about copies."""
+    """Acknowledgements, answers and inquiries of nodes about copies."""
 
     def __init__(self, holding: Holding) -> None:
         self._holding = holding
@@ -35,7 +35,7 @@ class Copies:
         self._hear_acks([Ack(source, _copy(r), r.ident, r.dest_ref_id) for r in records])
 
     def hear_role_r(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """H6: a receiver asks whether its Ack was noted; the question itself is an Ack."""
+        """H6: inquiries of a receiver whether its Ack was noted; the inquiry itself counts as an Ack."""
         self._hear_acks([Ack(source, LK1(*r.lk1), r.ident, r.dest_ref_id) for r in records if r.lk1 is not None])
 
     def _hear_acks(self, acks: Sequence[Ack]) -> None:
@@ -45,36 +45,38 @@ class Copies:
         self._stores.hear_acks([ack for ack in acks if not self._stores.is_here(ack.lk1)])
 
     def hear_noted(self, source: Address, records: Sequence[Receipt]) -> None:
-        """H17: a sender has noted that copies of its messages were refused; those of other stores wait for these."""
+        """H17: a sender has noted the refusal of copies of its messages. Records about other stores are left to
+        these."""
         noted = [(_copy(r), r.ident) for r in records if self._stores.is_here(_copy(r))]
         if noted:
             self._core.post(self._noted(source, noted))
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """H11 and H12: answers to inquiries of this store; another store asks itself."""
+        """H11 and H12: answers to inquiries of this store. Other stores send their own inquiries."""
         here, _ = self._named(records)
         if here:
             self._core.post(self._answers(source, here))
 
     def hear_custody(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """H9: a sender asks the custodian."""
+        """H9: inquiries of a sender to the custodian."""
         here, elsewhere = self._named(records)
         if here:
             self._core.post(self._custody(source, here))
         self._stores.answer_custody(source, elsewhere)
 
     def hear_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
-        """H7 and H8: a sender asks a target; the hub answers for what it holds, and for targets that are away."""
+        """H7 and H8: inquiries of a sender to a target. The hub answers for copies that it holds, and for targets that
+        are offline."""
         if self._holding.is_clear(str(target), class3=True):
             self.pass_on(source, target, records)
         else:
             self._core.post(self._inquiries(source, target, records))
 
     def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
-        """H8: to the target if it is online, else OFFLINE.
+        """H8: pass inquiries on to the target if it is online, else answer OFFLINE.
 
-        OFFLINE asks for a copy to be stored, which an unknown target would be refused, again and again: there only
-        classes 1 and 2 are answered, which count it and are never sent again.
+        OFFLINE makes the sender send a copy for the hub to store. For an unknown target the hub would refuse it each
+        time, so only classes 1 and 2 are answered, whose sender counts the answer and sends no copy.
         """
         session = self._holding.sessions.get(str(target))
         if session is not None:
@@ -94,7 +96,7 @@ class Copies:
     # --- work
     @work
     def _acks(self, acks: Sequence[Ack]) -> Steps:
-        """H6: the receiver has it; always answered, whether or not a row is here (rule N16)."""
+        """H6: note that the receiver has the message; always answered, with or without a row here (rule N16)."""
         unit = yield Needs(outbound={ack.lk1.object_id for ack in acks})
         after = AfterCopies()
         for ack in acks:
@@ -110,7 +112,8 @@ class Copies:
 
     @work
     def _noted(self, source: Address, noted: Sequence[tuple[LK1, str]]) -> Steps:
-        """H17: a sender has noted that its copies were refused; it cannot speak of others, and of other rows."""
+        """H17: note that a sender knows of the refusal of its copies. Records about rows of other senders are
+        ignored."""
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in noted})
         after = AfterCopies()
         for lk1, ident in noted:
@@ -123,7 +126,7 @@ class Copies:
 
     @work
     def _answers(self, source: Address, named: Named) -> Steps:
-        """H11 and H12: the receiver answers."""
+        """H11 and H12: apply answers of the receiver."""
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
         after = AfterCopies()
         for lk1, record in named:
@@ -139,7 +142,7 @@ class Copies:
 
     @work
     def _custody(self, source: Address, named: Named) -> Steps:
-        """H9: is the copy still here?"""
+        """H9: answer whether the copy is still here."""
         unit = yield Needs(outbound={lk1.object_id for lk1, _ in named})
         after = AfterCopies()
         for lk1, record in named:
@@ -170,12 +173,13 @@ class Copies:
 
 
 def names(row: Outbound, ident: str) -> bool:
-    """Whether a record names the message of the row, and not only its number."""
+    """Whether a record names the message of the row by its identity."""
     return str(row.lk0) == ident
 
 
 def fits(row: Outbound, ident: str, may_speak: Address, source: Address) -> bool:
-    """Whether a record names the message of the row, and comes from the node that may speak of it."""
+    """Whether a record names the message of the row, and its source is the node with the right to make statements about
+    it."""
     return names(row, ident) and may_speak == source
 
 

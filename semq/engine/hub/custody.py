@@ -2,9 +2,9 @@
 
 See PROTOCOL.md section 5.2, H4-H13. The store is the custodian: Ack-Save leaves after the commit that stores a copy, a
 copy is deleted only on evidence of its receiver, and every acknowledgement must echo the identity of the row (rules N9,
-N12, N13). ``hear`` is the one door for all news of a copy: the grid decides, the row and the ledger change in the open
-transaction, and the deed of the cell is done by its effect (``deeds``). Statements of nodes come in through ``copies``,
-acts of operators through ``refusals``.
+N12, N13). ``hear`` takes every event of a copy: the grid decides, the row and the ledger change in the open
+transaction, and the action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts
+of operators through ``refusals``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ STATUS = {
     Held.SS_SENT: SendStatus.SS_SENT,
     Held.REFUSED: SendStatus.SS_SENT,
 }
-# Changes whose line in the ledger says no more than the news.
+# Changes whose ledger line needs no detail besides the event.
 LINES = {
     HubHeard.ack: Event.RELEASED,
     HubHeard.held: Event.RELEASED,
@@ -53,9 +53,9 @@ class Holding:
         self.stores = Stores(core, recovered)
         self.sessions = sessions
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
-        self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; the driver brings what was there
-        self._storing: dict[str, int] = {}  #: on their way into the store
-        self._sends: dict[int, int] = {}  #: how often a row was sent that its target has not recorded
+        self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; see ``count_pairs``
+        self._storing: dict[str, int] = {}  #: messages being stored, by target
+        self._sends: dict[int, int] = {}  #: number of times that a row without an Ack was sent
         self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._ask, lambda: bool(self.sessions))
@@ -63,9 +63,9 @@ class Holding:
         if self.held:
             self.schedule.make_due(0, recovered.first_id - 1, core.now())
 
-    # --- what the relay asks
+    # --- state for ``forwarding``
     def is_clear(self, dest: str, class3: bool) -> bool:
-        """Whether nothing is stored for a target, or on its way into the store; class 1 and 2 promise no order."""
+        """Whether no copy for a target is stored or being stored. Classes 1 and 2 promise no order."""
         return not class3 or (not self.held.get(dest) and not self._storing.get(dest))
 
     def is_full(self, dest: str) -> bool:
@@ -73,13 +73,13 @@ class Holding:
         return self.held.get(dest, 0) + self._storing.get(dest, 0) >= self.core.settings.quota_rows
 
     def expect(self, dest: str) -> None:
-        """A message for ``dest`` will be handed to ``store``: nothing may overtake it."""
+        """Note that a message for ``dest`` will be passed to ``store``, so that no later one overtakes it."""
         self._storing[dest] = self._storing.get(dest, 0) + 1
 
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        Of a message that is ``barred`` (by place) only a copy that is here already is answered for; without one it is
+        For a message in ``barred`` (by its index) only a copy stored before is acknowledged; without one the message is
         passed to ``refuse`` after the commit.
         """
         expected = [message for place, message in enumerate(messages) if place not in barred]
@@ -89,7 +89,7 @@ class Holding:
     def _store(
         self, messages: Sequence[Data], expected: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse
     ) -> Steps:
-        """One identity is stored once; a void marker takes the place of the payload, or of a refusal."""
+        """Store each identity once; a void marker replaces the payload, or a refusal."""
         unit = yield Needs(relayed={message.envelope.ident for message in messages})
         after = AfterCopies()
         refused: list[tuple[Envelope, Reason]] = []
@@ -112,7 +112,7 @@ class Holding:
             self.pump.wake_track(dest, source, priority)
 
     def _decided(self, messages: Sequence[Data]) -> None:
-        """The fate of messages that were expected is decided, or they are not stored."""
+        """Note that expected messages were stored or refused, or that storing them failed."""
         for message in messages:
             self._less(self._storing, str(message.envelope.target.node))
 
@@ -133,13 +133,13 @@ class Holding:
         return self._by_pair.get((source, dest), 0)
 
     def _released(self, row: Outbound) -> None:
-        """A copy is gone from the store."""
+        """Note that a copy was deleted from the store."""
         self._less(self.held, row.dest)
         self._less(self._by_pair, (str(row.lk0.node), row.dest))
         self._landed(row)
 
     def _landed(self, row: Outbound) -> None:
-        """A copy is not under way any more."""
+        """Note that a copy is no longer under way."""
         self._sends.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
@@ -153,17 +153,17 @@ class Holding:
 
     # --- sessions
     def came(self, node: str) -> None:
-        """H13: the target is online: what it was sent before is in doubt, what waits goes out."""
+        """H13: note that a target is online: inquire about copies sent to it before, and send the waiting ones."""
         self.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
         if self.held.get(node):
-            self.pump.wake_all(node)  # from the first row on: what was parked is tried again
+            self.pump.wake_all(node)  # from the first row on: parked copies are tried again
 
     def went(self, node: str) -> None:
-        """The target is away: nothing is under way to it."""
+        """Note that a target is offline: nothing is under way to it."""
         self.pump.lane(node).flight.clear()
 
     def run(self, node: str) -> None:
-        """There may be room again for a target."""
+        """Send waiting copies to a target that may have room again."""
         self.pump.run(self.pump.lane(node))
 
     def room(self, lane: Lane) -> int:
@@ -172,12 +172,13 @@ class Holding:
             return 0
         return min(session.link.room, self.core.settings.credit_messages - len(lane.flight))
 
-    # --- the way out
+    # --- sending
     def may_claim(self, row: Outbound) -> bool:
         return True
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """H5, unless it was sent too often for this session of its target: then it is parked (section 12)."""
+        """H5: claim a copy for sending, or park it if it was sent too often in this session of its target (section
+        12)."""
         sends = self._sends.get(row.object_id, 0)
         if sends >= self.core.settings.hub_attempts_max and not row.parked:
             row.parked = True
@@ -203,7 +204,8 @@ class Holding:
 
     # --- inquiries
     def _ask(self, unit: Unit, query: Query) -> Asked:
-        """H10: rows sent to a present target that has not acknowledged; H16: refusals that a sender has not noted."""
+        """H10: inquire about rows that an online target has not acknowledged. H16: repeat refusals that a sender has
+        not noted."""
         after, rows = AfterCopies(), list(unit.outbound_found(query))
         for row in rows:
             self.hear(unit, row, HubHeard.ask, after)
@@ -213,9 +215,9 @@ class Holding:
     def hear(
         self, unit: Unit, row: Outbound | None, news: HubHeard, after: AfterCopies, cause: Any = None, detail: str = ""
     ) -> Held:
-        """Change a copy by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news.
+        """Change a copy by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Returns where the copy stood. Raises ImpossibleNews where the grid says so; nothing is changed then.
+        Returns the former column of the grid. Raises ImpossibleNews, without a change, for a cell that cannot be true.
         """
         standing = standing_of(row)
         rule = HUB.step(standing, news)
@@ -233,12 +235,12 @@ class Holding:
         return standing
 
     def apply(self, after: AfterCopies) -> None:
-        """After the commit: counts, lanes and mail follow what is now true."""
+        """Update counts, lanes and mail after the commit."""
         for row in after.released:
             self._released(row)
         for row in after.refused:
             self._landed(row)
-            self.schedule.add(row.object_id, self.core.now())  # its sender is told until it has noted it
+            self.schedule.add(row.object_id, self.core.now())  # the refusal is repeated until its sender has noted it
         for row in after.wake:
             self.pump.lane(row.dest).flight.discard(row.object_id)
             self.pump.wake(row)
@@ -248,5 +250,5 @@ class Holding:
             self.core.count("inquired", after.inquired)
 
     def send_anew(self, row: Outbound) -> None:
-        """An operator sends a copy once more: earlier attempts do not count."""
+        """Send a copy again for an operator; earlier attempts do not count."""
         self._sends.pop(row.object_id, None)

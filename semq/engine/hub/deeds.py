@@ -1,7 +1,7 @@
-"""The deeds of the hub's grid: what is done beside the change of a copy's row (PROTOCOL.md section 5.2).
+"""The deeds of the hub's grid: actions in addition to the change of a copy's row (PROTOCOL.md section 5.2).
 
-Called by ``custody.Holding.hear`` in the open transaction, from the cell. What has to wait for the commit is gathered
-in ``AfterCopies``; ``Holding.apply`` does it. Also the letters that the hub writes about copies.
+Called by ``custody.Holding.hear`` in the open transaction, as the cell demands. Actions that must follow the commit are
+collected in ``AfterCopies`` and carried out by ``Holding.apply``. Also builds the hub's records about copies.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class SenderQuestion(NamedTuple):
 
 
 class RefusalVerdict(NamedTuple):
-    """Why an operator refuses copies: for the ledger, and for the sender of one that was sent, or was not."""
+    """The reason of an operator's refusal: for the ledger, and for the sender, by whether the copy had been sent."""
 
     line: str
     sent: str
@@ -66,7 +66,7 @@ class AfterCopies:
     wake: list[Outbound] = field(default_factory=list)
     mail: list[Letter] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
-    rest: list[Inquiry] = field(default_factory=list)  #: about messages of which no copy is here
+    rest: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
     inquired: int = 0
 
 
@@ -107,7 +107,7 @@ def reack(ack: Ack) -> Letter:
 
 
 def answered(source: Address, record: Inquiry, answer: Answer, lk1: LK1 | None = None, *, void: bool = False) -> Letter:
-    """The answer to a sender's inquiry, with its key and nonce echoed."""
+    """Return the answer to a sender's inquiry, which repeats its key and nonce."""
     return source, Function.INQUIRIES, Primitive.CONFIRMATION, Inquiry(
         semq_id=record.semq_id, semq_db_id=record.semq_db_id, ref_id=record.ref_id, flag=1, role=InquiryRole.S,
         ident=record.ident, nonce=record.nonce, lk1=lk1 or record.lk1, answer=answer, void=void,
@@ -124,9 +124,10 @@ def ack_save(core: Core, row: Outbound) -> Letter:
 
 
 def refusal(core: Core, row: Outbound) -> Letter:
-    """The refusal of a copy, for its sender, who answers that it has noted it (H16, H17).
+    """Return the refusal of a copy for its sender, which answers with a ReAck (H16, H17).
 
-    Made while deciding: later work of the same unit may turn the row into the sender's marker, which was not refused.
+    Built before the commit, because later work of the same unit may replace the row by the sender's marker, which was
+    not refused.
     """
     lk0 = row.lk0
     return lk0.node, Function.RECEIPTS, Primitive.INDICATION, Receipt(
@@ -153,7 +154,7 @@ def _insert(holding: CopyOwner, unit: Unit, row: None, after: AfterCopies, messa
 
 
 def _again(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
-    """One identity is stored once, whatever comes under it."""
+    """Store each identity once, even if a later message has other content."""
     core, envelope = holding.core, message.envelope
     after.mail.append(ack_save(core, row))
     has_other = not envelope.void and not row.void and row.digest != envelope.digest
@@ -185,7 +186,7 @@ def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
-    # What is late ends as any copy does, by its receiver's ledger, which may know it; only its payload stays here.
+    # An expired copy, too, ends by its receiver's ledger, which may have recorded it. It is sent without its payload.
     envelope = replace(decode_envelope(stored), lk1=core.lk1(row.object_id), source=core.address, late=late)
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 
@@ -224,7 +225,7 @@ def _ask_target(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopie
 
 
 def _refuse(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, verdict: RefusalVerdict) -> None:
-    """The payload goes, the row stays."""
+    """Delete the payload and keep the row."""
     row.held, row.parked = True, False
     row.reason = reason = (RefusedByOperator.code, verdict.sent if row.att else verdict.unsent)
     row.has_payload, row.size = False, 0

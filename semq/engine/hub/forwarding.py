@@ -1,4 +1,4 @@
-"""Forwarding: a message for a present target goes on at once, from memory, and its sender is told.
+"""Forwarding: a message for an online target is passed on at once, from memory, and its sender gets a note.
 
 See seed section 3.1, PROTOCOL.md H1–H4, H14, H15.
 
@@ -36,7 +36,7 @@ class Relay:
         self.directory = directory
         self.notes = ForwardNotes(core)
         self._lines: list[LedgerLine] = []
-        self._at = 0  # when the messages that are looked at were heard, in milliseconds since 1970 UTC
+        self._at = 0  # arrival of the present messages, in milliseconds since 1970 UTC
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """Messages of one node, in order."""
@@ -76,7 +76,7 @@ class Relay:
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope
         if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
-            return None  # a marker has to reach the receiver's ledger, whatever was wrong with its document
+            return None  # a marker must reach the receiver's ledger, even if its document would be refused
         reason = self.directory.refuse(envelope, message.size, self.holding.waiting)
         size, most = document_size(message), self.core.settings.max_document
         if reason is None and (message.dropped or size > most):
@@ -88,7 +88,8 @@ class Relay:
         return reason
 
     def _may_be_held(self, envelope: Envelope) -> bool:
-        """Whether the store may hold a copy: then it is asked first, for custody that was taken is not refused (H1)."""
+        """Whether the store may already hold a copy. Then the store decides, because custody once taken is not refused
+        (H1)."""
         is_stored = not envelope.void and envelope.attributes.save_fwd is not SaveFwd.DROP
         return is_stored and not self.holding.is_clear(str(envelope.target.node), class3=True)
 
@@ -97,14 +98,14 @@ class Relay:
         self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
 
     def _forward(self, envelope: Envelope, message: Data) -> bool:
-        """H3: pass on what the target's session can take, with the bytes of its header and body as they came."""
+        """H3: pass a message on if the target's session has room, with header and body byte for byte."""
         session = self.sessions.get(str(envelope.target.node))
         if session is None or not self.holding.is_clear(str(envelope.target.node), envelope.is_class3):
             return False
         if session.link.room <= 0 or not self._has_credit(session):
             return False
         if envelope.is_class3:
-            session.forwarded.pop(envelope.ident, None)  # sent again it is the newest
+            session.forwarded.pop(envelope.ident, None)  # a repeated message becomes the newest
             session.forwarded[envelope.ident] = (envelope.lk0.node, envelope.att, self.core.now())
         session.link.send(message)
         if envelope.is_class3 or envelope.attributes.ack2:
@@ -125,13 +126,14 @@ class Relay:
         self._line(envelope, Event.DROPPED)
 
     def acknowledged(self, session: PresentNode, idents: Sequence[str]) -> None:
-        """H14: the target's Ack2 has passed; nothing need be said of what was forwarded to it."""
+        """H14: note an Ack2 of the target; the sender then needs no note about the forwarding."""
         session.forget(idents)
         for ident in idents:
             self.notes.drop(ident, session.link.peer)
 
     def report(self, session: PresentNode) -> None:
-        """H15: the session has ended; its senders must not wait for the target's return (rule N27b)."""
+        """H15: report forwards of an ended session to their senders, so that they do not wait for the target's return
+        (rule N27b)."""
         for ident, (source, att, _) in session.forwarded.items():
             self.notes.drop(ident, session.link.peer)
             receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
@@ -139,12 +141,12 @@ class Relay:
         session.forwarded.clear()
 
     def pass_on(self, packet: Packet) -> None:
-        """H14: to a present node, or dropped: rows and timers repair it."""
+        """H14: pass a packet to an online node, or drop it: timers of the rows lead to inquiries."""
         session = self.sessions.get(str(packet.target.node))
         if session is not None:
             session.link.send(packet)
 
-    # --- the ledger of what changed no row
+    # --- ledger lines about messages without a row
     def _line(self, envelope: Envelope, event: Event, detail: str = "") -> None:
         self._add(
             LedgerLine(
@@ -155,7 +157,7 @@ class Relay:
         self.core.count(event.name.lower())
 
     def note_violation(self, error: SemqError, peer: str, envelope: Envelope | None = None, ident: str = "") -> None:
-        """A peer sent what it must not; refused, noted, and the link lives on."""
+        """Note a violation: the message is refused and the link stays up."""
         lk0, target = (envelope.ident, str(envelope.target)) if envelope else (ident, peer)
         line = LedgerLine(self.core.now_ms(), Side.HUB, Event.VIOLATION, lk0, target, detail=shortened(str(error), 500))
         lines: list[LedgerLine] = []

@@ -1,9 +1,9 @@
 """Acts of an operator of the hub on stored copies: refuse them, send them again (PROTOCOL.md H16, H18).
 
-A refusal deletes the payload and keeps the row until the sender has noted it (H17, ``copies``). The sender is told at
-once, whenever it asks or sends the message again, and by the clock (``custody``). The order of the transactions on the
-store decides whether the operator or the target was first. Acts are by number of row, a batch at a time; a repeated act
-changes nothing.
+A refusal deletes the payload and keeps the row until the sender has noted it (H17, ``copies``). The sender gets the
+refusal at once, after each inquiry or repetition of its own, and by timer (``custody``). The order of the transactions
+on the store decides whether the operator or the target was first. Acts are by number of row, a batch at a time; a
+repeated act changes nothing.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ NOBODY = "its sender is no longer served: there is nobody to tell"
 class ActOnCopies:
     """An act of an operator, with its reason; ``done`` gets the number of rows by result, after the commit."""
 
-    by: str  #: a user of the node
+    by: str  #: the user of the node who acts
     why: str
     done: Callable[[Counts], None]
     failed: Failed
@@ -46,16 +46,16 @@ class Refusals:
         self._core = holding.core
 
     def refuse(self, rows: Sequence[int], act: ActOnCopies, *, only_copies: bool = False) -> None:
-        """H16: give copies up; their senders are told, with the reason.
+        """H16: refuse copies, and send their senders the reason.
 
         ``only_copies``: also those whose sender has given its own payload away for custody (``@Ack2=0``). A void
         marker is refused only where there is no target that could answer it. Counts ``refused``, ``repeated`` (refused
-        before, told again), ``only_copy`` and ``marker`` (left alone), ``gone``.
+        before, reported again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
         """
         self._core.post(self._refuse(rows, act, only_copies), failed=act.failed)
 
     def resend(self, rows: Sequence[int], act: ActOnCopies) -> None:
-        """H18: send copies once more, also parked ones. Counts ``resent``, ``refused`` (left alone), ``gone``."""
+        """H18: send copies once more, also parked ones. Counts ``resent``, ``refused`` (unchanged), ``gone``."""
         self._core.post(self._resend(rows, act), failed=act.failed)
 
     @work
@@ -107,7 +107,7 @@ class Refusals:
             return "gone"
         if standing is Held.REFUSED:
             return "refused"
-        row.parked, row.held, row.reason = False, False, None  # what could not be read may have been put back
+        row.parked, row.held, row.reason = False, False, None  # an unreadable body may have been restored
         unit.change_outbound(row, row.ss_status)
         note(self._core, unit, Event.OPERATOR, row, act.says("sent again"))
         return "resent"

@@ -1,9 +1,9 @@
-"""The stores of the hub as one of its processes knows them: its own, and those that are lost for good (PROTOCOL.md
-section 10, ``retire``).
+"""The stores of the hub in one of its processes: its own store, and the retired ones (PROTOCOL.md section 10,
+``retire``).
 
-A copy is named by its store. What is said of a copy elsewhere is answered by nobody here, since only its own store
-knows; once an operator has retired that store, nothing will ever come of it: an Ack about it is noted (H6), and its
-senders hear GONE (H9), so that the receivers' ledgers decide. Asked by ``custody``.
+The locator of a copy names its store. Records about a copy in another store are not answered here, because only that
+store knows the copy. Once an operator has retired that store, an Ack about its copies is noted (H6) and inquiries of
+senders are answered GONE (H9), so that the receivers' ledgers decide. Used by ``custody`` and ``copies``.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ from semq.umx_t.records import Answer, Inquiry
 
 Done = Callable[[bool], None]
 StoreName = tuple[int, int]  #: semq_id and semq_db_id
-MISSED_MAX = 100  # other stores that are counted: a peer may name any number
+MISSED_MAX = 100  # bound of ``missed``, because a peer may name any number of stores
 
 
 class Stores:
-    """Which store is whose."""
+    """The present store and the retired stores."""
 
     def __init__(self, core: Core, recovered: Recovered) -> None:
         self.core = core
@@ -33,11 +33,11 @@ class Stores:
         self.missed: dict[StoreName, int] = {}  #: inquiries about copies in each other store, since the start
 
     def is_here(self, lk1: LK1) -> bool:
-        """Whether the copy would be in this store."""
+        """Whether a locator names this store."""
         return lk1[:2] == self.home
 
     def is_retired(self, lk1: LK1) -> bool:
-        """Whether the store of the copy is lost for good; if not, that it was asked for in vain is counted."""
+        """Whether the store of a copy is retired. If not, count the record in ``missed``."""
         name = lk1[:2]
         if name in self.retired:
             return True
@@ -46,19 +46,19 @@ class Stores:
         return False
 
     def hear_acks(self, acks: Sequence[Ack]) -> None:
-        """Acks about copies elsewhere: noted if that store is retired; else nothing is said, and they come again."""
+        """Note Acks about copies in retired stores. Others get no answer, so their receiver repeats them."""
         for ack in acks:
             if self.is_retired(ack.lk1):
                 self.core.mail.add(*reack(ack))
 
     def answer_custody(self, source: Address, asked: Sequence[tuple[LK1, Inquiry]]) -> None:
-        """Senders ask about copies in other stores."""
+        """Answer inquiries of senders about copies in other stores: GONE for a retired store, otherwise UNAVAIL."""
         for lk1, record in asked:
             answer = Answer.GONE if self.is_retired(lk1) else Answer.UNAVAIL
             self.core.mail.add(*answered(source, record, answer, lk1))
 
     def retire(self, name: StoreName, by: str, why: str, done: Done, failed: Failed) -> None:
-        """An operator says that a store will not come back; ``done`` gets whether that was known before."""
+        """Retire a store for an operator; ``done`` gets whether it was retired before."""
         self.core.post(self._retire(RetiredStore(*name, by, why), done), failed=failed)
 
     @work
