@@ -1,4 +1,4 @@
-"""Agreements applied to a document: its type, its size, its seal, and how many there have been of late.
+"""Agreements applied to a document: type, size, seal, and rate.
 
 Used by ``sender.submission`` at the sender's node and by the hub's directory. Rates are counted in buckets that fill
 evenly: a minute's worth at the sender, a day's worth at the hub, since a node that was cut off sends what it has
@@ -34,12 +34,12 @@ class Meter:
         return may
 
     def forget(self) -> None:
-        """Terms have changed: what was counted under the old ones is no longer asked for."""
+        """Drop all counts, after a change of terms."""
         self._buckets.clear()
 
 
 def check(agreed: Sequence[Terms], target: str, app_key: AppKey, size: int) -> Terms:
-    """The terms for a document of this type and size. Raises TypeNotAllowed, DocumentTooLarge."""
+    """Return the terms for a document of this type and size. Raises TypeNotAllowed, DocumentTooLarge."""
     terms = applying(agreed, app_key)
     if terms is None:
         raise errors.TypeNotAllowed(target=target, domain=app_key.domain, type=app_key.type)

@@ -1,7 +1,7 @@
 """Violations of the protocol by speaker and kind, with their counts: bounded memory for health and status.
 
-Every violation is counted here, also those for which ``violations`` admits no line. Kept by the speaker that was named
-and by kind; beyond so many pairs, all others count as one.
+Every violation is counted here, also those for which ``violations`` admits no line. Kept by the
+named source and kind; beyond a maximum number of pairs, all others count as one.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from semq.foreign_text import shortened
 KEPT_MAX = 100
 OTHERS = ("others", "")
 NAME_MAX = 140  # characters
-SHOWN_MS = 86_400_000  # health speaks of the last day
+SHOWN_MS = 86_400_000  # health shows the last day
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Misconduct:
         self._seen: dict[tuple[str, str], ViolationsSeen] = {}
 
     def note(self, who: str, code: str, text: str, at: int) -> None:
-        """Count a violation; ``who`` is the speaker that was named."""
+        """Count a violation; ``who`` is the named source."""
         key = who[:NAME_MAX], code
         if key not in self._seen and len(self._seen) >= KEPT_MAX:
             key = OTHERS
@@ -42,7 +42,7 @@ class Misconduct:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
     def told(self, since: int = 0) -> list[dict[str, str | int]]:
-        """Those that went on after a moment, the most frequent first."""
+        """Return the violations that continued after a moment, the most frequent first."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]
         return [

@@ -1,6 +1,6 @@
-"""The directory of partners at a local node, as its hub tells it: bounded, whatever the hub says.
+"""The directory of partners at a local node, from the records of its hub, in bounded memory.
 
-Heard by ``local_engine``; asked by ``sender.submission`` before a document is accepted.
+Filled by ``local_engine``; used by ``sender.submission`` before a document is accepted.
 """
 
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ class Partners:
         self._named, self._terms_bytes = old._named, old._terms_bytes
 
     def begin(self) -> None:
-        """A session has begun: the hub names everybody anew, in as many packets as it takes."""
+        """Begin a session: the hub sends its complete list again, in one or more packets."""
         self._named.clear()
         self.overflow = False
 
     def hear(self, records: Sequence[Presence]) -> None:
         """Take records of the hub; a node that was not named when the list is complete does not exist.
 
-        Raises DirectoryTooLarge, once a session, if it is more than is kept; the other records are heard.
+        Raises DirectoryTooLarge, once in a session, if the list exceeds the bounds; records within them are taken.
         """
         before = self.overflow
         for record in records:
@@ -62,7 +62,7 @@ class Partners:
             raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
 
     def keeps(self, record: Presence) -> bool:
-        """Whether there is room for what the hub says of a partner."""
+        """Whether there is room for the hub's record of a partner."""
         if record.node not in self._named and len(self._named) >= PARTNERS_MAX:
             return False
         more = _size(record.terms or ()) - _size(self.terms.get(record.node, ()))
@@ -75,7 +75,7 @@ class Partners:
             self._terms_bytes += _size(terms)
 
     def check(self, dest: str) -> None:
-        """Raise UnknownTarget or TargetNotAllowed; say nothing where nothing is known."""
+        """Raise UnknownTarget or TargetNotAllowed if the directory excludes the target; return if it is incomplete."""
         known = self.allowed.get(dest)
         if known is None and self.complete:
             raise errors.UnknownTarget(target=dest)
@@ -84,5 +84,5 @@ class Partners:
 
 
 def _size(agreed: tuple[Terms, ...]) -> int:
-    """About what agreements take in memory."""
+    """Return the approximate memory that agreements take."""
     return sum(200 + sum(60 + len(pattern) for pattern in terms.types) for terms in agreed)

@@ -12,21 +12,21 @@ class EngineSettings:
     inquiry_custody_s_max: float = 3600.0  #: for messages in custody of a store of the hub
     reconnect_spread_s: float = 5.0  #: inquiries that a new session makes due are spread over this time
     custody_silence_s: float = (
-        60.0  #: T_cust: how long a custodian may be out of reach before the receiver is asked instead
+        60.0  #: T_cust: time that a custodian may be out of reach before the inquiry goes to the receiver instead
     )
     window: int = 65_536  #: positions per stream beyond the floor
     flight: int = 4096  #: messages of one destination sent and not yet answered
     credit_messages: int = 8192  #: W: what the hub has under way to one node
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024
-    ask_rows: int = 250  #: rows looked at by one piece of inquiry work, for which the documents of that moment wait
+    ask_rows: int = 250  #: rows read by one piece of inquiry work, which delays the documents of that moment
     ask_pause_s: float = 0.05  #: between two of them: the inquiry budget of a link
-    ask_custody_per_s: float = 200.0  #: rows known to be in custody that are asked about, however many there are
+    ask_custody_per_s: float = 200.0  #: inquiries about rows in custody per second, however many rows there are
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
     clean_s: float = 0.5
     expiry_s: float = 1.0
-    expiry_rows: int = 1000  #: expired documents withdrawn by one look
+    expiry_rows: int = 1000  #: expired documents withdrawn by one search
     forward_note_s: float = 1.0  #: how long Ack-Fwd waits for the Ack2 that makes it superfluous
     quota_rows: int = 1_000_000  #: unsettled rows per partner
     max_document: int = 64 * 1024 * 1024

@@ -18,7 +18,7 @@ class ForwardNotes:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._held: dict[str, tuple[Envelope, Address]] = {}  #: by ident, with the node that it went to
+        self._held: dict[str, tuple[Envelope, Address]] = {}  #: messages by ident, with their target
         self._dues: deque[tuple[float, str, int]] = deque()  #: moment, ident, attempt; oldest first
 
     def hold(self, envelope: Envelope) -> None:
@@ -40,7 +40,7 @@ class ForwardNotes:
         return self._dues[0][0] if self._dues else None
 
     def tick(self) -> None:
-        """Send what has been held back for long enough."""
+        """Send the notes that are due."""
         now = self._core.now()
         while (due := self.next_due) is not None and due <= now:
             envelope, _ = self._held.pop(self._dues.popleft()[1])
@@ -48,7 +48,7 @@ class ForwardNotes:
 
     def _is_held(self, ident: str, att: int) -> bool:
         held = self._held.get(ident)
-        return held is not None and held[0].att == att  # else a later attempt has a moment of its own
+        return held is not None and held[0].att == att  # a later attempt has its own due time
 
 
 def told(

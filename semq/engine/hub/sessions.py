@@ -12,7 +12,7 @@ INTRODUCTIONS_MAX = 10  # a minute, of one session
 
 @dataclass(slots=True)
 class PresentNode:
-    """A node that is online: its link, and what was forwarded on it and is not yet known to have arrived."""
+    """A node that is online: its link, and the messages forwarded on it without an Ack2 so far."""
 
     link: Link
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
@@ -20,21 +20,23 @@ class PresentNode:
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 
     def may_introduce(self, now: float) -> bool:
-        """Whether the node may send its certificates now: each time costs signatures here and records to all others."""
+        """Whether the node may send its certificates now. Each time costs signatures here and records to all other
+        nodes."""
         if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
             return False
         self.introductions.append(now)
         return True
 
     def forget(self, idents: Iterable[str]) -> None:
-        """The target's Ack2 has passed."""
+        """Remove messages whose Ack2 has passed."""
         for ident in idents:
             self.forwarded.pop(ident, None)
 
     def forget_before(self, since: float) -> None:
-        """Wait no longer for the Ack2 of messages sent before a moment; their senders have asked about them.
+        """Remove messages sent before a moment; their senders have inquired about them.
 
-        A target need not answer (it refuses what names another node, say), and must not use up its credit by that.
+        A target does not answer every message, for instance none that names another node; such messages must not use up
+        its credit.
         """
         while self.forwarded:
             ident = next(iter(self.forwarded))

@@ -1,9 +1,9 @@
 """The hub's check of every packet before it answers it or passes it on: whether its sender may make these statements.
 
-The name of a session is proven (certificate, or password on loopback); here every record is compared with it, so that a
-node can speak for itself only (PROTOCOL.md section 10): it acknowledges only what was addressed to it, answers only for
-itself, asks only about its own messages, and never speaks as the hub. Receivers of a packet check again what only they
-can know: whether the row was addressed to the speaker. Called by ``hub_engine``.
+The name of a session is proven (certificate, or password on loopback); every record is compared with it, so that a node
+makes statements for itself only (PROTOCOL.md section 10): it acknowledges only messages addressed to it, answers only
+for itself, inquires only about its own messages, and never sends the hub's records. The receiver of a packet also
+checks whether the row was addressed to the packet's source, which only it can know. Called by ``hub_engine``.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ def _introduction(record: Any, speaker: str, other: str, to_hub: bool) -> str:
     return "" if f"{record.node}." == speaker else "an introduction of another node"
 
 
-# What a node may send at all.
+# The kinds of packets that a node may send.
 RULES: dict[tuple[Function, Primitive], Fault] = {
     (Function.RECEIPTS, INDICATION): _receipt,
     (Function.RECEIPTS, RESPONSE): _receipt_noted,

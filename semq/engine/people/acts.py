@@ -37,7 +37,7 @@ class Operating:
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
         """S10: replace the payload by a void marker; whichever reaches the receiver's ledger first wins.
 
-        What is a marker already (it was cancelled, refused or expired before) goes out anew, as one that was cancelled.
+        A row that is a void marker already (cancelled, refused or expired before) is sent again as a cancelled one.
         """
         self.core.post(self._cancel([lk0], (Cancelled.code, why), done), failed=failed)
 
@@ -50,11 +50,11 @@ class Operating:
         self.core.post(self._resend(lk0, why, done), failed=failed)
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """A person has dealt with a refused document: its row and body go, the ledger keeps its story."""
+        """Delete the row and body of a refused document that a person has dealt with; its ledger lines stay."""
         self.core.post(self._remove(lk0, why, done), failed=failed)
 
     def watch_expiry(self, at: int) -> None:
-        """A document was accepted that expires at this time, in milliseconds since 1970 UTC."""
+        """Note the expiry of an accepted document, in milliseconds since 1970 UTC."""
         look = self._look_at(at)
         self._next_look = min(self._next_look, look) if self._expiring else look
         self._expiring = self._is_fresh = True
@@ -68,9 +68,10 @@ class Operating:
         self._busy = False
 
     def _looked(self, first: int | None, was_fresh: bool) -> None:
-        """A look has ended; ``first`` of the documents that it found expires next, None if there is none.
+        """Plan the next search; ``first`` is the next expiry that the last search found, None if there is none.
 
-        What was accepted since the look before may share its transaction, unseen: then there is one more look.
+        Documents accepted since the search before it may share its transaction, where it does not find them. Then one
+        more search follows.
         """
         self._busy = False
         soon = self.core.now() + self.core.settings.expiry_s
@@ -82,7 +83,7 @@ class Operating:
             self._next_look = max(self._look_at(first), soon)
 
     def tick(self) -> None:
-        """Look for documents that have expired."""
+        """Search for documents that have expired."""
         now = self.core.now()
         if self._expiring and not self._busy and now >= self._next_look:
             self._busy = True
@@ -110,7 +111,8 @@ class Operating:
     # --- work
     @work
     def _cancel(self, lk0s: Sequence[LK0], reason: Reason, done: Done = lambda: None) -> Steps:
-        """Withdraw messages; an act on one alone is refused where it comes too late."""
+        """Withdraw messages. NotThere and TooLate are raised for a single message; in a batch such messages are left
+        out."""
         ids = {lk0.object_id for lk0 in lk0s}
         is_expiry = reason[0] == Expired.code
         why = EXPIRED if is_expiry else reason[1]

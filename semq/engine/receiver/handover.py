@@ -1,9 +1,9 @@
-"""Handing over: received documents reach the application, each at least once, repeats flagged (PROTOCOL.md R6, 11).
+"""Handover of received documents to the application: each at least once, repeats flagged (PROTOCOL.md R6, 11).
 
 A document is given in the commit that records it when a consumer is free and nothing waits before it; otherwise
 consumers are fed from tb_0030, sources in turn and by priority (``user_queue``). Documents with an order key go one at
-a time (``order``); unordered ones are never held back. A delivery is counted in a commit before it is made. The
-application's answers come in through ``answers``.
+a time (``order``); unordered ones are never held back. A delivery is counted in a commit before it is made. ``answers``
+takes the application's answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 
 class Handing:
-    """Which documents the application has, and which it gets next."""
+    """The documents that the application has, and the choice of the next ones."""
 
     def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
         """``finished``: rows that wait for cleanup when the process starts."""
@@ -48,22 +48,23 @@ class Handing:
         return shelf
 
     def take_over(self, other: "Handing") -> None:
-        """Continue for an engine whose store was lost: documents that applications have they keep, and answer here.
+        """Continue for an engine whose store was lost: applications keep the documents they have, and answer to this
+        one.
 
-        The table itself is shared: answers that the other engine could not note are still on their way to it.
+        ``out`` is shared, because answers that the other engine could not note are still on their way to it.
         """
         self.out = other.out
 
     # --- arriving
     def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
-        """Whether the document goes to a consumer in the very commit that records it."""
+        """Whether the document goes to a consumer in the commit that records it."""
         shelf = self.shelf(row.target.user)
         # The row itself is among the new ones, and each of those before it may have taken a place.
         return not row.order_key and not shelf.behind and self._inbox.free(row.target.user) >= len(unit.new_pending)
 
     def arrived(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
-        """After the commit that recorded rows, each new for the application or done with: give what was claimed, feed
-        the rest."""
+        """After the commit that recorded rows: deliver the claimed ones, ``feed`` the other new ones, and clean up the
+        rest."""
         claimed = set()
         for delivery in given:
             user = delivery.envelope.target.user
@@ -79,7 +80,7 @@ class Handing:
                 self.restock(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """An order that is known is looked at if it waits for something; a new one has its turn behind what waits."""
+        """Search a known order for its next document. A new order waits for its turn if rows wait."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.shelf(row.target.user).behind:
             self.look(key, row.target.user)
@@ -87,12 +88,12 @@ class Handing:
             self.restock(row)
 
     def finished(self, bref: int) -> None:
-        """A row may be ready for cleanup; the statement that deletes looks at its state again."""
+        """Note that a row may be ready for cleanup; the statement that deletes it checks its state again."""
         self.to_clean.append(bref)
 
     # --- feeding
     def feed(self, user: str) -> None:
-        """A consumer has become free, or rows wait: give what the consumers can take."""
+        """Deliver as many documents as the consumers can take; called when a consumer becomes free or rows wait."""
         shelf = self.shelf(user)
         while shelf.behind and not shelf.feeding and (free := self._inbox.free(user)) > 0:
             if not shelf.known:
@@ -104,15 +105,15 @@ class Handing:
                 shelf.feeding = True
                 self.core.post(self._feed(shelf, picks), failed=lambda error: shelf.fed())
             if sum(self.look(key, user) for key in keys) or picks:
-                return  # each of these feeds again when it has ended
+                return  # the end of each of these calls ``feed`` again
 
     def is_feeding(self, user: str) -> bool:
-        """Whether rows are being looked at for the free consumers of this user."""
+        """Whether rows are being read for the free consumers of this user."""
         return self.shelf(user).feeding
 
     @property
     def is_looking(self) -> bool:
-        """Whether the next document of some order is being looked for."""
+        """Whether a search for the next document of an order is under way."""
         return self._looks > 0
 
     def restock(self, row: Pending, bref: int | None = None) -> None:
@@ -121,7 +122,8 @@ class Handing:
 
     # --- documents in order
     def look(self, key: OrderId, user: str) -> bool:
-        """Look for the next document of an order for a place of ``user``; False if the application has one of it."""
+        """Search the next document of an order for a place of ``user``; False if the application has one of the
+        order."""
         order = self.orders.setdefault(key, Order())
         if order.busy:
             return False
@@ -142,20 +144,21 @@ class Handing:
         self.shelf(user).ready(key)
 
     def next_of(self, key: OrderId, user: str) -> None:
-        """The next document of an order may be given when its source has its turn."""
+        """Note that the next document of an order may be delivered in the next turn of its source."""
         self.shelf(user).ready(key)
         self.feed(user)
 
     def unblocked(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
-        """A floor moved, or an incarnation is over: documents that waited for one before them may go."""
+        """Deliver documents whose predecessor is settled, or will never arrive, by a new floor or the end of an
+        incarnation."""
         for key in self._blocked.freed(stream, floor, closed):
             order = self.orders.get(key)
             if order is not None and not order.busy:
                 self.next_of(key, order.user)
 
-    # --- the application has answered
+    # --- answers of the application
     def answered(self, row: Pending) -> None:
-        """An answer is committed: the next document of its order may be given."""
+        """Continue an order after the commit of an answer."""
         key = (row.lk0.store, row.order_key)
         if row.order_key:
             order = self.orders.setdefault(key, Order())
@@ -164,12 +167,12 @@ class Handing:
                 self.next_of(key, row.target.user)
 
     def release(self, bref: int) -> None:
-        """The application has a document no more."""
+        """Note that the application no longer has a document."""
         self.out.pop(bref, None)
         self._in_order.pop(bref, None)
 
     def free(self, bref: int) -> None:
-        """An answer could not be noted: the document is given again."""
+        """Deliver a document again, because its answer could not be noted."""
         user, key = self.out.pop(bref, None), self._in_order.pop(bref, None)
         order = self.orders.get(key) if key is not None else None
         if key is not None and order is not None and order.busy == bref:
@@ -182,7 +185,7 @@ class Handing:
     # --- work
     @work
     def _read_tracks(self, shelf: Shelf) -> Steps:
-        """Read which tracks the store holds for a user: once in a life of the process."""
+        """Read which tracks the store holds for a user, once in each process."""
         query = WaitingTracks(shelf.user)
         unit = yield Needs(queries={query})
         found: list[tuple[str, int]] = list(unit.found.get(query, ()))
@@ -194,7 +197,7 @@ class Handing:
 
     @work
     def _feed(self, shelf: Shelf, picks: list[list[Pick]]) -> Steps:
-        """Give waiting documents to free consumers; look at the orders of those with an order key."""
+        """Deliver waiting documents to free consumers; search the orders of those with an order key."""
         sources = [[(pick, _waiting(shelf, pick)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
         deliveries: list[list[Delivery]] = []
@@ -212,7 +215,7 @@ class Handing:
                 found = unit.found.get(query) or ()
                 ends.append((pick, cursor, bool(found)))
                 if len(found) >= pick.limit:
-                    break  # more of this priority may wait behind rows that have ended in this very unit
+                    break  # more of this priority may wait behind rows that earlier work of this unit has ended
             deliveries.append(given)
         yield COMMITTED
         shelf.fed()
@@ -226,7 +229,7 @@ class Handing:
         self.feed(shelf.user)
 
     def _given(self, unit: Unit, row: Pending, orders: dict[OrderId, None]) -> Iterator[Delivery]:
-        """Count the delivery of a row; of a row with an order key, note the order unless it is known already."""
+        """Count the delivery of a row, or note the order of a row with an order key unless the order is known."""
         if row.app_status is not AppStatus.NEW or row.bref in self.out:
             return
         if not row.order_key:
@@ -234,11 +237,11 @@ class Handing:
             if delivery is not None:
                 yield delivery
         elif (key := (row.lk0.store, row.order_key)) not in self.orders:
-            orders[key] = None  # a known order is looked at when what it waits for has arrived
+            orders[key] = None  # a known order is searched by ``_arrived_in_order`` and ``unblocked``
 
     @work
     def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:
-        """First look: which row is the lowest one waiting for an order."""
+        """First step of a search: find the lowest waiting row of an order."""
         query = FirstInOrder(str(key[0]), key[1])
         unit = yield Needs(queries={query})
         row = next(unit.pending_found(query), None)
@@ -253,13 +256,14 @@ class Handing:
             self.look(key, user)
         else:
             self.orders.pop(key, None)
-            self.feed(user)  # the place that was meant for this order is free for others
+            self.feed(user)  # use the place that this order did not need
 
     @work
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, asked: str) -> Steps:
-        """Second look: give the lowest row if the one before it is recorded or settled (rules N23 and N24).
+        """Second step of a search: deliver the lowest row if its predecessor is recorded or settled (rules N23 and
+        N24).
 
-        ``asked``: the user whose turn it was; the row may be another's.
+        ``asked``: the user whose turn it was; the row may belong to another user.
         """
         user = order.user = lowest.target.user
         waiting = Waiting(user, lowest.source, lowest.priority, lowest.bref - 1, 1)
@@ -285,18 +289,18 @@ class Handing:
             return
         elif turn.has_no_place:
             self.shelf(user).ready(key)
-        self.feed(asked)  # a place that was meant for this order and not taken is free for others
+        self.feed(asked)  # use the place if this order did not take it
 
     def _turn(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_Turn":
-        """Decide about the lowest row of an order, and give it if it may go."""
+        """Deliver the lowest row of an order, end it, or return why it waits."""
         if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self.out:
             return _Turn()
         if is_overtaking(unit, row):
-            return _Turn()  # the recording of the one before has asked for another look
+            return _Turn()  # recording its predecessor has requested another search
         if not may_follow(unit, row):
             return _Turn(blocked=row.bref, prev=row.prev)
         if row.status is not Arrival.RECV:
-            # VOID and REJ take their place in the order: what comes after them must not overtake what is before (F3).
+            # VOID and REJ end in their turn, too: a later document must not overtake one before them (F3).
             unit.handle(row, end_ungiven(row))
             leave(self.core, unit, row)
             return _Turn(is_passed=True)
@@ -307,12 +311,12 @@ class Handing:
 
 
 class _Turn(NamedTuple):
-    """The result of a look at the lowest row of an order."""
+    """The result of a search for the next document of an order."""
 
     delivery: Delivery | None = None
-    blocked: int = 0  #: the row that waits for another one, at ``prev``
+    blocked: int = 0  #: the row that waits for its predecessor, at position ``prev``
     prev: Pos | None = None
-    is_passed: bool = False  #: the row is done with: look at the next one
+    is_passed: bool = False  #: the row has ended: search the next one
     has_no_place: bool = False
 
 

@@ -1,7 +1,7 @@
-"""The receiver's ledger, as one unit sees it: which messages have arrived (PROTOCOL.md section 5.3).
+"""The receiver's ledger within one unit: the messages that have arrived (PROTOCOL.md section 5.3).
 
-It alone decides whether a message has arrived; everything else that is said about that is a hint. An entry counts as
-soon as earlier work of the same unit has staged it. Used by ``recording`` and ``reacks``.
+It alone decides whether a message has arrived; other evidence is a hint. Entries include those that earlier work of
+the same unit has staged. Used by ``recording`` and ``reacks``.
 """
 
 from semq.engine.core import Core

@@ -34,11 +34,12 @@ class BlockedOrders:
         self._waiting: dict[InStreamKey, list[tuple[int, str]]] = {}  #: by stream: a heap of positions and order keys
 
     def add(self, key: OrderId, prev: Pos) -> None:
-        """An order waits for a position of its source store."""
+        """Note that an order waits for a position of its source store."""
         heappush(self._waiting.setdefault(InStreamKey(key[0], prev.inc), []), (prev.sid, key[1]))
 
     def freed(self, stream: InStreamKey, floor: int, closed: int | None) -> Iterator[OrderId]:
-        """Orders whose position is settled, or will never be sent because its incarnation is closed; each once."""
+        """Yield and remove the orders whose position is settled, or will never be sent because its incarnation is
+        closed."""
         heap = self._waiting.get(stream, [])
         while heap and heap[0][0] < floor:
             yield stream.store, heappop(heap)[1]
@@ -51,12 +52,13 @@ class BlockedOrders:
 
 
 def is_overtaking(unit: Unit, row: Pending) -> bool:
-    """Whether the one before was recorded earlier in this very unit: no query shows its row yet, but it comes first."""
+    """Whether the predecessor was recorded earlier in this unit: no query returns its row yet, but it must go first."""
     return row.prev is not None and Slot(InStreamKey(row.lk0.store, row.prev.inc), row.prev.sid) in unit.new_recorded
 
 
 def may_follow(unit: Unit, row: Pending) -> bool:
-    """PROTOCOL.md section 11: prev is null, recorded, settled, or was never sent because its incarnation is closed."""
+    """Whether the predecessor is null, recorded, settled, or never sent because its incarnation is closed (section
+    11)."""
     if row.prev is None:
         return True
     key = InStreamKey(row.lk0.store, row.prev.inc)

@@ -30,7 +30,7 @@ Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with 
 
 
 class ReAcks:
-    """The door for what senders and the hub say and ask about messages that are recorded here."""
+    """ReAck, ReAck2 and inquiries of senders and the hub about messages that are recorded here."""
 
     def __init__(self, core: Core, uplink: HubSession, handing: Handing) -> None:
         self.core = core
@@ -42,12 +42,13 @@ class ReAcks:
         self.core.post(self._reacks(source, records), later=True)
 
     def hear_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
-        """R5: does this node have a message?"""
+        """R5: inquiries whether this node has a message."""
         self.core.post(self._inquiries(source, records))
 
     @work
     def _reacks(self, source: Address, records: Sequence[Receipt]) -> Steps:
-        """R3 and R4: an acknowledgement is known to be noted; floors let the ledger forget and the order go on."""
+        """R3 and R4: close acknowledgements that were noted. Raised floors shorten the ledger and let orders
+        continue."""
         readable, faults = _read(source, records)
         unit = yield Needs(
             pending={record.dest_ref_id for _, record, _ in readable if record.dest_ref_id},
@@ -64,7 +65,7 @@ class ReAcks:
 
     @work
     def _inquiries(self, source: Address, records: Sequence[Inquiry]) -> Steps:
-        """R5: read only, from what is committed when the answer leaves."""
+        """R5: answer from the committed ledger, without a change."""
         readable: list[tuple[LK0, Inquiry]] = []
         faults: list[Fault] = []
         for record in records:
@@ -86,7 +87,7 @@ class ReAcks:
 
 
 def _read(source: Address, records: Sequence[Receipt]) -> tuple[list[tuple[LK0, Receipt, Floors]], list[Fault]]:
-    """Return the records that can be read and come from the node that may speak, and the faults of the others."""
+    """Return the readable records from nodes with the right to send them, and the faults of the others."""
     readable: list[tuple[LK0, Receipt, Floors]] = []
     faults: list[Fault] = []
     for record in records:
@@ -155,7 +156,8 @@ class _Said:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
-        """Raise floors of incarnations of which a document was recorded, or is awaited by the row that is named.
+        """Raise floors of those incarnations of which a document was recorded here, or is the predecessor of the named
+        row.
 
         Others are ignored: a partner could invent any number, and each would leave a row for good.
         """

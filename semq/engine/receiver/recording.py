@@ -46,18 +46,18 @@ NOTHING = OpenedPayload(b"", b"")
 
 
 class Copy(NamedTuple):
-    """A message as it was read, and its entry in the ledger before."""
+    """An opened message, and its earlier entry in the ledger."""
 
     envelope: Envelope
     slot: Slot | None
     entry: Recorded
     opened: OpenedPayload
     reason: Reason | None = None
-    is_forged: bool = False  #: an unproved document was at its position
+    is_forged: bool = False  #: an unproved document is recorded at its position
 
 
 class Receiver:
-    """The door for messages that arrive at this node."""
+    """Messages that arrive at this node."""
 
     def __init__(
         self, core: Core, secrecy: Secrecy, uplink: HubSession, handing: Handing, recorded: Callable[[int], None]
@@ -66,10 +66,10 @@ class Receiver:
         self.secrecy = secrecy
         self.uplink = uplink
         self.handing = handing
-        self.recorded = recorded  #: a row was acknowledged: ask if no ReAck comes
+        self.recorded = recorded  #: called for each acknowledged row
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the hub, or from this very node."""
+        """R1 and R2: messages from the hub, or from this node itself."""
         self.core.post(self._record(peer, messages))
 
     @work
@@ -90,7 +90,7 @@ class Receiver:
 
 
 class _Arrivals:
-    """Messages as they are recorded in one attempt at a unit."""
+    """The messages recorded in one attempt at a unit."""
 
     def __init__(self, receiver: Receiver, peer: Address, unit: Unit) -> None:
         self._receiver = receiver
@@ -99,14 +99,14 @@ class _Arrivals:
         self._peer = peer
         self._unit = unit
         self._acks: list[tuple[Envelope, Recorded, int]] = []
-        self._rows: list[tuple[Pending, bool]] = []  #: recorded, and whether it waits for the application
+        self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with whether it waits for the application
         self._disbelieved: list[tuple[Envelope, Reason]] = []
         self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
         self._at = self.core.now_ms()
         self._handled = AfterDelivery(self._at)
 
     def message(self, message: Data, slot: Slot | None) -> None:
-        """Record a message, or note why nothing is recorded of it."""
+        """Record a message, or note why it is not recorded."""
         try:
             self._record(message, slot)
         except SignerAwaited as error:
@@ -123,8 +123,8 @@ class _Arrivals:
         EFFECTS[rule.deed](self, rule.after, copy)
 
     def _await(self, envelope: Envelope, error: SignerAwaited) -> None:
-        """Note the first copy whose signer's certificate has not come yet: no fault of its sender's, unlike what stays
-        without one."""
+        """Note the first copy whose signer's certificate has not arrived yet. It becomes a violation only if the
+        certificate stays away."""
         self.core.count("signer_awaited")
         if error.is_first:
             self._unit.ledger.append(self._line(envelope, Event.OPERATOR, error))
@@ -136,10 +136,10 @@ class _Arrivals:
         )  # fmt: skip
 
     def _disbelieve(self, message: Data, error: SignerGone) -> None:
-        """Answer a copy whose signer's certificate was revoked by the ledger alone; not at all if that has other bytes.
+        """Answer a copy whose signer's certificate was revoked, from the ledger alone; not if that has other bytes.
 
-        Of class 3 nothing is recorded: its sender signs it anew. Classes 1 and 2 are never sent again, so they are
-        refused by their name, which takes no place of another message; otherwise a stored copy would never end.
+        Class 3 is not recorded: its sender signs it again. Classes 1 and 2 are never sent again, so their refusal is
+        recorded by name, which occupies no position; otherwise a copy at the hub would never end.
         """
         envelope, reason = message.envelope, (error.code, shortened(error.text, 300))
         entry = ledger.known(self._unit, envelope.lk0, envelope.sid)
@@ -152,7 +152,7 @@ class _Arrivals:
             self._acks.append((envelope, entry, 0))
 
     def _note(self, envelope: Envelope, error: SemqError) -> None:
-        """Note a copy of which nothing is recorded, or whose position a forgery had."""
+        """Note a copy that is not recorded, or that replaces a forged document at its position."""
         event = Event.MISMATCH if isinstance(error, Mismatch) else Event.VIOLATION
         line = self._line(envelope, event, error)
         self.core.note_violation(self._unit.ledger, str(envelope.lk0.node), line, error)
@@ -193,7 +193,7 @@ class _Arrivals:
         self._acks.append((envelope, copy.entry, 0))
 
     def _check_address(self, envelope: Envelope) -> None:
-        """The door for documents: addressee, source, and the session by which it came."""
+        """Check a document's addressee, its source, and the session in which it arrived."""
         if envelope.target.node != self.core.address:
             raise NotYours("The message is addressed to another node.", target=str(envelope.target))
         local = self._peer == self.core.address
@@ -218,17 +218,17 @@ class _Arrivals:
             raise BeyondWindow(lk0=envelope.ident, sid=envelope.sid, floor=floor)
 
     def _take_floor(self, envelope: Envelope, key: InStreamKey) -> None:
-        """No seal binds the floor in a message, which is that of the attempt: of a partner that signs, only its ReAck2
-        says which documents will not come any more."""
+        """Take the floor of a message only if its sender does not sign: no seal binds it, because it changes with each
+        attempt. The floors of a partner that signs are taken from its ReAck2."""
         stream = ledger.stream_of(self.core, self._unit, key)
         if envelope.floor > stream.floor and self._secrecy.takes_floor(key.store.node):
             self._unit.raise_floor(stream, envelope.floor)
             self._raised[key] = stream.floor, stream.closed
 
     def _read(self, message: Data, entry: Recorded) -> tuple[Arrived, OpenedPayload, Reason | None]:
-        """Open the payload; a copy with other bytes than the one recorded is an alarm, not a document.
+        """Open the payload. A copy that differs from the recorded one raises an alarm and is not recorded.
 
-        Nothing is recorded of a copy whose origin is not proved where it has to be, and nothing is answered to it.
+        A copy without a required proof of origin is neither recorded nor answered.
         """
         envelope, secrecy = message.envelope, self._secrecy
         if envelope.void:
@@ -249,7 +249,7 @@ class _Arrivals:
         try:
             opened = secrecy.open(envelope, message.body)
         except (ProtocolViolation, Unavailable, SignerGone):
-            raise  # this copy is not believed, or not yet: nothing is recorded of it
+            raise  # the copy's proof is wrong or not complete yet: it is not recorded
         except SemqError as error:
             return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
         if not opened.is_proved:
@@ -257,12 +257,12 @@ class _Arrivals:
             opened = opened._replace(is_proved=secrecy.check_origin(message) or is_own)
         if not envelope.is_sealed and opened.digest != envelope.digest:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
-        if is_expired(envelope.attributes.expires_at, self._at):  # only now: a seal says what its time is
+        if is_expired(envelope.attributes.expires_at, self._at):  # only now: the seal proves the expiry time
             return self._refused(message, (Expired.code, "It arrived after its time."))
         return Arrived.payload, opened, None
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, OpenedPayload, Reason]:
-        """A refusal takes a place in the ledger for good: only of what its sender is proved to have sent."""
+        """Record a refusal, which occupies its position in the ledger permanently and so requires a proved sender."""
         is_proved = self._secrecy.check_origin(message)
         return Arrived.unreadable, OpenedPayload(bytes(kept), b"", is_proved), reason
 
@@ -279,11 +279,11 @@ class _Arrivals:
             "REJECTED" if entry.status is Arrival.REJ else "CANCELLED"
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
-            row.app_status = end_ungiven(row)  # R6; in an order only when their turn comes (F3)
+            row.app_status = end_ungiven(row)  # R6; documents of an order end in their turn (F3)
         if slot is not None:
             self._unit.record(slot, entry)
         else:
-            # Without the digest: a copy with other bytes of class 1 or 2 is a duplicate like any other.
+            # Without the digest: for class 1 and 2 a copy with other bytes is a duplicate.
             self._unit.see(envelope.lk0, Recorded(entry.status, reason=entry.reason))
         shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
         shown = replace(shown, proved=entry.proved)
@@ -342,7 +342,7 @@ def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, br
 
 
 def tell_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
-    """Tell a sender that its copies cannot be believed any more, and that nothing was recorded (S16)."""
+    """Report to a sender that the proof of its copies is no longer valid and that nothing was recorded (S16)."""
     lk0 = envelope.lk0
     receipt = Receipt(
         src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, sid=envelope.sid,
@@ -359,9 +359,9 @@ def _as_opened(envelope: Envelope, opened: OpenedPayload) -> Envelope:
 
 
 def _placed(messages: Sequence[Data]) -> list[tuple[Data, Slot | None]]:
-    """Each message with its place in the ledger, None for those of class 1 and 2.
+    """Return each message with its position in the ledger, None for class 1 and 2.
 
-    Neighbours are nearly always of one stream, whose key is then made once.
+    Adjacent messages mostly belong to one stream, whose key is then built once.
     """
     placed: list[tuple[Data, Slot | None]] = []
     front, stream = None, None

@@ -34,26 +34,26 @@ class Shelf:
 
     @property
     def behind(self) -> bool:
-        """Whether something waits, so that nothing new may be given past it."""
+        """Whether documents wait, which new ones must not overtake."""
         return not self.known or bool(self.sources)
 
     def wake(self, source: str, priority: int, bref: int | None = None) -> None:
-        """Rows wait: from ``bref`` on, or from where their track has come to."""
+        """Note that rows wait: from ``bref`` on, or behind the cursor of their track."""
         self.tracks.wake(source, priority, bref)
         self.sources.setdefault(source, SourceTurns())
 
     def fed(self, *, is_known: bool | None = None) -> None:
-        """The work that gave rows, or read the tracks, has ended."""
+        """Note the end of the work that delivered rows or read the tracks."""
         self.feeding = False
         self.known = self.known if is_known is None else is_known
 
     def wake_all(self, bref: int) -> None:
-        """Rows from ``bref`` on may wait on any track: all are read anew."""
+        """Note that rows from ``bref`` on may wait on any track; all tracks are read again."""
         self.tracks.wake_all(bref)
         self.known = False
 
     def ready(self, key: OrderId) -> None:
-        """The next document of an order may be given when its source has its turn."""
+        """Note that the next document of an order may be delivered in the next turn of its source."""
         self.sources.setdefault(str(key[0].node), SourceTurns()).keys.append(key)
 
     def pick(self, limit: int) -> tuple[list[OrderId], list[list[Pick]]]:
