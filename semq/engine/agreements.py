@@ -19,8 +19,10 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 class Meter:
     """The number of documents that each pair may still send now. Volatile: a restart fills the buckets."""
 
-    minutes: float  #: of the rate that a full bucket holds
-    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: what is in it, and when
+    minutes: float  #: minutes of the rate in a full bucket
+    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(
+        default_factory=dict
+    )  #: content of each bucket, and the time of that content
 
     def take(self, pair: str, terms: Terms, now: float) -> bool:
         """Count one document at a monotonic moment; False: too fast. Terms without a rate never are."""

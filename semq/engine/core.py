@@ -1,4 +1,4 @@
-"""The common ground of all parts of an engine: address, store, clock, outgoing mail and counters."""
+"""State shared by all parts of an engine: address, store, clock, outgoing mail and counters."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from semq.umx_t.status import Outcome
 
 
 class Core:
-    """The common ground of the parts of one engine."""
+    """The shared state of the parts of one engine."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Core:
         on_mail: Callable[[], None],
     ) -> None:
         self.address = address
-        self.home = home  #: the store that our locators name
+        self.home = home  #: the store named in this node's locators
         self.inc = recovered.inc
         self.clock = clock
         self.settings = settings
@@ -83,7 +83,7 @@ class Core:
         return LK0(*self.home, self.inc, self.new_id())
 
     def lk1(self, object_id: int) -> LK1:
-        """The locator of a copy in our store."""
+        """Return the locator of a copy in this store."""
         return LK1(self.home.semq_id, self.home.semq_db_id, object_id)
 
     def now(self) -> float:
@@ -134,8 +134,8 @@ class Core:
     def tell(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
-        """Prepare an application event about our own row, in the transaction that makes it true; ``corrects``: the
-        outcome that was told before."""
+        """Prepare an application event about an own row, in the transaction that makes it true; ``corrects``: the
+        outcome in an earlier event."""
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
             kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or "",
@@ -153,7 +153,7 @@ class Core:
 
 @work
 def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: None) -> Steps:
-    """Write lines of the ledger about something that changed no row."""
+    """Write ledger lines about an event that changed no row."""
     unit = yield NO_NEEDS
     unit.ledger.extend(lines)
     yield COMMITTED
@@ -162,7 +162,7 @@ def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: N
 
 @work
 def keep_rows(rows: Sequence[Rare]) -> Steps:
-    """Keep facts that were heard, in rows of their own."""
+    """Store received facts in their own rows."""
     unit = yield NO_NEEDS
     unit.rare.extend(rows)
 

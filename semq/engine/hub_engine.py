@@ -1,7 +1,7 @@
 """The engine of the hub: forwards a message or stores it, and takes no part in it after forwarding.
 
 The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a
-local node. What the hub holds is in ``hub.custody``, what it relays in ``hub.forwarding``.
+local node. Stored copies are in ``hub.custody``, forwarding is in ``hub.forwarding``.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class HubEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """A node has logged in; a session of the same node before it is over."""
+        """Begin the session of a node that has logged in; an earlier session of it ends."""
         node = str(link.peer)
         old = self.sessions.get(node)
         if old is not None:
@@ -63,7 +63,7 @@ class HubEngine:
         self.holding.came(node)
 
     def link_down(self, link: Link) -> None:
-        """A session is over: its forwards without an Ack2 are reported back to their senders (H15)."""
+        """End a session: its forwards without an Ack2 are reported to their senders (H15)."""
         node = str(link.peer)
         session = self.sessions.get(node)
         if session is None or session.link is not link:
@@ -74,7 +74,7 @@ class HubEngine:
         self._tell_presence(link.peer, online=False)
 
     def room(self, link: Link) -> None:
-        """The session takes more messages."""
+        """Send waiting messages, as the session has room again."""
         self.holding.run(str(link.peer))
 
     def _tell_directory(self, link: Link) -> None:
@@ -103,14 +103,14 @@ class HubEngine:
         )
 
     def defined(self, gone: Sequence[Address]) -> None:
-        """The directory has changed: everybody who is online is told anew; of those who are gone, that they are."""
+        """Send the changed directory to every online node; the nodes in ``gone`` as no longer allowed."""
         for session in list(self.sessions.values()):
             for node in gone:
                 record = Presence(node=str(node), allowed=False, terms=())
                 self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
             self._tell_directory(session.link)
 
-    # --- what is heard
+    # --- received frames
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
         """Take the frames that were read from a session, in order. Only an authenticated, present session counts."""
         session = self.sessions.get(str(link.peer))
@@ -157,8 +157,8 @@ class HubEngine:
                 self.core.count("unknown_packet")
 
     def _hear_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
-        """A node says its certificates; it can speak of its own only. All who may send to it, or hear from it, are
-        told."""
+        """Take the certificates that a node presents for itself, and send them to all nodes with which it may exchange
+        documents."""
         peer = session.link.peer
         for record in records:
             if record.node == str(peer) and record.certificates is not None:
@@ -173,21 +173,21 @@ class HubEngine:
                 if known is not None:
                     self.core.post(keep_rows([Certificates(str(peer), known)]))
                     self._tell_presence(peer, online=True)
-                    self.flush()  # what it signs from now on is passed on at once, and must not come before this
+                    self.flush()  # before packets signed with the new key, which are passed on at once
 
     def certified(self, node: Address) -> None:
-        """The directory has changed what it says of a node's certificates (renewed, revoked)."""
+        """Send the changed certificates of a node (renewed, revoked)."""
         self._tell_presence(node, online=str(node) in self.sessions)
 
     def _pass_on(self, session: PresentNode, packet: Packet) -> None:
-        """H8 and H14: packets between nodes; what the hub holds it answers itself (H7)."""
+        """H8 and H14: pass on packets between nodes; inquiries about stored copies are answered here (H7)."""
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
             asks = [record for record in packet.records if record.role is InquiryRole.S]
             if asks:
                 self.copies.hear_inquiries(session.link.peer, packet.target.node, asks)
             rest = [record for record in packet.records if record.role is not InquiryRole.S]
             if rest and not asks:
-                self.relay.pass_on(packet)  # as it came, with its signature
+                self.relay.pass_on(packet)  # unchanged, with its signature
             elif rest:
                 self.relay.pass_on(Packet(packet.source, packet.target, packet.function, packet.primitive, rest))
             return
@@ -210,7 +210,7 @@ class HubEngine:
         return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:
-        """Send the records that have gathered."""
+        """Send the collected records."""
         self.relay.flush()
         for packet in self.core.mail.flush():
             self.relay.pass_on(packet)

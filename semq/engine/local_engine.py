@@ -1,8 +1,8 @@
 """The engine of a local node: sends an institution's documents, and records those that others send to it.
 
 The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what was read from one, ``tick`` when
-``next_due`` has come, and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications come in by
-``submit``, ``inbox`` and the doors of ``receiver.handover``.
+``next_due`` has come, and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications use
+``submit``, ``inbox`` and the methods of ``receiver.handover``.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class LocalEngine:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail)
         self.uplink = HubSession(home.node)
         self.secrecy = secrecy
-        self._looked: set[str] = set()  #: partners whose refused documents this engine has looked for
+        self._looked: set[str] = set()  #: partners whose refused documents this engine has searched
         self.partners = Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
         self.rows = self.sender.rows
@@ -85,14 +85,14 @@ class LocalEngine:
         self.sender.rows.pump.run_all()
 
     def take_over(self, old: "LocalEngine") -> None:
-        """Continue for an engine whose store was lost: what applications have, and what the hub said, stays."""
+        """Continue for an engine whose store was lost: keep the applications' documents and the hub's directory."""
         self.handing.take_over(old.handing)
         self.accepting.take_over(old.accepting)
         self.partners.take_over(old.partners)
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """A session with the hub has begun; the one before it, if any, is over."""
+        """Begin a session with the hub; an earlier one ends."""
         self.uplink.begin(link)
         self.core.mail.wake()  # timers are due now
         self.partners.begin()
@@ -103,15 +103,15 @@ class LocalEngine:
         self.rows.pump.run_all()
 
     def introduce(self) -> None:
-        """Tell the hub's directory our certificates: at each login, and when they have changed."""
+        """Send this node's certificates to the hub's directory: at each login, and when they have changed."""
         certificates = self.secrecy.introduction()
-        self._looked.clear()  # our own key may be another one: so may what becomes of refused documents
+        self._looked.clear()  # with another own key, refused documents may be accepted
         if certificates and (link := self.uplink.link) is not None:
             record = Presence(node=str(self.core.address), online=True, certificates=certificates)
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
-        """The session is over; what was under way is in doubt and is asked about on the next one."""
+        """End the session; messages under way are in doubt and lead to inquiries in the next session."""
         if self.uplink.link is not link:
             return
         self.uplink.end()
@@ -119,7 +119,7 @@ class LocalEngine:
             lane.flight.clear()
 
     def room(self) -> None:
-        """The link takes more messages."""
+        """Send waiting messages, as the link has room again."""
         self.rows.pump.run_all()
 
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
@@ -131,7 +131,7 @@ class LocalEngine:
                 self._hear_packet(link.peer, run)
 
     def _hear_packet(self, peer: Address, packet: Packet) -> None:
-        """The door for packets: held against addressee, speaker and session, then against its signature."""
+        """Check a packet for addressee, source and session, then its signature, and process it."""
         source = packet.source.node
         try:
             check_packet(packet, peer, self.core.address)
@@ -186,7 +186,7 @@ class LocalEngine:
             self._note_certificate(news)
 
     def _note_certificate(self, news: CertificateNews) -> None:
-        """Note another certificate of a partner in the ledger: an alarm if no older key vouches for it."""
+        """Note another certificate of a partner in the ledger; an alarm if no older key has signed it."""
         if not (news.is_first or news.is_vouched):
             error = CertificateUnvouched(node=news.node, fingerprint=news.fingerprint, key_id=news.key_id)
             self.note_violation(parse_address(news.node), error)
@@ -198,12 +198,12 @@ class LocalEngine:
         )
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """Note a statement that is not believed; rows and timers ask again."""
+        """Note a statement without a valid proof; timers lead to another inquiry."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 
     def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
-        """Note in the ledger what cannot be read or believed of what was heard in a node's name."""
+        """Note in the ledger a packet or record, in a node's name, that is unreadable or not proved."""
         line = LedgerLine(
             self.core.now_ms(),
             Side.SENDER,
@@ -218,7 +218,7 @@ class LocalEngine:
             self.core.post(note_lines(lines))
 
     def _loop(self, frames: list[Data]) -> None:
-        """Messages to this very node never leave it (defect 5.2 of the seed: one uniform queue)."""
+        """Deliver messages to this node itself, which do not leave it (defect 5.2 of the seed: one uniform queue)."""
         self.receiver.hear_messages(self.core.address, frames)
 
     # --- time and turns
@@ -243,7 +243,7 @@ class LocalEngine:
         return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:
-        """Send the records that have gathered."""
+        """Send the collected records."""
         for packet in self.core.mail.flush():
             if packet.target.node == self.core.address:
                 self._hear_packet(self.core.address, packet)

@@ -41,7 +41,7 @@ class Violations:
         return False
 
     def ended(self, now: float) -> list[tuple[str, int]]:
-        """Peers whose minute has ended, with the number of violations that got no line; each is told once."""
+        """Peers whose minute has ended, with the number of violations that got no line; each is returned once."""
         over = []
         for peer, minute in self._minutes.items():
             if minute.until > now:

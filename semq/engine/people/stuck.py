@@ -2,8 +2,8 @@
 
 Seed 3.1(2): a tool finds them, a person acts.
 
-Command line, console, metrics and alerts all ask here. A message is stuck when it has not ended in the time that its
-operator set (overdue, never called failed for it), or when only a person can move it. Looking changes nothing.
+Used by command line, console, metrics and alerts. A message is stuck when it has not ended in the time that its
+operator set (overdue, never called failed for it), or when only a person can move it. Reading changes nothing.
 """
 
 from collections.abc import Collection, Container, Mapping
@@ -16,9 +16,10 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 
 class StuckCause(Enum):
-    """Why a message does not move: what it means, and what a person can do; at the hub too, where that differs.
+    """The cause of a stuck message: its meaning, and the next step for a person, also at the hub where that differs.
 
-    Commands are those of the node that says so; ``{id}`` is the short name of the message, ``{node}`` the other end.
+    Commands are those of the node that names the cause; ``{id}`` is the short name of the message, ``{node}`` the other
+    end.
     """
 
     HELD = "a person holds it back", "`semq msg release {id}` lets it go, `semq msg cancel {id}` ends it"
@@ -129,19 +130,19 @@ class Surroundings:
     link_up: bool = True
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
     nodes: Container[str] | None = None  #: all that there are; None: not known
-    away: Collection[int] = ()  #: rows whose custodian was asked in vain
+    away: Collection[int] = ()  #: rows whose custodian has not answered
     asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
-    blocked: Collection[int] = ()  #: rows of tb_0030 that wait for one before them
+    blocked: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
 
 
-SILENT_AFTER = 3  # so many inquiries without an answer are no chance
+SILENT_AFTER = 3  # inquiries without an answer after which a partner counts as silent
 CANNOT_OPEN_CODES = "SEMQ-5"  # codes 5000–5999: identity and secrecy
 HELD_FOR = {BodyUnreadable.code: StuckCause.UNREADABLE, RefusedByOperator.code: StuckCause.RETURNED}
 Facts = Mapping[str, Any]  # a row as ``semq.store.views.messages`` shows it
 
 
 def why(row: Facts, around: Surroundings) -> StuckCause | None:
-    """Why a row of tb_0031 or tb_0030 does not move, or None if it is not stuck."""
+    """Return the cause if a row of tb_0031 or tb_0030 is stuck; otherwise None."""
     return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
 
 
@@ -150,7 +151,7 @@ def is_overdue(row: Facts, around: Surroundings) -> bool:
     if row["side"] == "inbound":
         is_open = row["app_status"] == AppStatus.NEW.name or _is_owed(row)
         return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
-    is_open = row["outcome"] is None and not row.get("not_before")  # one that waits for its time is not late
+    is_open = row["outcome"] is None and not row.get("not_before")  # a scheduled document is not overdue
     return is_open and around.now_ms - row["accepted_at"] >= around.overdue_ms
 
 
@@ -225,7 +226,7 @@ def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
 
 
 def _is_owed(row: Facts) -> bool:
-    """Whether an acknowledgement of ours is not known to be noted."""
+    """Whether an acknowledgement of this node may not have been noted."""
     owes_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
     return bool(owes_hub or _owes_sender(row))
 

@@ -32,12 +32,12 @@ class Handing:
         """``finished``: rows that wait for cleanup when the process starts."""
         self.core = core
         self._inbox = inbox
-        self.out: dict[int, str] = {}  #: given and not answered: bref to user
-        self._in_order: dict[int, OrderId] = {}  #: those of them with an order key
+        self.out: dict[int, str] = {}  #: delivered and not answered: bref to user
+        self._in_order: dict[int, OrderId] = {}  #: rows of ``out`` with an order key
         self.shelves: dict[str, Shelf] = {}
         self.orders: dict[OrderId, Order] = {}
         self._blocked = BlockedOrders()
-        self._looks = 0  #: at orders, under way
+        self._looks = 0  #: searches of orders under way
         self.to_clean = list(finished)
 
     def shelf(self, user: str) -> Shelf:

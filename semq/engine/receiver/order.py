@@ -22,9 +22,9 @@ class Order:
 
     busy: int = 0  #: the row that the application has now
     looking: bool = False
-    again: bool = False  #: something changed while we were looking
-    blocked: int = 0  #: the row that waits for one that has not arrived
-    user: str = ""  #: of the row that was looked at last
+    again: bool = False  #: a change during the search requires another one
+    blocked: int = 0  #: the row that waits for a predecessor
+    user: str = ""  #: the user of the row found last
 
 
 class BlockedOrders:

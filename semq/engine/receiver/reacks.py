@@ -126,7 +126,7 @@ class _Said:
         self.core.violation(self._unit, Side.RECEIVER, error, ident, str(self._source))
 
     def note(self, lk0: LK0, record: Receipt) -> None:
-        """Note that an acknowledgement of ours was noted by the other side."""
+        """Note that the other side has noted an acknowledgement of this node."""
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         if row is None:
             return
@@ -178,7 +178,7 @@ class _Said:
                 self.raised[key] = stream.floor, stream.closed
 
     def answer(self, lk0: LK0, record: Inquiry) -> Inquiry | None:
-        """Answer an inquiry; None for a node that may not ask about the message."""
+        """Return the answer to an inquiry; None for a node without the right to inquire about the message."""
         asks_well = lk0.node == self._source if record.role is InquiryRole.S else self._source == self._hub
         if not asks_well:
             text = "A node asks about another node's message."

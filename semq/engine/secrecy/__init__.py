@@ -4,5 +4,5 @@
 |-----------|---------------------------------------------------------------------------|
 | binding   | which attributes the seal of a document binds                             |
 | sealing   | session keys, sealing, opening, signing, and whether a statement counts   |
-| testimony | the one door for packets at a local node: who may say what, about what    |
+| testimony | the check of each packet at a local node: source, addressee, message      |
 """

@@ -17,12 +17,12 @@ from semq.umx_t.envelope import Envelope
 
 
 def place_of(envelope: Envelope) -> str:
-    """The place of a message, as @Origin has it."""
+    """Return the place of a message in the form of @Origin."""
     return f"{envelope.ident} {envelope.sid} {envelope.prev or '-'}"
 
 
 def session_name(envelope: Envelope) -> str:
-    """The name of the session key in @SessionKey, as text: what the ledger says of a sealed document."""
+    """Return the name of the session key in @SessionKey as text, for the ledger."""
     return envelope.session_key.split(".", 2)[1] if envelope.session_key else ""
 
 

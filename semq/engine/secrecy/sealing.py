@@ -1,12 +1,12 @@
-"""Sealing as the engine sees it: session keys for partners, opening, signing, believing. Implements the port.
+"""Sealing: session keys for partners, opening, signing and checks of signatures. Implements ``ports.Secrecy``.
 
-One for the life of a process, also when the engine is built anew: session keys live here, in memory. Keys and
-certificates come from a ``KeyHolder`` (the node fits ``semq.pki`` to it). On the hot path a message costs one pass of
-AES-GCM and one salted digest; public keys work once a session and once a packet of receipts.
+A process has one object, also if the engine is built again, because session keys are kept here in memory. Keys and
+certificates come from a ``KeyHolder`` (the node adapts ``semq.pki`` to it). On the hot path a message costs one pass of
+AES-GCM and one salted digest; public keys are used once for each session key and each packet of receipts.
 
-Partners have to prove what they say: documents by a seal or a signature, receipts, answers, floors and void markers by
-a signature. Otherwise a hub could end messages by itself, put documents of its own in their place, or have a receiver
-take what has not come for what will not come any more. ``Policy`` says whose word counts without.
+Partners have to prove their documents by a seal or a signature, and receipts, answers, floors and void markers by a
+signature. Otherwise a hub could end messages by itself, replace documents by its own, or make a receiver treat
+documents that are still under way as settled. ``Policy`` names the partners that need no proof.
 """
 
 from collections import OrderedDict
@@ -51,7 +51,7 @@ VERIFIED_MAX = 1024  # signatures over documents that are known to be good
 
 
 class KeyHolder(Protocol):
-    """Keys of this node, and the certificates of partners that it believes."""
+    """Keys of this node, and the accepted certificates of partners."""
 
     @property
     def signing(self) -> PrivateKey | None:
@@ -92,7 +92,7 @@ class Policy:
     required_with: Collection[str] = ()  #: documents to and from these node ids have to be sealed (``*``: all)
     unsigned_floors_from: Collection[str] = ()  #: node ids of an older version: no signed floors, markers, positions
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: the same for every institution of which no certificate was ever known
+    mixed: bool = False  #: the same for every institution of which no certificate was ever accepted
     limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: longest wait for the certificate of a signer; then the document is refused
 
@@ -180,7 +180,7 @@ class Sealing:
     def wrap_again(self, envelope: Envelope, kept: KeptKey, new: Envelope, code: str) -> Envelope | None:
         """Return ``new`` with the session key of a refused message, wrapped for the receiver's present key.
 
-        Return None if the key for which it was refused (``code``), the receiver's or ours, has not changed.
+        Return None if the key for which it was refused (``code``), the receiver's or this node's, has not changed.
         """
         receiver, own = self.keys.receiver(str(envelope.target.node)), self.keys.signing
         if receiver is None or own is None:
@@ -209,10 +209,10 @@ class Sealing:
 
     # --- documents that arrive
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
-        """The payload in clear, its digest, and whether the sender is proved by that.
+        """Return the payload in clear, its digest, and whether opening it has proved the sender.
 
-        Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: it cannot be taken. Raises SealBroken,
-        SignatureWrong, SignerUnknown: nothing that this copy says can be believed, so nothing is recorded of it.
+        Raises NotSealed, KeyUnknown, SignerGone, SealMalformed: the document is refused. Raises SealBroken,
+        SignatureWrong, SignerUnknown: nothing in this copy is proved, so it is not recorded.
         """
         source = envelope.lk0.node
         if not envelope.is_sealed:
@@ -239,7 +239,7 @@ class Sealing:
         """Raise SignerAwaited while a signer's certificate may still arrive; then SignerGone if the node has other
         certificates, and SignerUnknown if it has none.
 
-        A new certificate can be overtaken by what it signed; one that was revoked does not come back.
+        A document can arrive before the new certificate of its signer; a revoked certificate never arrives again.
         """
         now, is_first = self._clock.monotonic(), ident not in self._waiting
         since = self._waiting.setdefault(ident, now)
@@ -292,7 +292,7 @@ class Sealing:
         return True
 
     def takes_floor(self, source: Address) -> bool:
-        """Whether the floor in a message counts, which nothing authenticates."""
+        """Whether to accept the floor in a message, which no proof covers."""
         return self.policy.is_older(source) or not self._must_sign(source)
 
     def check_marker(self, envelope: Envelope) -> bool:
@@ -306,9 +306,9 @@ class Sealing:
             raise ReceiptForged("The void marker is not signed.", lk0=envelope.ident)
         return source == self.node
 
-    # --- what nodes say of messages
+    # --- statements of nodes about messages
     def _must_sign(self, source: Address) -> bool:
-        """Whether the word of a node counts only with a proof."""
+        """Whether a node's statements need a proof."""
         if source == self.node:
             return False
         if self.policy.requires(source):
@@ -318,8 +318,7 @@ class Sealing:
         return not self.policy.mixed or self.keys.knows(str(source))
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
-        """Documents as they leave together for an institution: with our signature, if we have a key. Markers have one
-        already."""
+        """Sign the documents of one batch for an institution, if this node has a key. Markers are signed already."""
         key, node = self.keys.signing, target.node
         if key is None or node == self.node:
             return list(frames)
@@ -332,24 +331,24 @@ class Sealing:
         ]  # fmt: skip
 
     def signing_key(self) -> str:
-        """The id of the key of our active certificate; empty while there is none."""
+        """Return the id of the key of this node's active certificate; empty while there is none."""
         own = self.keys.signing
         return key_id(own.public_key()) if own is not None else ""
 
     def is_outdated(self, envelope: Envelope) -> bool:
-        """Whether we have sealed a document under a key that is not our present one."""
+        """Whether this node has sealed a document under a key other than its present one."""
         own = self.signing_key()
         return bool(own and envelope.session_key) and read_token(envelope.session_key).signer != own
 
     def sign_marker(self, envelope: Envelope) -> Envelope:
-        """A void marker with our signature, if we have a key."""
+        """Sign a void marker, if this node has a key."""
         key = self.keys.signing
         if key is None or envelope.target.node == self.node:
             return envelope
         return replace(envelope, signature=write_signature(key, marked(envelope)))
 
     def sign(self, packet: Packet) -> Packet:
-        """A packet with our signature, where it needs one and we have a key."""
+        """Sign a packet, if it needs a signature and this node has a key."""
         key = self.keys.signing
         if key is None or not _is_testimony(packet) or packet.target.node == self.node:
             return packet
@@ -360,8 +359,8 @@ class Sealing:
         return replace(packet, body=body, signature=write_signature(key, _message(packet, body)))
 
     def believe(self, packet: Packet) -> Believed | None:
-        """Check who said it; what can be shown to others, if it can. Raises ReceiptForged, SignatureWrong,
-        SignerUnknown."""
+        """Check the source of a packet; return the facts that prove it to others, None for an unsigned one. Raises
+        ReceiptForged, SignatureWrong, SignerUnknown."""
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
             return None
@@ -388,11 +387,11 @@ class Sealing:
 
     # --- certificates
     def introduction(self) -> tuple[str, ...]:
-        """Our certificates, for the directory."""
+        """Return the certificates of this node, for the directory."""
         return self.keys.introduction()
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
-        """News of the directory; True if the key to wrap for has changed."""
+        """Take a partner's certificates from the directory; return whether the key to wrap for has changed."""
         before = self.keys.known(node)
         try:
             changed = self.keys.heard(node, certificates)
@@ -407,7 +406,7 @@ class Sealing:
         return self.keys.news()
 
     def look_again(self) -> None:
-        """Other authorities are believed: partners' certificates are looked at anew."""
+        """Check partners' certificates again, after a change of the trusted authorities."""
         self.keys.look_again()
         self._forget()
 
@@ -421,7 +420,7 @@ class Sealing:
         return self.keys.known(node) if self.keys.knows(node) else None
 
     def session_of(self, envelope: Envelope) -> bytes:
-        """The name of the session key of a sealed message. Raises SealMalformed."""
+        """Return the name of the session key of a sealed message. Raises SealMalformed."""
         return read_token(envelope.session_key).session_id
 
 
@@ -437,7 +436,7 @@ def _is_noted(packet: Packet) -> bool:
 
 def _is_testimony(packet: Packet) -> bool:
     """Whether a packet between institutions can end a message at its sender (Ack2, answers, inquiries of role R), or
-    tell its receiver what will not come any more (ReAck2 with its floors)."""
+    settle positions at its receiver (ReAck2 with its floors)."""
     match packet.function, packet.primitive:
         case Function.RECEIPTS, _:
             return bool(packet.records)
@@ -449,7 +448,8 @@ def _is_testimony(packet: Packet) -> bool:
 
 
 def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
-    """The leaves of a packet of receipts, and what is signed of it; an older version binds no place in its leaves."""
+    """Return the leaves of a packet of receipts and its signed content; an older version binds no position in its
+    leaves."""
     receiver, sender = str(packet.source.node), str(packet.target.node)
     leaves = [leaf(statement_of(receiver, "" if is_older else sender, record)) for record in packet.records]
     return leaves, tree_message(receiver, sender, len(leaves), root(leaves))

@@ -1,10 +1,9 @@
-"""The one door for packets at a local node: who may say what, to whom, in which session, and about whose message.
+"""The check of every packet at a local node: addressee, source and session, and whose message each record names.
 
-The hub at the other end of the link is the only one whose name the session proves. Whatever else it hands over is
-somebody's word in a packet: held here against its addressee (this node), its speaker (the hub itself, or another
-institution, never this node) and the message that it is about, before its signature is looked at (``sealing``) and
-before anything is done with it. ``KINDS`` has a row for each record. Called by ``local_engine``; the hub's own door is
-``hub.speakers``.
+The session proves the name of the hub only. A packet is checked here for its addressee (this node), its source (the hub
+itself, or another institution, never this node) and the message that each record names; its signature is checked after
+that (``sealing``), and then it is processed. ``KINDS`` has a row for each record. Called by ``local_engine``; the hub
+makes the same check in ``hub.speakers``.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,18 +15,18 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Presence, Receipt
 
-Placed = list[tuple[int, Any]]  # records that may be heard, with their places in the packet: signatures name those
+Placed = list[tuple[int, Any]]  # permitted records, with their places in the packet, which signatures name
 
 
 class Speaker(Enum):
-    """The speakers of records."""
+    """The sources of records."""
 
     HUB = "the hub of this session"
     NODE = "another institution"
 
 
 class About(Enum):
-    """Whose message it is about."""
+    """The sender of the message that a record names."""
 
     OURS = "one of this node"
     THEIRS = "one of the speaker"
@@ -81,7 +80,7 @@ def _presence(record: Presence) -> RecordKind | None:
     return PRESENCE
 
 
-# Which kind a record of a packet is; None: no such thing is said to a local node.
+# The kind of a record by its packet; None: a local node receives no such record.
 KINDS: dict[tuple[Function, Primitive], Callable[[Any], RecordKind | None]] = {
     (Function.RECEIPTS, Primitive.INDICATION): _receipt,
     (Function.RECEIPTS, Primitive.RESPONSE): _receipt_noted,
@@ -92,9 +91,9 @@ KINDS: dict[tuple[Function, Primitive], Callable[[Any], RecordKind | None]] = {
 
 
 def check_packet(packet: Packet, peer: Address, here: Address) -> None:
-    """Whether a packet that came in the session with ``peer`` may be meant for ``here``. Raises NotYours.
+    """Check addressee and source of a packet from the session with ``peer``, at the node ``here``. Raises NotYours.
 
-    ``peer`` is this node itself for what never leaves it.
+    ``peer`` is this node itself for packets that do not leave it.
     """
     source, target = packet.source.node, packet.target.node
     if target != here:
@@ -104,7 +103,7 @@ def check_packet(packet: Packet, peer: Address, here: Address) -> None:
 
 
 def heard(packet: Packet, peer: Address, here: Address) -> tuple[Placed, list[tuple[str, str]]]:
-    """The records that may be heard; of the others the message that each names, and what is wrong."""
+    """Return the permitted records; and for each other record the message that it names, and its fault."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node
     speaker = Speaker.HUB if source == peer != here else Speaker.NODE
@@ -131,5 +130,5 @@ def _fault(kind: RecordKind | None, speaker: Speaker, names: dict[About, str], r
 
 
 def records_of(placed: Iterable[tuple[int, Any]]) -> list[Any]:
-    """The records alone."""
+    """Return the records without their places."""
     return [record for _, record in placed]

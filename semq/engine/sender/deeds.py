@@ -1,7 +1,7 @@
-"""The deeds of the sender's grids: what is done beside the change of a row of tb_0031 (PROTOCOL.md section 5.1).
+"""The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
-Called by ``OutboundRows.hear`` in the open transaction, from the cell. What has to wait for the commit is gathered in
-``AfterOutbound``; ``OutboundRows.apply`` does it.
+Called by ``OutboundRows.hear`` in the open transaction, as the cell demands. Actions that must follow the commit are
+collected in ``AfterOutbound`` and carried out by ``OutboundRows.apply``.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ MAKE_MARKER = frozenset({SenderDeed.make_void, SenderDeed.give_up, SenderDeed.re
 
 
 class End(NamedTuple):
-    """A row that has ended, as it ended: the row itself is shared with later work of the same unit."""
+    """The end of a row. Its result is copied, because later work of the same unit may change the shared row."""
 
-    row: Outbound  #: to be read for what never changes
+    row: Outbound  #: only for its constant columns
     outcome: Outcome
-    code: str  #: of the reason
+    code: str  #: code of the reason
     is_kept: bool  #: it waits for a person
 
 
@@ -58,14 +58,14 @@ class AfterOutbound:
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
-    corrected: list[int] = field(default_factory=list)  #: rows that had ended by the hub's word, and are delivered
+    corrected: list[int] = field(default_factory=list)  #: ended by the hub, but delivered
     landed: list[Outbound] = field(default_factory=list)  #: no longer under way
     wake: list[Outbound] = field(default_factory=list)
-    watch: list[Outbound] = field(default_factory=list)  #: in custody although not under way: to be asked about
+    watch: list[Outbound] = field(default_factory=list)  #: in custody but not under way; to be inquired about
     doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
     asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: of its custodian, or of its target
     events: list[Any] = field(default_factory=list)
-    corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes that were told before
+    corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes in earlier events, by row
     frames: list[Data] = field(default_factory=list)  #: to be sent
     evidence: list[ReceiverEvidence] = field(default_factory=list)  #: to be answered with ReAck2
     returns: list[ReturnedCopy] = field(default_factory=list)  #: to be answered with ReAck
@@ -87,7 +87,7 @@ class RowsOwner(Protocol):
 
 
 def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stored: Stored) -> None:
-    """S2: a row of class 2 without a receipt goes with its message."""
+    """S2: send a message; a row of class 2 without a receipt is deleted then."""
     if row.save_fwd is SaveFwd.STORE and not row.ack2:
         unit.delete_outbound(row)
     floor = rows.floor(row).value if row.sid >= 0 else 0
@@ -101,7 +101,7 @@ def _wake(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, caus
 
 
 def _custody(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, custodian: LK1) -> None:
-    """S4: without a receipt asked for, the payload was given away."""
+    """S4: note custody; if no receipt was requested, delete the payload here, since the hub has it."""
     if row.custodian != custodian:
         row.custodian = custodian
         unit.change_outbound(row, row.ss_status)
@@ -126,9 +126,9 @@ def _ask_custodian(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbo
 
 
 def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
-    """Let a marker race for the place in the receiver's ledger instead of the payload (rule N11, section 12).
+    """Replace the payload by a marker, which competes for the position in the receiver's ledger (rule N11, section 12).
 
-    What has expired keeps its body: it may be wanted all the same, and ends REJECTED.
+    An expired document keeps its body, because a person may still need it, and ends REJECTED.
     """
     stored = unit.bodies.get(row.object_id)
     kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
@@ -151,7 +151,7 @@ def _refuse(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, re
 def _returned(
     rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, refusal: ReturnedCopy | Reason | None
 ) -> None:
-    """S15, S16: the marker goes on with the reason; only the hub waits for a ReAck."""
+    """S15, S16: continue with a marker that keeps the reason; only the hub expects a ReAck."""
     if isinstance(refusal, ReturnedCopy):
         after.returns.append(refusal)
         refusal = refusal.reason
@@ -168,7 +168,7 @@ def _mark_void(own: Address, unit: Unit, row: Outbound, after: AfterOutbound, pa
     row.void = True
     try:
         envelope = decode_envelope(unit.bodies.get(row.object_id))
-    except BodyUnreadable:  # a marker says no more than the row
+    except BodyUnreadable:  # the row has all the facts of a marker
         envelope = _envelope_of(own, row)
     unit.replace_body(row.object_id, Stored(encode_envelope(replace(envelope, void=True)), payload))
     unit.change_outbound(row, row.ss_status)

@@ -1,10 +1,10 @@
-"""Copies that their receiver cannot believe any more (PROTOCOL.md S16).
+"""Copies whose proof their receiver no longer accepts (PROTOCOL.md S16).
 
-The certificate of the key that signed them was revoked. The receiver records nothing of them, since an unproved copy
-takes no place in its ledger, so they would be asked about for ever. A document in clear is signed anew whenever it is
-sent: at once the first time under each of our keys, later at the pace of inquiries, because a copy that says nothing
-new is answered like the last one until the receiver knows the key. A document sealed under an older key of ours becomes
-another message (``resealing``) once a marker has its place. Used by ``receipts``.
+The certificate of the key that signed them was revoked. The receiver does not record them, since an unproved copy gets
+no position in its ledger, so inquiries about them would never end. A document in clear is signed again whenever it is
+sent: at once the first time under each key of this node, later at the pace of inquiries, because the receiver answers a
+further copy in the same way until it knows the key. A document sealed under an older key of this node becomes another
+message (``resealing``) once a marker is recorded at its position. Used by ``receipts``.
 """
 
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ from semq.umx_t.retry import interval
 
 
 def is_unbelieved(record: Receipt) -> bool:
-    """Whether a receiver says that it cannot believe a copy, and has recorded nothing."""
+    """Whether a record reports that the receiver does not accept a copy's proof and has not recorded it."""
     return record.status is Answer.NOT and record.reason is not None and record.reason[0] == SignerGone.code
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """A document in clear that its receiver does not believe (volatile)."""
+    """A document in clear whose proof its receiver does not accept (volatile)."""
 
-    key: str  #: our signing key when it was last sent at once
+    key: str  #: the signing key of this node when it was last sent at once
     until: float  #: monotonic seconds: before that, an inquiry answered with NOT sends no further copy
-    times: int = 0  #: how often it was put off
+    times: int = 0  #: number of delays
 
 
 class Disbelief:
-    """Which documents their receivers do not believe, and when the next copy of each may go."""
+    """The documents whose proof is not accepted, and the earliest time of the next copy of each."""
 
     def __init__(self, core: Core, secrecy: Secrecy) -> None:
         self._core = core
@@ -43,11 +43,11 @@ class Disbelief:
         self._doubts: dict[int, _Doubt] = {}
 
     def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> Heard | None:
-        """Return what the disbelief means for the row: ``resend``, or its end, with or without a marker; None for
-        nothing.
+        """Return the event that follows for the row: ``resend``, or its end with or without a marker; None for no
+        event.
 
-        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a copy under a
-        key that is not ours, which this node has not made.
+        Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a copy
+        that this node has not made, under a key of another node.
         """
         if row.void or row.outcome is not None:
             return None
@@ -59,17 +59,17 @@ class Disbelief:
             in_clear.append(row.object_id)
             return Heard.resend if self._is_first_under_key(row) else None
         if self._secrecy.is_outdated(envelope):
-            # The end of class 3 is for its receiver's ledger to say: a marker asks it.
+            # The receiver's ledger decides the end of class 3; a marker inquires about it.
             return Heard.returned if row.sid >= 0 else Heard.rej
         raise NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
 
     def _is_first_under_key(self, row: Outbound) -> bool:
-        """Whether a copy that is signed now may be believed."""
+        """Whether the row was not yet sent again under the present key."""
         doubt = self._doubts.get(row.object_id)
         return doubt is None or doubt.key != self._secrecy.signing_key()
 
     def note(self, object_id: int) -> None:
-        """After the commit that heard of it: put the next copy of a document in clear off, each time for longer."""
+        """Delay the next copy of a document in clear, each time for longer. Called after the commit of the report."""
         key, now, settings = self._secrecy.signing_key(), self._core.now(), self._core.settings
         doubt = self._doubts.get(object_id)
         if doubt is None or doubt.key != key:
@@ -80,10 +80,10 @@ class Disbelief:
             doubt.until = now + pause
 
     def is_put_off(self, row: Outbound) -> bool:
-        """Whether it is too early for another copy of a document that its receiver has not believed."""
+        """Whether the next copy of a document is still delayed."""
         doubt = self._doubts.get(row.object_id)
         return doubt is not None and doubt.key == self._secrecy.signing_key() and self._core.now() < doubt.until
 
     def forget(self, object_id: int) -> None:
-        """The row has ended."""
+        """Drop the facts about a row that has ended."""
         self._doubts.pop(object_id, None)

@@ -1,8 +1,8 @@
-"""Rows in SS_INIT on their way out: one lane per destination, so that a dead partner blocks no other.
+"""Lanes: the rows in SS_INIT of each destination, separate so that an unreachable partner delays no other.
 
-A lane knows, from memory alone, whether the store may hold unsent rows for its destination and what is under way. As
-long as it does, new rows are stored behind them, and leave by source and priority (``tracks``); once it does not, a new
-row may be sent in the commit that accepts it. Used by the sender for its own rows and by the hub for what it holds.
+A lane records in memory whether the store may hold unsent rows for its destination, and which rows are under way. While
+unsent rows may exist, new rows are stored behind them and are sent by source and priority (``tracks``). Otherwise a new
+row may be sent in the commit that accepts it. Used by the sender for its own rows and by the hub for stored copies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class Lane:
     """One destination: volatile, rebuilt when the process starts."""
 
     dest: str
-    tracks: Tracks = field(default_factory=Tracks)  #: what waits in SS_INIT
+    tracks: Tracks = field(default_factory=Tracks)  #: rows in SS_INIT
     claiming: bool = False
     flight: set[int] = field(default_factory=set)  #: rows sent and not answered
 
@@ -36,30 +36,31 @@ class Lane:
         return self.tracks.behind
 
     def unclaimed(self) -> None:
-        """The work that claimed rows was abandoned."""
+        """Note that the work that claimed rows was abandoned."""
         self.claiming = False
 
 
 class Carrier(Protocol):
-    """The owner of the rows that leave on the lanes: the sender, or the hub's custody."""
+    """The owner of the rows sent by the lanes: the sender, or the hub's custody."""
 
     def room(self, lane: Lane) -> int:
         """Return how many messages may be sent on the lane now."""
 
     def may_claim(self, row: Outbound) -> bool:
-        """Whether a row may leave as far as its stream is concerned."""
+        """Whether the window of its stream allows a row to be sent."""
 
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
-        """Mark a row as sent, in the open transaction; the message, or None if it does not leave now."""
+        """Mark a row as sent, in the open transaction. Return the message, or None if it is not sent now."""
 
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""
 
     def sent(self, object_id: int) -> None:
-        """A message is under way, or held by a store of the hub: to be asked about if nothing is heard."""
+        """Plan an inquiry about a message that was sent or is stored at the hub, for the case that no answer
+        arrives."""
 
     def left(self, row: Outbound) -> None:
-        """A row has ended with its sending (class 2 without a receipt)."""
+        """Note a row that ended when it was sent (class 2 without a receipt)."""
 
 
 class Pump:
@@ -71,7 +72,7 @@ class Pump:
         self.lanes: dict[str, Lane] = {}
 
     def lane(self, dest: str) -> Lane:
-        """The lane of a destination, made when first asked for."""
+        """Return the lane of a destination; create it on first use."""
         lane = self.lanes.get(dest)
         if lane is None:
             lane = self.lanes[dest] = Lane(dest)
@@ -87,19 +88,19 @@ class Pump:
             self.carrier.send(dest, frames)
 
     def wake(self, row: Outbound) -> None:
-        """A row waits to be sent (again), perhaps before the place that its track has come to."""
+        """Note that a row waits to be sent (again), perhaps before the cursor of its track."""
         lane = self.lane(row.dest)
         lane.tracks.wake(row.source, row.priority, row.object_id)
         self.run(lane)
 
     def wake_track(self, dest: str, source: str, priority: int) -> None:
-        """New rows wait to be sent, behind the place that their track has come to."""
+        """Note that new rows wait to be sent, behind the cursor of their track."""
         lane = self.lane(dest)
         lane.tracks.wake(source, priority)
         self.run(lane)
 
     def wake_all(self, dest: str) -> None:
-        """Rows for a destination may wait anywhere: look from the first one on."""
+        """Note that rows for a destination may wait anywhere; its tracks are read from the first row on."""
         lane = self.lane(dest)
         lane.tracks.wake_all(0)
         self.run(lane)
@@ -110,7 +111,7 @@ class Pump:
             self.lane(dest).tracks.wake(source, priority)
 
     def unblock(self, dest: str) -> None:
-        """The floor has moved, or a row has ended: there may be room, also for what lay beyond the window."""
+        """Try blocked rows again, after a floor moved or a row ended: the window may have room."""
         lane = self.lane(dest)
         lane.tracks.unblock()
         self.run(lane)
@@ -125,17 +126,17 @@ class Pump:
             self._core.post(self._claim(lane, lane.tracks.pick(limit)), failed=lambda error: lane.unclaimed())
 
     def run_all(self) -> None:
-        """There may be room again, everywhere."""
+        """Claim the next rows of all lanes."""
         for lane in list(self.lanes.values()):
             self.run(lane)
 
     def took_off(self, lane: Lane, object_id: int) -> None:
-        """A message was sent: it is under way until something is heard of it."""
+        """Note that a message was sent; it is under way until an answer arrives."""
         lane.flight.add(object_id)
         self.carrier.sent(object_id)
 
     def watch(self, object_id: int) -> None:
-        """A store of the hub holds a copy of a row that waited to be sent (again): ask about it, too."""
+        """Plan an inquiry about a row in SS_INIT of which the hub has stored a copy."""
         self.carrier.sent(object_id)
 
     @work
@@ -193,7 +194,7 @@ class _Claims:
                 blocking = row
                 break
             cursor = row.object_id
-            if not row.held:  # a person may have held or refused it in this very unit, after it was found
+            if not row.held:  # a person may have held or refused it in this unit, after the query
                 self._take(row)
         return cursor, bool(self._unit.found.get(query)), blocking
 
@@ -208,14 +209,14 @@ class _Claims:
         frame = self._carrier.claim(self._unit, row, stored, self.events)
         if frame is not None:
             self.frames.append(frame)
-            # A row that is deleted with its sending never lands: it must not take a place in the flight.
+            # A row that is deleted when it is sent gets no answer, so it must not occupy a place in the flight.
             if row.object_id in self._unit.deleted_outbound:
-                self.left.append(replace(row))  # as it left: the object belongs to this unit
+                self.left.append(replace(row))  # a copy of its state: the object belongs to this unit
             else:
                 self.sent.append(row.object_id)
 
     def _hold(self, row: Outbound, error: BodyUnreadable) -> None:
-        """A row whose body cannot be read waits for a person; those behind it go on."""
+        """Hold a row whose body cannot be read, for a person; the rows behind it are sent."""
         row.held, row.reason = True, (error.code, error.text)
         self._unit.change_outbound(row, row.ss_status)
         side = Side.HUB if row.direction is Direction.RELAYED else Side.SENDER
@@ -223,8 +224,8 @@ class _Claims:
         self._core.count("unreadable")
 
     def apply(self, lane: Lane) -> None:
-        """After the commit: the tracks go on behind what was claimed."""
+        """After the commit: move the cursors of the tracks behind the claimed rows."""
         for pick, cursor, found, blocking in self._ends:
-            # Asked again: the floor may have moved while the transaction was open.
+            # Checked again: the floor may have moved while the transaction was open.
             blocked = blocking is not None and not self._carrier.may_claim(blocking)
             lane.tracks.looked(pick, cursor, found=found, blocked=blocked)

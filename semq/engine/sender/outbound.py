@@ -1,8 +1,8 @@
-"""Changes of a row of tb_0031 at its sender: one door for all events of a message (PROTOCOL.md section 5.1).
+"""Changes of a row of tb_0031 at its sender: one function for all events of a message (PROTOCOL.md section 5.1).
 
-``hear`` is called with what a receipt, an answer, a timer or a person says; the grid decides; the row, the ledger and
-the application's event change in one transaction, and the deed of the cell is done by its effect (``deeds``); what
-follows the commit is gathered in ``AfterOutbound`` and done by ``apply``.
+``hear`` takes the event from a receipt, an answer, a timer or a person; the grid decides; the row, the ledger and the
+application's event change in one transaction, in which ``deeds`` carries out the deed of the cell. Actions after the
+commit are collected in ``AfterOutbound`` and carried out by ``apply``.
 """
 
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
 from semq.umx_t.locator import LK1
 from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
 
-# What each end means in the ledger and to the application.
+# Each end with its outcome, its event in the ledger and its event for the application.
 ENDS: dict[Standing, tuple[Outcome, Event, str]] = {
     Standing.SS_ACK2: (Outcome.DELIVERED, Event.DELIVERED, "delivered"),
     Standing.REJECTED: (Outcome.REJECTED, Event.REJECTED, "failed"),
@@ -32,7 +32,7 @@ ENDS: dict[Standing, tuple[Outcome, Event, str]] = {
     Standing.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
     Standing.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
 }
-# Each step on the way, in the ledger and for the application; AGAIN has no event.
+# Each step with its status, its event in the ledger and its event for the application; AGAIN has none for it.
 STEPS: dict[Standing, tuple[SendStatus, Event, str]] = {
     Standing.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
     Standing.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
@@ -47,11 +47,11 @@ STANDING = {
     SendStatus.SS_ACK2: Standing.FINAL,
 }
 SenderRule = GridRule[Standing, SenderDeed]
-UNKEPT_MAX = 10_000  # of classes 1 and 2, in memory
+UNKEPT_MAX = 10_000  # messages of classes 1 and 2 remembered without a row
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
-# A marker comes from a cancellation, a refusal, an expiry or a loss; a row that was put back does not know from which.
+# A marker can follow from a cancellation, a refusal, an expiry or a loss; a restored row does not show from which.
 FORGOTTEN_MARKER = "its receiver has a marker that this store knows nothing of: it was put back to a backup"
-# What the receiver's ledger says, as news.
+# The event for each status in the receiver's ledger.
 NEWS = {
     Arrival.RECV: Heard.recv,
     Arrival.REJ: Heard.rej,
@@ -62,14 +62,14 @@ assert set(NEWS) == set(OUTCOME_OF)  # one source of outcomes
 
 
 class Asker(Protocol):
-    """The sender of the inquiries that a cell asks for."""
+    """The sender of the inquiries that a cell demands."""
 
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
         """Send Inquiry S about a row: to the store of the hub that has custody, or to its target."""
 
 
 class OutboundRows:
-    """The sender's rows: what is known of them beside the store, and how they change."""
+    """The sender's rows: their changes, and facts about them outside the store."""
 
     def __init__(self, core: Core, recovered: Recovered, secrecy: Secrecy, pump: Pump, asker: Asker) -> None:
         self.core = core
@@ -82,14 +82,14 @@ class OutboundRows:
         self.unsettled = dict(recovered.backlog)  #: rows without an outcome by destination, for quotas
         self.to_clean: list[int] = list(recovered.settled)
         self.doubts: dict[int, Standing] = {}  #: custody in doubt: GONE or AWAY (volatile)
-        self.unkept: dict[int, Outbound] = {}  #: sent without a row, and what the hub does is not known (volatile)
+        self.unkept: dict[int, Outbound] = {}  #: sent without a row; the hub's note has not arrived (volatile)
 
     def floor(self, row: Outbound) -> Floor:
         """The floor of the stream of a row."""
         return self.floor_of(OutStreamKey(row.dest, row.lk0.inc))
 
     def floor_of(self, key: OutStreamKey) -> Floor:
-        """The floor of a stream, made when first asked for."""
+        """Return the floor of a stream; create it on first use."""
         floor = self.floors.get(key)
         if floor is None:
             floor = self.floors[key] = Floor()
@@ -115,9 +115,9 @@ class OutboundRows:
         reason: Reason | None = None,
         cause: Any = None,
     ) -> None:
-        """Change a row by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news.
+        """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs.
 
-        Raises ImpossibleNews where the grid says so; nothing is changed then.
+        Raises ImpossibleNews, without a change, for a cell that cannot be true.
         """
         standing = self.standing(row)
         if row is None:
@@ -158,7 +158,7 @@ class OutboundRows:
             elif before is SendStatus.SS_INIT and row.ss_status is SendStatus.SS_ACK:
                 after.watch.append(row)
         if goal is Standing.SS_ACK2 and news is not Heard.corrected:
-            unit.delete_outbound(row)  # S13: nothing that can still be heard changes it
+            unit.delete_outbound(row)  # S13: no later event can change it
 
     def _move(
         self, unit: Unit, row: Outbound, goal: Standing, after: AfterOutbound, detail: str, reason: Reason | None
@@ -176,16 +176,16 @@ class OutboundRows:
         elif goal in STEPS:
             row.ss_status, event, kind = STEPS[goal]
             after.doubts.append((row.object_id, None))
-        else:  # GONE or AWAY: what we think of the custodian, not of the row
+        else:  # GONE or AWAY: a doubt about the custodian, not a status of the row
             after.doubts.append((row.object_id, goal))
             return
         unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, after.at))
-        # Its way to the application's view: a marker that is sent and stored is not the document once more.
+        # The application gets no events for the steps of a marker, only its end: the document is not sent again.
         if kind and (goal in ENDS or not row.void):
             self.core.tell(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
     def _correct(self, unit: Unit, row: Outbound, after: AfterOutbound) -> None:
-        """S5c: the receiver has a document that had ended by the hub's word alone. Told as a correction."""
+        """S5c: change the outcome of a document to DELIVERED that had ended by a statement of the hub alone."""
         assert row.outcome is not None
         ended = " ".join((row.outcome.name, *(row.reason or ())))
         detail = f"corrects {ended}: the receiver has it"
@@ -195,7 +195,7 @@ class OutboundRows:
         after.corrected.append(row.object_id)
 
     def apply(self, after: AfterOutbound) -> None:
-        """After the commit: floors, lanes, doubts, inquiries and events follow what is now true."""
+        """Update floors, lanes, doubts, inquiries and events after the commit."""
         for object_id, doubt in after.doubts:
             if doubt is None:
                 self.doubts.pop(object_id, None)
@@ -220,18 +220,19 @@ class OutboundRows:
             self.core.events.publish(after.events)
 
     def remember(self, row: Outbound) -> None:
-        """A document has left that no row is kept of: its application is told what the hub does with it."""
+        """Remember a sent document without a row, to report to its application what the hub does with it."""
         self.unkept[row.object_id] = row
         if len(self.unkept) > UNKEPT_MAX:
             del self.unkept[next(iter(self.unkept))]
 
     def left(self, row: Outbound) -> None:
-        """A document has left, and its row with it (class 2 without a receipt); ``row`` is as it was then."""
+        """Note a document whose row was deleted when it was sent (class 2 without a receipt); ``row`` is a copy of
+        it."""
         self.gone(row)
         self.remember(row)
 
     def gone(self, row: Outbound) -> None:
-        """A row counts no more: it has ended, or went with its message (class 2 without a receipt)."""
+        """Remove a row from the counts: it has ended, or was deleted when it was sent (class 2 without a receipt)."""
         self.unsettled[row.dest] = max(self.unsettled.get(row.dest, 1) - 1, 0)
 
     def _settled(self, end: End, at: int) -> None:
@@ -242,7 +243,7 @@ class OutboundRows:
         self.pump.lane(row.dest).flight.discard(row.object_id)
         self.gone(row)
         self.core.count(ENDS_COUNTED[end.outcome])
-        is_gone = end.outcome is Outcome.DELIVERED  # with the end itself
+        is_gone = end.outcome is Outcome.DELIVERED  # its row was deleted with the outcome
         if is_gone:
             self.core.latency.observe(Stage.DELIVERED, (at - row.accepted_at) / 1000)
         if not is_gone and not (end.is_kept and self.core.settings.keep_rejected):
@@ -250,8 +251,9 @@ class OutboundRows:
 
 
 def cancelled(row: Outbound, news: Heard, detail: str) -> tuple[Standing, str]:
-    """The end of a message whose marker took its place, or that never was sent: the grid says CANCELLED, but a marker
-    also comes of a loss, of a refusal by the hub, or of its time, and a store put back does not know of which."""
+    """Return the end of a message for which the grid says CANCELLED: its marker is recorded, or it was never sent. A
+    marker can also follow from a loss, a refusal by the hub or an expiry, and a restored store does not show from
+    which."""
     if row.lost:
         return Standing.LOST, detail
     if news is Heard.void and not row.void:
@@ -262,15 +264,15 @@ def cancelled(row: Outbound, news: Heard, detail: str) -> tuple[Standing, str]:
 
 
 def is_refused(reason: Reason | None) -> bool:
-    """Whether a message is to be refused although its marker travels like that of a cancelled one."""
+    """Whether a message with a marker ends REJECTED and not CANCELLED."""
     return says_expired(reason) or says_returned(reason) or (reason is not None and reason[0] == SignerGone.code)
 
 
 def is_by_hub(row: Outbound) -> bool:
-    """Whether a message has ended by the hub's word alone: that of the receiver corrects it (S5c).
+    """Whether a message has ended by a statement of the hub alone, which one of the receiver corrects (S5c).
 
-    A receiver that has refused it itself says nothing else later, unless its store was put back and has it now. UNKNOWN
-    contradicts no receipt and stays.
+    A receiver that has refused a message makes no other statement later, unless its store was restored and has it now.
+    UNKNOWN contradicts no receipt and stays.
     """
     return row.outcome is Outcome.DROPPED or (row.outcome is Outcome.REJECTED and not row.void)
 

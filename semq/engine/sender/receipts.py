@@ -1,7 +1,7 @@
-"""Receipts, notes, answers and questions about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16).
+"""Receipts, notes, answers and inquiries about own rows (PROTOCOL.md section 5.1, S3-S8, S15, S16).
 
-``Receipts`` is the door for packets that others send about messages of this node. Each method posts one piece of work;
-``Statements`` decides whether a node may say what it says, and the grid decides what follows.
+``Receipts`` takes the packets of other nodes about messages of this node. Each method posts one piece of work;
+``Statements`` decides whether a node has the right to a statement, and the grid decides what follows.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
 NO_TARGET_KNOWN = "The hub knows no such target any more: nobody can tell whether it had arrived."
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
-# Notes of the hub, as news; each must name the attempt that it speaks of.
+# The event for each note of the hub; a note must name the attempt to which it refers.
 NOTES = {
     HubFlag.FORWARDED: Heard.fwd,
     HubFlag.FORWARD_FAILED: Heard.fwd_failed,
@@ -40,7 +40,7 @@ UNKEPT_EVENTS = {HubFlag.FORWARDED: "forwarded", HubFlag.STORED: "stored"}
 
 
 class Receipts:
-    """The door for what other nodes say about own rows."""
+    """Statements of other nodes about own rows."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -49,17 +49,18 @@ class Receipts:
     def hear_receipts(
         self, source: Address, placed: Sequence[tuple[int, Receipt]], believed: Believed | None = None
     ) -> None:
-        """Ack2 of receivers, with their places in a signed packet; notes and refusals of the hub."""
-        # The note that a message was forwarded is mostly followed by its Ack2, and may share that commit.
+        """Take Ack2 of receivers, with their places in a signed packet, and notes and refusals of the hub."""
+        # The Ack2 of a message mostly follows the note that it was forwarded, which may share its commit.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed)
         self._core.post(self._receipts(SpeakingNode(source, believed), placed), later=is_hint)
 
     def hear_answers(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
-        """Answers to our inquiries, from receivers and the hub."""
+        """Take answers of receivers and the hub to inquiries of this node."""
         self._core.post(self._answers(SpeakingNode(source, believed), records))
 
     def hear_inquiries(self, source: Address, records: Sequence[Inquiry], believed: Believed | None = None) -> None:
-        """Inquiries of receivers: each is evidence that the receiver has the message (PROTOCOL.md section 4)."""
+        """Take inquiries of receivers, each of which proves that the receiver has the message (PROTOCOL.md section
+        4)."""
         self._core.post(self._inquiries(SpeakingNode(source, believed), records))
 
     @work
@@ -172,7 +173,7 @@ class _Receipts(Statements):
         super().__init__(sender, speaker, unit, faults)
         self._kept: KeptReceipts | None = None
         self._unbelieved_in_clear: list[int] = []
-        self._unkept: list[int] = []  #: documents without a row whose application is told
+        self._unkept: list[int] = []  #: documents without a row whose event was prepared
 
     def receipt(self, lk0: LK0, record: Receipt, place: int) -> None:
         """Take one record of a packet."""
@@ -212,7 +213,7 @@ class _Receipts(Statements):
                 self.hear(row, news, reason=record.reason, cause=record.reason)
 
     def _keep(self, record: Receipt, place: int) -> str:
-        """Keep the signature of the packet once; return where in it this receipt stands, for the ledger."""
+        """Store the signature of the packet once; return the place of this receipt in it, for the ledger."""
         if self.believed is None:
             return ""
         if self._kept is None:
@@ -234,7 +235,8 @@ class _Receipts(Statements):
             self.hear(row, NOTES[record.flag], reason=record.reason)
 
     def _note_unkept(self, lk0: LK0, flag: HubFlag) -> None:
-        """Tell what the hub did with a document that left no row: once, and only in this life of the process."""
+        """Report to the application what the hub did with a document without a row: once, and only until the process
+        ends."""
         kind, row = UNKEPT_EVENTS.get(flag), self.sender.rows.unkept.get(lk0.object_id)
         if kind is not None and row is not None and row.lk0 == lk0 and self.is_hub(row):
             self._unkept.append(lk0.object_id)
@@ -247,13 +249,14 @@ class _Receipts(Statements):
             self.hear(row, news_of(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
-        """Section 18: the refusal ends the only copy ever sent; before a later one an earlier may have arrived.
+        """Section 18: a refusal ends the message if its copy is the only one sent; otherwise an earlier copy may have
+        arrived.
 
-        Then only the receiver can tell. So too in an order: what follows waits for a marker in its place (break F3).
-        Where there is no receiver to take the marker, what a person has cancelled ends UNKNOWN, which no record of a
-        target that comes back can contradict.
+        Then only the receiver's ledger can decide, and also in an order, where the next document waits for a marker at
+        the position (break F3). Without a receiver to take the marker, a message that a person has cancelled ends
+        UNKNOWN, which no later record of the target can contradict.
         """
-        is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker has an attempt of its own when it is sent
+        is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:
             self.hear(row, Heard.give_up, reason=no_target(row))
         elif record.att != row.att or row.void:
@@ -264,10 +267,10 @@ class _Receipts(Statements):
             self.hear(row, Heard.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
-        """Whether the refused copy is the first that ever left, and nothing in an order waits for its place.
+        """Whether the refused copy is the first that was sent, and no document in an order waits for its position.
 
-        A row of an earlier life may have been put back by a backup, after it was sent: its attempts prove nothing.
-        What has no receiver cannot have been recorded by it; classes 1 and 2 have no markers that could race.
+        A row of an earlier process may have been restored from a backup after it was sent: its attempts prove nothing.
+        Without a receiver the message cannot have been recorded; classes 1 and 2 have no markers.
         """
         if row.att != 1:
             return False
@@ -291,20 +294,20 @@ class _Receipts(Statements):
 
 
 def no_target(row: Outbound) -> Reason:
-    """The reason of a message that a person has given up and that ends UNKNOWN."""
+    """Return the reason of a message that a person has given up and that ends UNKNOWN."""
     if row.reason is not None and says_returned(row.reason):
         return row.reason[0], f"{row.reason[1]}. {NO_TARGET_KNOWN}"
     return UnknownTarget.code, NO_TARGET
 
 
 def is_given_up(row: Outbound) -> bool:
-    """Whether a person here or at the hub has given a message up, and its marker is on the way."""
+    """Whether a person here or at the hub has given a message up and its marker is under way."""
     cancelled = row.void and row.reason is not None and row.reason[0] in (Cancelled.code, RefusedByOperator.code)
     return cancelled and row.ss_status is SendStatus.SS_SENT and row.save_fwd is SaveFwd.MUST and row.outcome is None
 
 
 def custody(said: Statements, row: Outbound, lk1: LK1, void: bool) -> None:
-    """S4: a store of the hub holds a copy; that of the payload is no news for a row that has become a void marker."""
+    """S4: note custody of the hub; custody of the payload changes nothing for a row that has become a void marker."""
     if row.void and not void:
         return
     said.sender.away_since.pop(row.object_id, None)
@@ -322,7 +325,7 @@ class _Answers(Statements):
         self._silences: Counter[int] = Counter()  #: answers that settle nothing, by row of class 1 or 2
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
-        """Take one answer; one about a row that is gone says nothing."""
+        """Take one answer; without the row it is ignored."""
         row, answer = self.row(lk0), record.graded
         if row is None or answer is None:
             return
@@ -341,11 +344,12 @@ class _Answers(Statements):
         if self.is_same(row, ending, record.digest):
             self.hear(row, NEWS[ending], reason=record.reason)
         elif self.believed and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
-            # Sent again, proved: what stands in its place without a proof gives way to it.
+            # Sent again with a proof, it replaces the unproved document at its position.
             self.hear(row, Heard.not_here, "the receiver has other bytes in its place")
 
     def _no(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:
-        """A negative answer: it counts only from the node that may give it, and for the last inquiry (rule N28)."""
+        """Take a negative answer, if it comes from a node with the right to it and answers the last inquiry (rule
+        N28)."""
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(row)
         elif answer is Answer.NOT:

@@ -1,9 +1,9 @@
 """Refusals of copies by an operator of the hub, at the sender (PROTOCOL.md S15).
 
-Called by ``receipts``, which answers each that it is noted. A void marker then asks the receiver's ledger, whatever the
-hub says of the copy: a store of the hub that is put back to a backup may deliver afterwards what had never
-left it before. Where there is no receiver that could answer, a marker that is refused too ends UNKNOWN, which no
-record can contradict; so do classes 1 and 2, which leave no markers.
+Called by ``receipts``, which answers each refusal with a ReAck. A void marker then lets the receiver's ledger decide,
+because a store of the hub that is restored from a backup may deliver a refused copy afterwards. Without a receiver that
+could answer, a marker that is refused too ends UNKNOWN, which no record can contradict; so do classes 1 and 2, which
+have no markers.
 """
 
 from semq.engine.errors import RefusedByOperator
@@ -14,7 +14,7 @@ from semq.umx_t.status import Outcome
 
 
 def news_of(row: Outbound | None, record: Receipt) -> Heard:
-    """The event of the sender's grid for the refusal of a copy."""
+    """Return the event of the sender's grid for the refusal of a copy."""
     if row is None or not row.void:
         return Heard.returned
     return Heard.returned_marker if record.void else Heard.returned_late
@@ -26,6 +26,6 @@ def says_returned(reason: Reason | None) -> bool:
 
 
 def is_kept(row: Outbound) -> bool:
-    """Whether a row that has ended waits for a person: what was refused may be wanted all the same."""
+    """Whether a row that has ended waits for a person, who may still need the refused document."""
     gave_up = row.outcome is Outcome.UNKNOWN and says_returned(row.reason) and row.has_payload
     return row.outcome is Outcome.REJECTED or gave_up

@@ -1,14 +1,14 @@
-"""Documents that a receiver refused for want of a key, its own or the signer's: sent again by this node itself.
+"""Resealing: this node sends documents again that a receiver refused for a missing key, its own or the signer's.
 
-PROTOCOL.md sections 12 and 18: the refused message stays REJECTED, as its application was told; the same ciphertext
-goes out as a new message, under a new LK0, its session key wrapped for the receiver's present certificate and signed
-with our own present one. A document that was refused in clear (class 2, which its receiver refuses by name) goes out as
-a new message in clear, signed with our present key when it leaves, if the refusal names another one. Both ledgers link
-the two. Refused documents are searched when such a refusal is heard, and when the directory names another certificate
-of a partner, so a crash at any moment delays this to the next session at most. A partner that refuses the present key
-too is not asked again until the directory names another one: no document is resealed in an endless loop.
+PROTOCOL.md sections 12 and 18: the refused message stays REJECTED, as in the event for its application. The
+same ciphertext is sent as a new message, under a new LK0, with its session key wrapped for the receiver's present
+certificate and signed with this node's present key. A document that was refused in clear (class 2, which its receiver
+refuses by name) is sent as a new message in clear, signed with the present key, if the refusal names another key. Both
+ledgers link the two messages. Refused documents are searched when such a refusal arrives, and when the directory names
+another certificate of a partner, so a crash delays this to the next session at most. If a partner refuses the present
+key too, nothing is sent to it again until the directory names another one: no document is resealed in an endless loop.
 
-In an order, the new message takes its place at the end: what was sent after the refused one may overtake it.
+In an order, the new message is the last one: documents sent after the refused one may overtake it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SendStatus
 
-ANEW_MAX = 10_000  # messages in clear that are known to have been signed again; beyond that a person decides
-KEPT_MAX = 5000  # session keys of one partner that are looked through
+ANEW_MAX = 10_000  # bound of ``_signed_anew``; beyond it a person decides
+KEPT_MAX = 5000  # session keys of one partner that one search reads
 REFUSALS = (KeyUnknown.code, SignerGone.code)
 
 
@@ -42,10 +42,10 @@ class Resealing:
         self._rows = rows
         self._secrecy = secrecy
         self._searches: dict[str, bool] = {}  #: nodes whose refused documents are searched; True: then once more
-        self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, and with which key of ours (volatile)
+        self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, with the key that signed them (volatile)
 
     def look(self, dest: str) -> None:
-        """Search the refused documents to a node: something may have changed for them."""
+        """Search the refused documents to a node, because a certificate may have changed."""
         if dest in self._searches:
             self._searches[dest] = True
         else:
@@ -56,13 +56,13 @@ class Resealing:
         self._core.post(self._find(dest, after), failed=lambda error: self._ended(dest))
 
     def _ended(self, dest: str) -> None:
-        """Every refused document has been tried, or the store has failed."""
+        """End a search: every refused document was tried, or the store failed."""
         if self._searches.pop(dest):
             self.look(dest)
 
     @work
     def _find(self, dest: str, after: Mapping[str, int]) -> Steps:
-        """Find the next refusals of each kind: those that still have to wait, perhaps for ever, are passed by."""
+        """Find the next refusals of each kind, behind those that were tried."""
         limit = self._core.settings.claim_rows
         queries = {code: RefusedBy(dest, code, last, limit) for code, last in after.items()}
         unit = yield Needs(queries=set(queries.values()))
@@ -97,7 +97,7 @@ class Resealing:
                 continue
             try:
                 new = self._again(unit, row, kept, code)
-            except SemqError as error:  # our own key for it is gone: a person has to submit the document anew
+            except SemqError as error:  # this node no longer has the key: a person has to submit the document again
                 self._core.violation(unit, Side.SENDER, error, str(row.lk0), dest)
                 continue
             if new is not None:
@@ -114,7 +114,7 @@ class Resealing:
         self._search(dest, following)
 
     def _again(self, unit: Unit, old: Outbound, kept: dict[bytes, KeptKey], code: str) -> Outbound | None:
-        """Put a new message in the place of a refused one; None while that cannot help."""
+        """Replace a refused message by a new one; None if no key for it has changed."""
         stored, at = unit.bodies[old.object_id], self._core.now_ms()
         envelope = decode_envelope(stored)
         in_clear = not envelope.session_key
@@ -149,9 +149,9 @@ class Resealing:
         return row
 
     def _may_sign_anew(self, row: Outbound) -> bool:
-        """Whether another message in clear may be believed: signed with another key than the one that was refused.
+        """Whether another message in clear may be accepted, because the present key is not the refused one.
 
-        A partner that names an old key once more for what was signed with the present one is not believed.
+        False, too, if a partner names an old key for a message that was signed with the present one.
         """
         key, refused = self._secrecy.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
         if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:

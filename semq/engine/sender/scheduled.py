@@ -1,4 +1,4 @@
-"""Scheduled documents (@NotBefore): they wait as submissions, and become messages when their time has come.
+"""Scheduled documents (@NotBefore), which wait as submissions and become messages at their time.
 
 A scheduled document is committed among the submissions (tb_0031_submit) with a name of its own, and has no position in
 a stream or an order yet: no floor and no sequence waits for it. After its release, ``local_node.doors`` submits it like
@@ -102,7 +102,7 @@ def _row(core: Core, submission: Submission) -> Submitted:
 
 @work
 def release_due(core: Core, done: Callable[[int, int], None]) -> Steps:
-    """Release the scheduled documents whose time has come. ``done`` gets their number, and the next time or 0."""
+    """Release the scheduled documents that are due. ``done`` gets their number, and the next time or 0."""
     now = core.now_ms()
     query = DueSubmissions(now, DUE_MAX)
     unit = yield Needs(queries={query})

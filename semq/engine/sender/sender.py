@@ -1,6 +1,6 @@
 """The sender: its rows, the lanes on which they leave, and inquiries about them (PROTOCOL.md section 5.1).
 
-Statements of others about its messages come in through ``receipts``.
+``receipts`` takes statements of other nodes about its messages.
 """
 
 from collections import Counter
@@ -40,18 +40,18 @@ class Sender:
         self.core = core
         self.uplink = uplink
         self.secrecy = secrecy
-        self._loop = loop  #: takes messages that are addressed to this very node
+        self._loop = loop  #: takes messages that are addressed to this node itself
         self.pump = Pump(core, self)
         self.rows = OutboundRows(core, recovered, secrecy, self.pump, self)
         self.resealing = Resealing(core, self.rows, secrecy)
         self.disbelief = Disbelief(core, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: of inquiries
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
-        self.asked: dict[int, int] = {}  #: inquiries about a row since something was heard of it
+        self.asked: dict[int, int] = {}  #: inquiries about a row since the last statement about it
         self.unanswered: Counter[int] = Counter()  #: class 1 and 2: inquiries without an answer that settles anything
         self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
 
-    # --- the way out: what the lanes need of their carrier
+    # --- sending: the methods of ``lanes.Carrier``
     def room(self, lane: Lane) -> int:
         free = self.core.settings.flight - len(lane.flight)
         if lane.dest == str(self.core.address):
@@ -107,7 +107,7 @@ class Sender:
         self.core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, Inquiry(**facts))
 
     def forget(self, row: Outbound) -> None:
-        """A row has ended: drop the volatile facts about it."""
+        """Drop the volatile facts about a row that has ended."""
         self.disbelief.forget(row.object_id)
         for volatile in (self.nonces, self.asked, self.unanswered, self.away_since):
             volatile.pop(row.object_id, None)

@@ -1,7 +1,7 @@
-"""Statements of one node about rows of this sender: may it say this, and of which row (PROTOCOL.md section 5.1).
+"""Statements of one node about rows of this sender: the check of its right to each of them (PROTOCOL.md section 5.1).
 
-Only the receiver of a message speaks of its arrival, and only of its position; only the hub speaks of forwarding and
-custody. Anything else is a violation: it is noted and changes nothing. Used by ``receipts``.
+Only the receiver of a message may state its arrival, at the message's own position; only the hub may state forwarding
+and custody. Other statements are violations, which are noted and change nothing. Used by ``receipts``.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ Fault = tuple[str, SemqError]  #: the ident of a record, and what is wrong with 
 
 
 class SpeakingNode(NamedTuple):
-    """A node that speaks, and its signature if it was checked."""
+    """The node that makes a statement, and its signature if that was checked."""
 
     source: Address
     believed: Believed | None = None
@@ -62,23 +62,23 @@ class Statements:
             self.violation(error, ident)
 
     def violation(self, error: SemqError, ident: str) -> None:
-        """Note what this node must not say."""
+        """Note a statement that the node has no right to make."""
         self.core.violation(self.unit, Side.SENDER, error, ident, str(self.source))
 
     def row(self, lk0: LK0) -> Outbound | None:
-        """The row of a message, if it is still here and the very same (rule N6)."""
+        """Return the row of a message, if it is still here and has the message's full identity (rule N6)."""
         row = self.unit.outbound.get(lk0.object_id)
         return row if row is not None and row.lk0 == lk0 else None
 
     def is_target(self, row: Outbound | None, lk0: LK0) -> bool:
-        """Whether the node is the receiver of the message, which alone may speak about its arrival."""
+        """Whether the node is the receiver of the message, which alone may state its arrival."""
         if row is None or row.target.node == self.source:
             return True
         self.violation(NotYours(lk0=str(lk0), peer=str(self.source), target=str(row.target)), str(lk0))
         return False
 
     def is_placed(self, row: Outbound | None, sid: int) -> bool:
-        """Whether the receiver speaks of the position of this message.
+        """Whether the statement names the position of this message.
 
         A signed statement about another position was obtained, or shown to the receiver, under this message's name.
         """
@@ -99,7 +99,7 @@ class Statements:
         return False
 
     def is_hub(self, row: Outbound) -> bool:
-        """Whether the node is the hub, which alone may speak of custody and forwarding."""
+        """Whether the node is the hub, which alone may state custody and forwarding."""
         if self.sender.uplink.hub == self.source:
             return True
         text = "Not the hub, yet it speaks as one."
@@ -109,7 +109,7 @@ class Statements:
     def hear(
         self, row: Outbound | None, news: Heard, detail: str = "", reason: Reason | None = None, cause: Any = None
     ) -> None:
-        """Change the row by the grid; what the grid calls impossible is a violation."""
+        """Change the row by the grid; an impossible cell is a violation."""
         try:
             self.sender.rows.hear(self.unit, row, news, self.after, detail, reason, cause)
         except SemqError as error:

@@ -1,4 +1,4 @@
-"""S1: documents become rows. Everything handed over together is committed together (PROTOCOL.md sections 5.1 and 14).
+"""S1: documents become rows. Documents submitted together are committed together (PROTOCOL.md sections 5.1 and 14).
 
 When the link is up and nothing waits before it, a document is accepted and marked SS_SENT in one commit and sent after
 it: S1 and S2 in one transaction, which the order of both rules allows, since the send still follows the commit (rule
@@ -41,7 +41,7 @@ from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
 
 class Accepting:
-    """The door for documents of this institution's applications."""
+    """Submissions of this institution's applications."""
 
     def __init__(self, core: Core, rows: OutboundRows, partners: Partners, secrecy: Secrecy) -> None:
         self.core = core
@@ -61,7 +61,7 @@ class Accepting:
         self.stopping, self.on_scheduled = old.stopping, old.on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Check each document and commit all that pass, together; each hears through its own ``done`` or ``failed``."""
+        """Check each document and commit all that pass, together; each one's ``done`` or ``failed`` gets the result."""
         good: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
@@ -109,7 +109,7 @@ class Accepting:
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
-            # One of them is to blame, and the store cannot say which: each by itself.
+            # The store cannot tell which of them failed: accept each by itself.
             for place, submission in enumerate(submissions):
                 fault = faults.get(place)
                 self._post([submission], {0: fault} if fault else {})
@@ -128,7 +128,7 @@ class Accepting:
         submission.digest = sha256(submission.body).digest()
 
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
-        """Return a fault that came with time if the document has a token, as it may have been accepted before.
+        """Return a fault that depends on the time, if the document has a token: it may have been accepted before.
 
         Raises the fault of a document without one.
         """
@@ -144,7 +144,7 @@ class Accepting:
         return None
 
     def _check_later(self, submission: Submission) -> None:
-        """What would be refused today; rate, quota and keys are looked at when its time has come."""
+        """Check a scheduled document as of today; rate, quota and keys are checked at its time."""
         check_times(submission)
         if submission.target.node != self.core.address:
             dest = str(submission.target.node)
@@ -166,8 +166,8 @@ class Accepting:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
         submission.seal = self.secrecy.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:
-            submission.attributes = replace(submission.attributes, encrypt=True)  # the policy asks for it
-        # Last: what cannot go for another reason takes nothing of the rate, however often it is tried.
+            submission.attributes = replace(submission.attributes, encrypt=True)  # the policy requires it
+        # Last, so that a document refused for another reason does not use up the rate.
         if terms is not None and not self.partners.meter.take(dest, terms, self.core.now()):
             raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
@@ -203,9 +203,9 @@ class _Way:
     waits: dict[int, int] = field(default_factory=dict)  #: rows that stay in SS_INIT, by priority
 
     def takes(self, row: Outbound, window: int) -> bool:
-        """Whether a document may go in the commit that accepts it.
+        """Whether a document may be sent with the commit that accepts it.
 
-        Not past those that wait; but class 1, which cannot wait, and to which no order is promised.
+        It must not overtake waiting documents, except in class 1, which cannot wait and promises no order.
         """
         if self.lane.behind and row.save_fwd is not SaveFwd.DROP:
             return False
@@ -298,7 +298,7 @@ class _Acceptance:
         return Accepted(row.lk0, submission.digest)
 
     def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:
-        """Envelope and body as they are stored and travel: sealed before the insert, where that is asked for."""
+        """Return envelope and body as they are stored and sent: sealed before the insert, if required."""
         seal = submission.seal
         if seal is None:
             return envelope, submission.body
@@ -310,7 +310,7 @@ class _Acceptance:
         return envelope, body
 
     def _way(self, target: Address) -> _Way:
-        """The way to a target; users of one node share it."""
+        """Return the facts of a destination, shared by the users of one node."""
         node = target.node
         way = self._ways.get(node)
         if way is None:
@@ -374,7 +374,7 @@ class _Acceptance:
         return row.save_fwd is SaveFwd.STORE and not goes_now
 
     def apply(self, began: float) -> None:
-        """After the commit: what goes now leaves, and each submission gets its answer."""
+        """After the commit: send the messages to be sent now, and answer each submission."""
         for seal in self._new_seals:
             seal.noted()
         for way in dict.fromkeys(self._ways.values()):
@@ -391,7 +391,7 @@ class _Acceptance:
             submission.failed(error)
 
     def _leave(self, way: _Way) -> None:
-        """The rows for one destination are committed: those that go now leave."""
+        """Send the messages of one destination that are to be sent now, after the commit."""
         rows, pump = self._rows, self._rows.pump
         rows.to_clean += way.dropped
         rows.unsettled[way.dest] = rows.unsettled.get(way.dest, 0) + len(way.sent) + sum(way.waits.values())

@@ -2,7 +2,7 @@
 
 | module    | subject                                                           |
 |-----------|-------------------------------------------------------------------|
-| schedule  | which rows to ask about when, without a timer per row             |
+| schedule  | times of inquiries about rows, without a timer per row            |
 | inquiry   | questions about rows that are overdue (S11, H10)                  |
 | owed_acks | acknowledgements that may not have been noted (R7, R8)            |
 | expiry    | when a document is too old to be delivered (@ExpiresAt)           |

@@ -1,7 +1,7 @@
-"""Inquiry: silence is repaired by asking (seed 3.2; PROTOCOL.md S11, S12, H10, R7, R8).
+"""Inquiries about rows without an answer (seed 3.2; PROTOCOL.md S11, S12, H10, R7, R8).
 
 ``Sweep`` walks the slices of a ``Schedule`` that are due, one bounded piece of work at a time (the inquiry budget of a
-link); its ``ask`` callback decides which of the rows found are asked about. ``OutboundAsker`` is the one for own rows.
+link); its ``ask`` callback selects the rows to inquire about. ``OutboundAsker`` is the sweep of own rows.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from semq.umx_t.status import SendStatus
 
 
 class Asked(NamedTuple):
-    """The result of one look at a slice."""
+    """The result of one read of a slice."""
 
-    rows: int  #: how many may have to be asked about again
+    rows: int  #: number of rows that may need another inquiry
     then: Callable[[], None]  #: sends the inquiries, after the commit
     patient: bool | None = None  #: whether all are in custody; None: this table has one pace for all
 
@@ -70,7 +70,7 @@ class Sweep:
         query = self._query(slice_.first, slice_.last, settings.ask_rows)
         unit = yield Needs(queries={query})
         asked = self._ask(unit, query)
-        # What the query found, not what is left of it: earlier work of this unit may have settled some of many.
+        # The rows of the query, not those still open: earlier work of this unit may have settled some of them.
         found = unit.found.get(query, [])
         is_full = len(found) >= settings.ask_rows
         last = row_id(found[-1]) if found else slice_.last
@@ -103,7 +103,7 @@ def row_id(row: Outbound | Pending) -> int:
 
 
 class OutboundAsker:
-    """S11 and S12: asks the receiver, or the custodian, about own rows."""
+    """S11 and S12: sends inquiries about own rows to the receiver or the custodian."""
 
     def __init__(self, core: Core, sender: Sender) -> None:
         self.core = core

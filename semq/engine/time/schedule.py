@@ -1,7 +1,7 @@
 """The times of inquiries, without a timer per row: slices of record ids that became due together.
 
 Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query
-finds the rows in it that are still unsettled; when none is left the slice is forgotten, otherwise it is due again after
+finds the rows in it that are still unsettled; when none is left the slice is dropped, otherwise it is due again after
 twice the interval. Neighbours of one age are merged, so that a target away for weeks costs its rows and a handful of
 slices. Time is monotonic (rule N21).
 """
@@ -13,16 +13,16 @@ from semq.umx_t import retry
 
 @dataclass(slots=True)
 class Slice:
-    """Rows with ids ``first`` to ``last``, to be asked about at ``due``, asked ``asked`` times so far."""
+    """Rows with ids ``first`` to ``last``: the next inquiry is due at ``due``, ``asked`` were sent so far."""
 
     first: int
     last: int
     due: float
     asked: int = 0
-    patient: bool = False  #: all its rows were in custody when they were looked at: asked about at a slower pace
+    patient: bool = False  #: all its rows were in custody when they were read: inquiries at a slower pace
 
     def covers(self, other: "Slice") -> bool:
-        """Whether all rows of the other slice are asked about with this one, and no later."""
+        """Whether this slice includes all rows of the other one and is due no later."""
         is_as_soon = self.due <= other.due and (other.patient or not self.patient)
         return self.first <= other.first and other.last <= self.last and is_as_soon
 
@@ -43,7 +43,7 @@ class Schedule:
         return len(self._slices)
 
     def add(self, row_id: int, now: float) -> None:
-        """A row was sent (or sent again) now: ask about it after the first interval."""
+        """Plan an inquiry about a row that is sent now, after the first interval."""
         slice_ = self._open
         if slice_ is not None and now < self._open_until:
             slice_.first = min(slice_.first, row_id)
@@ -60,16 +60,16 @@ class Schedule:
         self._open = None
 
     def hurry(self, due: float) -> None:
-        """Ask about everything at ``due`` and start again with the first interval: the other side has come back."""
+        """Make all rows due at ``due`` and start again with the first interval, because the other side is back."""
         if self._slices:
             first, last = min(s.first for s in self._slices), max(s.last for s in self._slices)
             self._slices = [Slice(first, last, due)]
             self._open = None
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
-        """The slice that is due longest, removed; give it back with ``again`` if rows of it remain.
+        """Remove and return the slice that was due first; pass it to ``again`` if rows of it remain.
 
-        ``patient``: also one that is asked about at the slower pace.
+        ``patient``: include slices at the slower pace.
         """
         due = min((s for s in self._slices if patient or not s.patient), key=lambda s: s.due, default=None)
         if due is None or due.due > now:
@@ -85,11 +85,11 @@ class Schedule:
         slice_.due = now + retry.interval(slice_.asked + 1, self._first_s, longest, jitter)
         slice_.asked += 1
         if any(other.covers(slice_) for other in self._slices):
-            return  # its rows are asked about sooner: a row that is sent again and again is in many slices
+            return  # other slices are due sooner; a row that is sent repeatedly is in many slices
         self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
         for other in self._slices:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
-            # Of one age: both have reached the longest interval, or were asked about equally often.
+            # Of one age: both have reached the longest interval, or have the same number of inquiries.
             alike = other.asked == slice_.asked or min(other.asked, slice_.asked) >= self._asked_max
             if other is not self._open and alike and near and other.patient is slice_.patient:
                 other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)
@@ -97,12 +97,12 @@ class Schedule:
         self._slices.append(slice_)
 
     def put_back(self, slice_: Slice, due: float) -> None:
-        """The slice could not be asked about now (the link went down): keep it as it was."""
+        """Put a slice back unchanged, because the link went down before its inquiries."""
         slice_.due = due
         self._slices.append(slice_)
 
     def due_of(self, row_id: int) -> float | None:
-        """Return when a row is asked about next, if it is still unsettled then; None if no inquiry is planned."""
+        """Return the time of the next inquiry about a row that is unsettled then; None if none is planned."""
         return min((s.due for s in self._slices if s.first <= row_id <= s.last), default=None)
 
     def next_due(self, patient_from: float = 0.0) -> float | None:
