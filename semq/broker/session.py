@@ -82,7 +82,7 @@ class BrokerSession:
         """Start the session on a connected socket."""
         self.link = link
         if link.peer.certificate is None:
-            # Otherwise clients that choose the first mechanism they know would choose EXTERNAL without a certificate,
+            # Otherwise clients that use the first mechanism they support would use EXTERNAL without a certificate,
             # and be refused.
             self.machine.mechanisms = tuple(name for name in self.machine.mechanisms if name != "EXTERNAL")
         self.allowance = Allowance(self.limits, link)

@@ -20,9 +20,7 @@ class Meter:
     """The number of documents that each pair may still send now. Volatile: a restart fills the buckets."""
 
     minutes: float  #: minutes of the rate in a full bucket
-    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(
-        default_factory=dict
-    )  #: content of each bucket, and the time of that content
+    _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: content, and its time
 
     def take(self, pair: str, terms: Terms, now: float) -> bool:
         """Count one document at a monotonic moment; False: too fast. Terms without a rate never are."""

@@ -78,7 +78,7 @@ def account(connection: Connection, name: str) -> Account | None:
 
 
 def has_accounts(connection: Connection) -> bool:
-    """Return whether anybody can sign in, or has."""
+    """Return whether any account is enabled."""
     return connection.execute(select(ACCOUNT.name).where(ACCOUNT.disabled_at.is_(None)).limit(1)).first() is not None
 
 

@@ -134,7 +134,8 @@ def tokens(connection: Connection, limit: int = 200) -> list[Ticket]:
 def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued) -> Issued | None:
     """Use up a token for a certificate in one transaction; return None if it cannot be used for this key.
 
-    If the token was used for the same key before, return that certificate: the first answer may have been lost.
+    If the token was used for the same key before, return the certificate issued then: the first answer may have been
+    lost.
     """
     with connection.begin():
         used = connection.execute(

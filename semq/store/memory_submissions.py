@@ -18,7 +18,7 @@ SubmissionQuery = SubmittedRows | RefusedSubmissions | OpenSubmission | TokenSub
 
 
 def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[int, int]]:
-    """The rows that a query asks for, oldest first."""
+    """Return the rows of a query, oldest first."""
     rows = sorted(tables.submitted.items())
     match query:
         case RefusedSubmissions(lk0s):

@@ -122,7 +122,7 @@ class Pending:
     digest: bytes = b""
     size: int = 0
     received_at: int = 0
-    proved: bool = False  #: a seal or a signature proves that it comes from the institution that it names
+    proved: bool = False  #: a seal or a signature proves its source
     priority: int = 0
 
     @property

@@ -42,7 +42,9 @@ tb_0031_submit = Table(
     col("wait_text", Text, null=True),
     moment("waits_since", null=True),
     moment("not_before", null=True),  # the time before which it is not accepted, until it is released
-    col("envelope", LargeBinary, null=True),  # attributes of one that the node has scheduled; ``lk0`` is its own name
+    col(
+        "envelope", LargeBinary, null=True
+    ),  # attributes of a submission that the node has scheduled; its ``lk0`` is its name while it waits
     CheckConstraint(
         "(wait_code IS NULL) = (wait_text IS NULL) AND (wait_code IS NULL) = (waits_since IS NULL)", name="whole_wait"
     ),

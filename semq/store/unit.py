@@ -157,7 +157,7 @@ class TokenSubmissions:
 
 @dataclass(frozen=True, slots=True)
 class DueSubmissions:
-    """Scheduled rows of tb_0031_submit whose time has come, the earliest first, and the next one after them.
+    """Scheduled rows of tb_0031_submit that are due, the earliest first, and the next one after them.
 
     Each is a pair of number and time (milliseconds since 1970 UTC).
     """

@@ -203,7 +203,7 @@ def _reply(channel: BrokerChannel, event: Published, message: Message) -> Publis
         if event.mandatory:
             give_back(channel, event, NO_ROUTE, "NO_ROUTE")
         return PublishResult()
-    # Replies have no queue: one that the client does not read in time is lost, as clients must expect.
+    # Replies have no queue: a reply that the client does not read in time is lost.
     if target.session.is_writable and target.feeder is None:
         target.deliver(consumer, None, "", event.routing_key, message.header, message.body, False)
     return PublishResult(queues=1)

@@ -1,4 +1,4 @@
-"""Stores without a disk: one that keeps what it is given, and one that does not.
+"""Stores without a disk: one in memory, and one that stores nothing.
 
 ``MemoryBrokerStore`` is the second implementation of ``MessageStore``: tests restart a broker on it. ``NoStore`` is for
 a node whose durable queues are kept in memory only. Both answer in the next turn, as a store with a disk does.

@@ -60,7 +60,7 @@ class Owed:
                 note(self, op)
 
     def take(self) -> Iterator[list[StoreOp]]:
-        """Return everything as lists in the order in which they must be written, and forget it."""
+        """Return and remove everything, as lists in the order in which they must be written."""
         found = Owed()
         found.__dict__, self.__dict__ = self.__dict__, found.__dict__
         return found._lists()

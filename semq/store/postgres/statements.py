@@ -197,7 +197,7 @@ QUERY: dict[str, str] = {
             wait_text, envelope, coalesce(extract(epoch FROM not_before) * 1000, 0)::bigint
         FROM tb_0031_submit
         WHERE token IS NOT NULL AND token = ANY($1::text[]) AND reason_code IS NULL AND envelope IS NOT NULL""",
-    # What is due, and the next one: both by the index, whatever else waits.
+    # Due rows and the next one, both by the index, so that the cost does not depend on other waiting rows.
     "DueSubmissions": """
         (
             SELECT number, (extract(epoch FROM not_before) * 1000)::bigint FROM tb_0031_submit
@@ -262,7 +262,7 @@ WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
     "commit": "COMMIT",
     "rollback": "ROLLBACK",
-    # A shared lock: a takeover waits for this transaction, or this one sees that it came too late.
+    # A shared lock: a takeover waits for this transaction, or this transaction finds that the store was taken over.
     "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM (SELECT FROM store_lease WHERE epoch = $1 FOR SHARE) l",
     "renew": _expect(
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED

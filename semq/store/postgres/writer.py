@@ -234,8 +234,8 @@ class Writer:
                 return unit, works
             bad, before, after = works[done], works[:done], works[done + 1 :]
             self._counters.failed += 1
-            # What was decided before the bad piece is committed as it is, and what follows comes next: so each piece is
-            # decided at most twice, however many refuse.
+            # The pieces before the bad one are committed as decided, and those behind it are decided again in the next
+            # unit: each piece is decided at most twice, for any number of failures.
             if before:
                 self._put_back(after)
                 after = []

@@ -18,7 +18,7 @@ FIGURES = ("rows", "bytes", "oldest", "id")
 GROUPS_MAX = 20_000
 FAILED_MAX = 10_000
 MARKED_MAX = 10_000  # marked rows of one kind that a caller may give
-Marks = Mapping[str, Sequence[int]]  # by a word, numbers of rows of which the engine knows more than their columns say
+Marks = Mapping[str, Sequence[int]]  # row ids by word, for facts that the engine has and the columns do not show
 OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
 OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT)
 

@@ -23,7 +23,7 @@ from semq.umx_t.short_name import ShortName, read_short_name
 from semq.umx_t.status import Direction
 
 ORIGINS_MAX = 10_000  # messages with one record id and different origins that are searched
-OLDEST_MAX = 10_000  # rows of a queue that may be older than the ledger, and are looked through for a key
+OLDEST_MAX = 10_000  # rows of a queue that are searched for a key, because they may be older than the ledger
 NUMBER_DIGITS_MAX = 18
 
 

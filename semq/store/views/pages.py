@@ -1,8 +1,8 @@
-"""Pages of messages by any filter, at a bounded cost: keyset paging, and a limit on the rows that one page looks at.
+"""Pages of messages by any filter, at a bounded cost: keyset paging, and a limit on the rows that one page reads.
 
-A filter by a column without an index (status, AppKey, mark) may fit few of millions of rows. A page therefore looks at
-``LOOKED_AT_MAX`` rows of each queue at most, and returns what fits among them and the place where the next page begins:
-nothing is left out, and an answer takes a fraction of a second whatever the queues hold. Used by the operation
+A filter by a column without an index (status, AppKey, mark) may fit few of millions of rows. A page therefore reads
+``LOOKED_AT_MAX`` rows of each queue at most, and returns those that match and the place where the next page begins. No
+message is left out, and an answer takes a fraction of a second for queues of any length. Used by the operation
 ``msg.search``.
 """
 
