@@ -95,10 +95,10 @@ class NotAccepted(BadInput):
 
 
 class WaitsBehind(Unavailable):
-    """The document was handed over by SQL and waits behind another one to the same target, which cannot go yet."""
+    """The document was submitted by SQL and waits behind another to the same target that cannot be accepted yet."""
 
     code = "SEMQ-1229"
-    remedy = "The one that is named says why: `semq_status(NUMBER)`, `semq msg show sql-NUMBER`."
+    remedy = "Ask for the reason of the document that is named: `semq_status(NUMBER)`, `semq msg show sql-NUMBER`."
 
 
 class PayloadGone(BadInput):
@@ -118,14 +118,14 @@ class Cancelled(BadInput):
 
 
 class TypeNotAllowed(BadInput):
-    """Nothing is agreed with this partner about documents of this type."""
+    """No agreement with this partner covers documents of this type."""
 
     code = "SEMQ-1211"
     remedy = "Compare domain and type of @AppKey with the agreement (`semq definitions export` at the hub)."
 
 
 class SealRequired(BadInput):
-    """The agreement with this partner asks for sealed documents, and this one travels in clear."""
+    """The agreement with this partner requires sealed documents, and this one is in clear."""
 
     code = "SEMQ-1212"
     remedy = "Set @Encrypt=1; the sender's node needs the partner's certificate from the hub's directory."
@@ -156,7 +156,7 @@ class StoreInUse(BadInput):
 
 
 class NotYours(ProtocolViolation):
-    """A node spoke for another one, or about a message that was not addressed to it."""
+    """A node made a statement for another node, or about a message that was not addressed to it."""
 
     code = "SEMQ-1220"
 
@@ -200,10 +200,10 @@ class DirectoryTooLarge(ProtocolViolation):
 
 
 class IntroducedTooOften(ProtocolViolation):
-    """A node says its certificates again and again; what it said last was not looked at."""
+    """A node has presented its certificates too often; the last ones were not processed."""
 
     code = "SEMQ-1271"
     remedy = (
-        "Nothing is lost: its certificates are looked at again a minute later, or at its next login. If it goes on, "
-        "ask its operator why the node logs in again and again."
+        "Nothing is lost: its certificates are processed again after a minute or at its next login. If it continues, "
+        "ask its operator why the node logs in so often."
     )

@@ -1,4 +1,4 @@
-"""Outgoing records, collected: those of one turn for one peer leave as one packet (ARCHITECTURE.md)."""
+"""Outgoing records: those of one turn for one peer are sent as one packet (ARCHITECTURE.md)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,11 +1,11 @@
-"""The session of a local node with the hub, as all parts of its engine see it."""
+"""The session of a local node with the hub, shared by all parts of its engine."""
 
 from semq.engine.ports import Link
 from semq.umx_t.address import Address
 
 
 class HubSession:
-    """The present link, and the hub that it leads to. Changed by ``local_engine`` only."""
+    """The present link and the hub at its end. Changed by ``local_engine`` only."""
 
     def __init__(self, own: Address) -> None:
         self._own = own
@@ -13,11 +13,11 @@ class HubSession:
         self.hub: Address | None = None  #: of the last link, also while there is none
 
     def begin(self, link: Link) -> None:
-        """A session has begun; the one before it, if any, is over."""
+        """Begin a session; an earlier one ends."""
         self.link, self.hub = link, link.peer
 
     def end(self) -> None:
-        """The session is over."""
+        """End the session."""
         self.link = None
 
     @property
@@ -31,5 +31,5 @@ class HubSession:
         return self.link.room if self.link is not None else 0
 
     def reaches(self, dest: Address) -> bool:
-        """Whether anything can be sent towards a node now."""
+        """Whether frames for a node can be sent now."""
         return self.link is not None or dest == self._own

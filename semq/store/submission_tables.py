@@ -42,9 +42,7 @@ tb_0031_submit = Table(
     col("wait_text", Text, null=True),
     moment("waits_since", null=True),
     moment("not_before", null=True),  # the time before which it is not accepted, until it is released
-    col(
-        "envelope", LargeBinary, null=True
-    ),  # attributes of a submission that the node has scheduled; its ``lk0`` is its name while it waits
+    col("envelope", LargeBinary, null=True),  # attributes, if the node has scheduled it; ``lk0`` is its name then
     CheckConstraint(
         "(wait_code IS NULL) = (wait_text IS NULL) AND (wait_code IS NULL) = (waits_since IS NULL)", name="whole_wait"
     ),

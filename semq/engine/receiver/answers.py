@@ -1,4 +1,4 @@
-"""Answers of applications about documents that they were given, and acts of persons on such documents (PROTOCOL.md R6).
+"""Answers of applications about delivered documents, and acts of persons on these (PROTOCOL.md R6).
 
 An answer of an application is committed before the next document of its order is given. Used by the inbox of the local
 node, its operations, and ``completion``.
@@ -36,50 +36,50 @@ class ApplicationAnswer:
     brefs: Sequence[int]
     news: HandlingHeard
     detail: str = ""
-    only: AppStatus | None = None  #: for an act: rows in another state are left alone
+    only: AppStatus | None = None  #: for an act: rows in another state stay unchanged
 
     @property
     def is_act(self) -> bool:
-        """Whether a person or a worker acts, and not the application that has the documents."""
+        """Whether it is an act of a person or a worker, not an answer of the application that has the documents."""
         return self.only is not None
 
 
 class ApplicationAnswers:
-    """The door for answers and acts."""
+    """Answers and acts, from the inbox and the operations."""
 
     def __init__(self, core: Core, handing: Handing) -> None:
         self._core = core
         self._handing = handing
 
     def finish(self, brefs: Sequence[int]) -> None:
-        """The application has these documents for good."""
-        # The application waits for no answer; where there is an order, the next document of it waits for this one.
+        """Note that the application has taken these documents."""
+        # The application does not wait for the commit, so it may share a later one, except that an order does wait.
         self._post(ApplicationAnswer(list(brefs), HandlingHeard.done), later=not self._handing.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
-        """The application will never succeed with these: park them for a person."""
+        """Park documents that the application cannot process, for a person."""
         self._post(ApplicationAnswer(list(brefs), HandlingHeard.fail, detail))
 
     def give_back(self, brefs: Sequence[int]) -> None:
-        """The application gave these back, or its connection was lost: they are given again, flagged."""
+        """Deliver documents again, flagged, that the application returned or lost with its connection."""
         self._post(ApplicationAnswer(list(brefs), HandlingHeard.back))
 
     def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
-        """Set documents aside that wait for the application, or are with it."""
+        """Park documents that wait for the application or are with it."""
         self._post(ApplicationAnswer(list(brefs), HandlingHeard.fail, why, AppStatus.NEW), report)
 
     def requeue(self, brefs: Sequence[int], why: str = "", report: ActReport | None = None) -> None:
-        """Give parked documents to the application again; it moves them, nothing is copied."""
+        """Deliver parked documents to the application again, without a copy of them."""
         detail = with_why("requeued", why)
         self._post(ApplicationAnswer(list(brefs), HandlingHeard.requeue, detail, AppStatus.PARKED), report)
 
     def remove(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
-        """Delete parked documents, and no others; their lines in the ledger stay."""
+        """Delete documents if they are parked; their lines in the ledger stay."""
         detail = with_why("removed", why)
         self._post(ApplicationAnswer(list(brefs), HandlingHeard.done, detail, AppStatus.PARKED), report)
 
     def when_committed(self, report: ActReport) -> None:
-        """Report when all work posted so far is committed, or why it will not be."""
+        """Report the commit of all work posted so far, or the error that prevents it."""
         self._core.post(after_commit(lambda: report.done(0)), failed=report.failed)
 
     def _post(self, answer: ApplicationAnswer, report: ActReport | None = None, *, later: bool = False) -> None:
@@ -102,7 +102,7 @@ class ApplicationAnswers:
         return Handled(self._core, self._handing, unit, answer)
 
     def unanswered(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
-        """The answer was not noted: the application gets the documents again, from this engine or from the next."""
+        """Deliver documents again whose answer was not noted, from this engine or from the next."""
         self._core.count("answer_failed")
         if not answer.is_act:
             # Where the store is lost, the next engine gives the document again.
@@ -130,7 +130,7 @@ class Handled:
         return len(self._rows)
 
     def _change(self, unit: Unit, bref: int) -> Pending | None:
-        """Change a row by the grid; None if it is gone, or is not meant."""
+        """Change a row by the grid; None if it is gone, or the answer does not apply to its state."""
         row, news = unit.pending.get(bref), self._answer.news
         if row is None:
             self._core.count("answer_late")
@@ -146,7 +146,7 @@ class Handled:
         return row
 
     def apply(self) -> None:
-        """After the commit: what the application had is free, and waiting documents follow."""
+        """After the commit: release the application's documents and deliver waiting ones."""
         for bref in self._answer.brefs:
             self._handing.release(bref)
         for row in self._rows:

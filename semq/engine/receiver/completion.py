@@ -1,6 +1,6 @@
 """Documents that applications finished or set aside in their own transactions, by numbers in tb_0030_done.
 
-``semq_done`` writes a number, ``semq_park`` a number and a reason. A NOTIFY wakes the node at once, and a job polls
+``semq_done`` writes a number, ``semq_park`` a number and a reason. A NOTIFY reaches the node at once, and a job polls
 every ten seconds. Taking a number ends its row of tb_0030 as the ack of an AMQP consumer would, in one commit with the
 deletion of the number; a number without a row is only deleted. Used by ``local_engine``.
 """
@@ -26,13 +26,13 @@ class Taking:
         self._is_busy = False
 
     def look(self) -> None:
-        """Read numbers, unless that is under way."""
+        """Read numbers, unless a read is under way."""
         if not self._is_busy:
             self._is_busy = True
             self._core.post(self._read(), failed=lambda error: self._ended(0))
 
     def _ended(self, found: int) -> None:
-        """A batch has been taken; after a full one there may be more."""
+        """End a batch; after a full one, read the next."""
         self._is_busy = False
         if found == BATCH:
             self.look()
@@ -47,11 +47,11 @@ class Taking:
             self._ended(0)
             return
         for bref, why in found:
-            if why is not None:  # a person may have been faster
+            if why is not None:  # a person may have parked it before
                 aside = ApplicationAnswer([bref], HandlingHeard.fail, why, AppStatus.NEW)
                 self._core.post(self._take(aside), failed=partial(self._answers.unanswered, aside))
         done = ApplicationAnswer([bref for bref, why in found if why is None], HandlingHeard.done)
-        # The last to be posted ends the batch, when all before it have been taken.
+        # The piece of work posted last ends the batch, after all others.
         self._core.post(self._take(done, len(found)), failed=lambda error: self._not_taken(done, error))
 
     def _not_taken(self, done: ApplicationAnswer, error: Exception) -> None:
