@@ -1,13 +1,13 @@
-"""Exchange ``semq.ask`` in virtual host ``enroll``: what institutions may ask their hub about their own messages.
+"""Exchange ``semq.ask`` in virtual host ``enroll``: questions of institutions to their hub about their own messages.
 
 | operation | who              | takes              | gives                                                     |
 |-----------|------------------|--------------------|-----------------------------------------------------------|
 | trace     | sender or target | lk0; nonce, target | node, events: the hub's ledger of a message; with a nonce |
 |           |                  |                    | ``other``: what the node at the other end says            |
 
-To others a message is one that the hub has never heard of: who may not know of it learns nothing. Whether the other end
-tells the asker anything is its own decision, by its own ledger (``semq.service.story``); its answer is passed on as it
-came, with its signature. Askers take turns (``question_turns``).
+Other institutions get the same answer as for an unknown message. The node at the other end decides by its own ledger
+whether it answers (``semq.service.story``); its answer is passed on unchanged, with its signature. Institutions take
+turns (``question_turns``).
 """
 
 import asyncio

@@ -36,7 +36,7 @@ class KnownCertificates:
         """``check`` raises SemqError for a certificate that is not to be passed on, and says until when one is."""
         self._known = {node: tuple(pems) for node, pems in known.items()}
         self._check = check
-        self._ends = AT_ONCE  # the earliest end of what is known; what the store kept has not been looked at yet
+        self._ends = AT_ONCE  # the earliest end of a known certificate; AT_ONCE: the stored ones are not checked yet
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """Take a node's certificates; return those now known, or None if unchanged. Raises the errors of ``check``."""
@@ -71,7 +71,7 @@ class KnownCertificates:
         return self._known.get(str(node))
 
     def is_due(self, now: datetime) -> bool:
-        """Whether time alone can have changed something since all were looked at: between revocations only ends do."""
+        """Whether a certificate has ended since the last check of all; revocations are handled separately."""
         return now - SECOND > self._ends
 
     def look_again(self) -> dict[str, tuple[str, ...]]:

@@ -85,7 +85,7 @@ class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:
     """A document as TOML; ``configured`` are the institutions of the hub's configuration file.
 
-    Without them names are not looked up: what was imported stays in force when an institution leaves the configuration.
+    Without them names are not checked: imported definitions stay in force when an institution leaves the configuration.
 
     Raises DefinitionsRefused with the first fault: not TOML, an unknown key, a value of the wrong kind, an institution
     that is none.

@@ -226,7 +226,7 @@ class Links:
             one.settle(CONFIRMED)
 
     def _read(self, session: SessionInfo, said: OfferedMessage) -> Frame | None:
-        """What cannot be read is noted; the link lives on."""
+        """Return the frame, or note a violation if it is unreadable; the link stays up."""
         try:
             return read_frame(said.routing_key, said.header, said.body)
         except SemqError as error:

@@ -80,7 +80,7 @@ class HubNode(Node[HubEngine]):
         return self.who.server() if self.who is not None else None
 
     def greeting(self) -> Mapping[str, Any]:
-        # For nodes that enrol: they were told its fingerprint, and take it from here.
+        # For nodes that enrol: they know the fingerprint of the authority and get its certificate here.
         authority = self.registry.authority
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 

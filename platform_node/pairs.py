@@ -24,7 +24,7 @@ class InstitutionTerms(Protocol):
 
 
 class Stopped(NamedTuple):
-    """Pairs that would stop, as ``10008 -> 56001``; not ``whole`` where only some were named or looked at."""
+    """Pairs that would stop, as ``10008 -> 56001``; not ``whole`` if the list or the check was cut short."""
 
     pairs: list[str]
     whole: bool

@@ -1,7 +1,7 @@
-"""The clock of scheduled documents (@NotBefore): looks when the next one is due, and only then.
+"""The clock of scheduled documents (@NotBefore): reads the store when the next one is due.
 
-One look reads the documents that are due, at most ``DUE_MAX``, and the time of the next one, both by an index; so its
-cost does not grow with the number of those that wait. ``sql_submissions`` submits what is released.
+A read returns the documents that are due, at most ``DUE_MAX``, and the time of the next one, both by an index; so its
+cost does not grow with the number of waiting ones. ``sql_submissions`` submits the released documents.
 """
 
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from semq.engine.local_engine import LocalEngine
 from semq.engine.sender.scheduled import DUE_MAX, release_due, release_early
 
-LOOK_S = 10.0  # between two looks without a known time: finds documents scheduled by plain SQL
+LOOK_S = 10.0  # between two reads without a known time: finds documents scheduled by plain SQL
 
 
 class ScheduledDocuments:
-    """Releases scheduled documents when their time has come."""
+    """Releases scheduled documents at their time."""
 
     def __init__(
         self, engine: Callable[[], LocalEngine], again: Callable[[float], None], released: Callable[[], None]
@@ -23,11 +23,11 @@ class ScheduledDocuments:
         self._again = again
         self._released = released
         self._looking: LocalEngine | None = None
-        self._new = 0  #: the earliest time that was scheduled during a look
+        self._new = 0  #: the earliest time that was scheduled during a read
         self._next = 0  #: the time of the next document, in milliseconds since 1970; 0 if none is known
 
     def look(self) -> None:
-        """Release what is due, unless a look is under way."""
+        """Release due documents, unless a read is under way."""
         engine = self._engine()
         if self._looking is not engine:
             self._looking = engine

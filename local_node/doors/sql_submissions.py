@@ -52,13 +52,13 @@ class SqlSubmissions:
         self._engine = engine
         self._again = again
         self._under_way: set[int] = set()
-        self._withdrawn: set[int] = set()  #: not to be read any more, although a look may have found them
+        self._withdrawn: set[int] = set()  #: withdrawn rows, skipped if a read under way returns them
         self._listeners: dict[int, list[Callable[[SubmissionFate], None]]] = {}
         self.waiting: dict[str, SemqError] = {}  #: why rows wait, by target
-        self._put_off: dict[str, tuple[int, SemqError]] = {}  #: by target the first row that waits, as far as looked
-        self._told: dict[str, TargetWait] | None = None  #: what tb_0031_wait says; None: not known
+        self._put_off: dict[str, tuple[int, SemqError]] = {}  #: the first waiting row of those read, by target
+        self._told: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._polling: LocalEngine | None = None
-        self._behind = False  #: rows went through while a look was under way
+        self._behind = False  #: another read is needed after the one under way
 
     def poll(self) -> None:
         """Read new rows, unless a read is in progress."""
@@ -69,7 +69,7 @@ class SqlSubmissions:
             self._again()
 
     def released(self) -> None:
-        """Look for scheduled documents that were released, again if a look is under way, which may not see them."""
+        """Read released documents; a read under way is repeated, because it may not include them."""
         if self._polling is self._engine():
             self._behind = True
         self.poll()
@@ -122,7 +122,7 @@ class SqlSubmissions:
         query = SubmittedRows(BATCH, without, engine.core.settings.max_document)
         unit = yield Needs(queries={query})
         found: Sequence[Submitted] = unit.found.get(query, ())
-        # What work before this has taken in the same unit was still there when the unit was loaded.
+        # Rows that earlier work of the same unit has taken are still among the loaded ones.
         settled = {*unit.taken_submissions, *unit.refused_submissions, *unit.removed_submissions}
         rows = [row for row in found if row.row_id not in settled]
         yield COMMITTED
@@ -159,7 +159,7 @@ class SqlSubmissions:
         if self._under_way:
             return
         if self._polling is self._engine():
-            self._behind = True  # the look under way may have seen only these rows
+            self._behind = True  # the read under way may include only these rows
         else:
             self._look()
 

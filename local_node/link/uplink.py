@@ -96,8 +96,9 @@ class HubLink:
             routing_key, header, body = write_frame(frame, self.version)
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
-            # The socket was lost in this very turn, and we are told in the next one. Whoever sends has just committed
-            # something and must go on: its application waits for the confirm. The rows and their timers repair it.
+            # The socket was lost in this turn, which is reported in the next one. The caller has just committed and
+            # must
+            # continue, because its application waits for the confirm. Timers of the rows lead to inquiries.
             log.warning("not_sent", error=str(error))
 
 

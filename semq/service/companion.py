@@ -30,8 +30,8 @@ class Program:
     """The program of a companion."""
 
     module: str
-    speaks: bool = False  #: what it prints goes to the standard output of the node
-    reads_database: bool = False  #: it is told the address of the node's database
+    speaks: bool = False  #: its output goes to the standard output of the node
+    reads_database: bool = False  #: it gets the address of the node's database
 
 
 class Companion:

@@ -28,7 +28,7 @@ Job = Callable[[], Coroutine[Any, Any, None]]
 Serve = Callable[[Settings, str, Job], Coroutine[Any, Any, None]]
 
 NODE_VARIABLE = "SEMQ_NODE"  # the URL of the running node, if the port in the configuration is not the one in use
-OWN_VARIABLES = (NODE_VARIABLE, DATABASE_VARIABLE)  # no settings, though their names look like those
+OWN_VARIABLES = (NODE_VARIABLE, DATABASE_VARIABLE)  # not settings, although their names have the form of settings
 WITH_PARENT = "--with-parent"
 AGAIN_S = 1.0
 

@@ -1,14 +1,14 @@
 """Named durable steps at which a node kills itself, so that crash campaigns stop a node exactly there.
 
-``armed`` looks for the variable SEMQ_FAILPOINT when a node is made; without it nothing of this module touches the node,
-and a running node costs nothing more. With it, say ``R1:after:3``, the process ends itself with SIGKILL the third time
-that it comes to step R1, in the named phase:
+``armed`` reads the variable SEMQ_FAILPOINT when a node is made. Without it this module has no effect and no cost. With
+it, say ``R1:after:3``, the process ends itself with SIGKILL the third time that it comes to step R1, in the named
+phase:
 
 | phase  | of a commit                                                        | of a frame that is sent              |
 |--------|--------------------------------------------------------------------|--------------------------------------|
 | before | decided, nothing of it has left for Postgres                       | nothing of it is in the socket       |
-| amid   | COMMIT is in the socket, its answer is not read: nobody here knows | not defined                          |
-| after  | durable, and nobody has been told                                  | all of it is in the socket           |
+| amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
+| after  | durable, and not reported to any caller                            | all of it is in the socket           |
 
 The steps are the rules of PROTOCOL.md that write or send, found by the ledger lines that their transactions carry and
 by the frames themselves, so the engine need not know of them. Used by ``tests/crash``.

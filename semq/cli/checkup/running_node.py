@@ -10,7 +10,7 @@ from semq.config import reach
 from semq.config.settings import Settings
 from semq.errors import SemqError
 
-STUCK_MAX = 1000  # looked at
+STUCK_MAX = 1000  # messages read
 # check of node.health | what to do
 ADVICE = {
     "store": "Look at the findings on the database; the node tries again by itself.",

@@ -33,7 +33,7 @@ COUNTED = (
     ("from", "<"), ("to", "<"), ("copies", ">"), ("size", ">"), ("oldest", "<"), ("only copies", ">"),
     ("markers", ">"), ("refused", ">"),
 )  # fmt: skip
-# What becomes of a copy that an act meets | in words
+# The result of an act on a copy | in words
 FATES = {
     "refused": "refused; their senders are told",
     "repeated": "refused before, their senders are told again",

@@ -54,7 +54,7 @@ class Subject(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """What is printed."""
+    """The printed result of a check."""
 
     subject: str
     level: Level

@@ -159,7 +159,7 @@ def _again(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
     after.mail.append(ack_save(core, row))
     has_other = not envelope.void and not row.void and row.digest != envelope.digest
     if envelope.signature and not (has_other or envelope.void or row.void or message.dropped):
-        # Signed anew, perhaps because the certificate of the older key was revoked (S16).
+        # A new signature, perhaps because the certificate of the older key was revoked (S16).
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
     if has_other:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())

@@ -66,7 +66,7 @@ class Relay:
 
     @staticmethod
     def _foreign(peer: Address, envelope: Envelope) -> SemqError | None:
-        """A node may send only what it accepted itself, in its own name (section 10)."""
+        """Return the fault of a message that its sender's node did not accept itself, in its own name (section 10)."""
         if envelope.source.node != peer or envelope.lk0.node != peer:
             return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
         if envelope.lk1 is not None:

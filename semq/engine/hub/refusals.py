@@ -34,7 +34,7 @@ class ActOnCopies:
     failed: Failed
 
     def says(self, what: str, more: str = "") -> str:
-        """For the ledger, and for the sender."""
+        """Return the act as one text, for the ledger and for the sender."""
         return shortened(f"{what} by {self.by}: {self.why}", REASON_MAX - len(more)) + more
 
 

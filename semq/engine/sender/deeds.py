@@ -63,7 +63,7 @@ class AfterOutbound:
     wake: list[Outbound] = field(default_factory=list)
     watch: list[Outbound] = field(default_factory=list)  #: in custody but not under way; to be inquired about
     doubts: list[tuple[int, Standing | None]] = field(default_factory=list)
-    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: of its custodian, or of its target
+    asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: None: ask the target
     events: list[Any] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: the outcomes in earlier events, by row
     frames: list[Data] = field(default_factory=list)  #: to be sent

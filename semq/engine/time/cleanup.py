@@ -15,7 +15,8 @@ from semq.umx_t.status import AppStatus
 
 
 def leave(core: Core, unit: Unit, row: Pending) -> bool:
-    """R9: delete a row of tb_0030 that is not needed any more; called by all work that may meet its last condition."""
+    """R9: delete a row of tb_0030 that is not needed any more; called by each piece of work that may fulfil the last
+    condition."""
     is_kept = row.app_status is AppStatus.PARKED and core.settings.keep_parked
     if not row.is_done or is_kept:
         return False

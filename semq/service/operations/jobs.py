@@ -1,7 +1,7 @@
 """Operations ``job.list``, ``job.run``, ``job.pause`` and ``job.resume``: the scheduled work of a node.
 
-A pause holds until it is lifted or the node ends, so that nobody's forgotten pause outlives a restart. Work without
-which messages would stand still or be accepted wrongly cannot be paused (``NEVER_PAUSED``).
+A pause lasts until it is lifted or the node ends, so that a forgotten pause ends with a restart. Work without which
+messages would stop or be accepted wrongly cannot be paused (``NEVER_PAUSED``).
 """
 
 from typing import Annotated, Any, Protocol

@@ -11,7 +11,7 @@ from semq.service.operations.census import OverviewNode
 from semq.service.operations.operation import AccessRole, look
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
 
-# What a row waits for | in words
+# The event for which a row waits | in words
 WAITS: dict[str, str] = {
     "nothing": "nothing more happens to it",
     "person": "a person has to act",

@@ -65,7 +65,7 @@ class ListTokens(Arguments, frozen=True, kw_only=True):
 
 
 class TokenStore(Protocol):
-    """What the operations need of a node."""
+    """The parts of a node that the operations use."""
 
     store: PostgresStore
     clock: Clock
