@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from semq.config.sections import HttpSection
 
@@ -53,6 +53,7 @@ class Connection(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_MAX:
                 self.send_400_response("The head of the request is too large.")
+        self._expect_head()
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -91,6 +92,13 @@ class Connection(HttpToolsProtocol):
         """Note that the client reads."""
         self._heard_at = self.loop.time()
         super().resume_writing()
+
+    def _expect_head(self) -> None:
+        """Limit the wait after bytes that belong to no request: uvicorn took them for the end of the idle time."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        is_idle = cycle is not None and cycle.response_complete and not cycle.more_body
+        if is_idle and self._head_timer is None and not self.transport.is_closing():
+            self._await_head()
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self._limits.head_s, self._too_slow)

@@ -39,6 +39,20 @@ async def test_who_does_not_finish_the_head_is_disconnected(inprocess: InProcess
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
 
 
+async def test_line_ends_between_requests_do_not_hold_a_connection(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), head_s=0.2) as site:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert await reader.readuntil(b"ok\n")
+        await until(
+            lambda: all(getattr(one, "timeout_keep_alive_task", None) for one in site.server._state.connections)
+        )
+        writer.write(b"\r\n")  # uvicorn ends its own limit of idle connections
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+        writer.close()
+
+
 async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         pieces = [b"GET / HTTP/1.1\r\nX: ", *[b"a" * 16_384] * (HEAD_MAX // 16_384 + 2)]
