@@ -7,6 +7,7 @@ into pages. The handler gets a ``Visit`` and returns a response.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -19,6 +20,7 @@ from starlette.routing import Route
 
 from semq.errors import SemqError
 from semq.web import csrf, event_stream, languages
+from semq.web.api.bodies import announced, bounded
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
 from semq.web.failures import failure_page
 from semq.web.services import Web, web_of
@@ -31,6 +33,7 @@ log = structlog.get_logger("semq.web")
 NOTICE = "semq_notice"  # cookie with what the next page says once
 NOTICE_MAX = 500
 FIELDS_MAX, FILES_MAX, PART_MAX = 2000, 4, 8 << 20
+FORM_MAX, STRANGER_FORM_MAX = 16 << 20, 64 << 10  # bytes; of who is not signed in
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -69,10 +72,16 @@ class Visit:
         return self._secret
 
     async def form(self) -> FormData:
-        """The fields of the form. Raises BadRequest."""
+        """The fields of the form. Raises BadRequest, BodyTooLarge, TooManyRequests."""
         if self._form is None:
+            size = announced(self.request, FORM_MAX if self.is_signed_in else STRANGER_FORM_MAX)
             try:
-                self._form = await self.request.form(max_files=FILES_MAX, max_fields=FIELDS_MAX, max_part_size=PART_MAX)
+                async with self.web.memory.reserved(size) if self.is_signed_in else nullcontext():
+                    self._form = await self.request.form(
+                        max_files=FILES_MAX, max_fields=FIELDS_MAX, max_part_size=PART_MAX
+                    )
+            except SemqError:
+                raise
             except Exception as error:
                 raise BadRequest("The form cannot be read.", fault=str(error)) from error
         return self._form
@@ -140,25 +149,29 @@ Handler = Callable[[Visit], Awaitable[Response]]
 
 def page(path: str, handler: Handler, *, role: Role | None = Role.VIEWER, name: str | None = None) -> Route:
     """Return the route of a page; ``role`` None: nobody needs to be signed in."""
-    return Route(path, _endpoint(handler, role, is_form=False), methods=["GET"], name=name or handler.__name__)
+    return Route(path, _endpoint(handler, role), methods=["GET"], name=name or handler.__name__)
 
 
 def form(path: str, handler: Handler, *, role: Role | None = Role.OPERATOR, name: str | None = None) -> Route:
     """Return the route of a form, which is posted with the token of the session."""
-    return Route(path, _endpoint(handler, role, is_form=True), methods=["POST"], name=name or handler.__name__)
+    return Route(path, _endpoint(handler, role, act=path), methods=["POST"], name=name or handler.__name__)
 
 
-def _endpoint(handler: Handler, role: Role | None, *, is_form: bool) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(handler: Handler, role: Role | None, act: str = "") -> Callable[[Request], Awaitable[Response]]:
+    """Return the frame of a handler; ``act`` names a form in the audit log when it is refused."""
+
     async def respond(request: Request) -> Response:
         web = web_of(request)
         visit = Visit(request, web, None, web.sessions.form_secret_of(request))
         try:
             visit = await _visit_of(request, web)
-            if is_form:
+            if act:
                 await _check_form(visit)
             if role is not None:
                 web.rates.take(visit.who.key)
                 if not visit.may(role):
+                    if act:
+                        await visit.note(act, outcome="refused", detail=RoleMissing.code)
                     raise RoleMissing(role=role.value)
             return await handler(visit)
         except NotSignedIn:
@@ -166,7 +179,7 @@ def _endpoint(handler: Handler, role: Role | None, *, is_form: bool) -> Callable
         except SemqError as error:
             return failure_page(visit, error)
         finally:
-            await request.close()
+            await visit.request.close()
 
     return respond
 
@@ -175,6 +188,7 @@ async def _visit_of(request: Request, web: Web) -> Visit:
     secret = web.sessions.secret_of(request)
     peer = request.client.host if request.client else ""
     who = await web.sessions.visitor(secret, peer) if secret else None
+    request = bounded(request, FORM_MAX if who else STRANGER_FORM_MAX)
     return Visit(request, web, who, secret if who else web.sessions.form_secret_of(request))
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 from semq.web.errors import BadRequest, BodyTooLarge, TooManyRequests
 
@@ -73,6 +74,21 @@ def announced(request: Request, at_most: int) -> int:
     if int(length) > at_most:
         raise BodyTooLarge(bytes=int(length), at_most=at_most)
     return int(length)
+
+
+def bounded(request: Request, at_most: int) -> Request:
+    """Return the request with a limit of its body, however its length is announced. Reading raises BodyTooLarge."""
+    size = 0
+
+    async def receive() -> Message:
+        nonlocal size
+        message = await request.receive()
+        size += len(message.get("body", b""))
+        if size > at_most:
+            raise BodyTooLarge(at_most=at_most)
+        return message
+
+    return Request(request.scope, receive)
 
 
 async def read_body(request: Request, at_most: int) -> bytes:
