@@ -25,11 +25,11 @@ async def change_own_password(visit: Visit) -> Response:
     """Change one's own password; other sessions end. Raises BadRequest, TooManyRequests."""
     fields = await visit.form()
     found = await visit.read(accounts.account, visit.who.name)
-    visit.web.attempts.check(visit.who.peer)
+    visit.web.attempts.begin(visit.who.peer)
     if found is None or not await passwords.is_right(str(fields.get("old", "")), found.password):
-        visit.web.attempts.failed(visit.who.peer)
         await visit.note("user.password", {"name": visit.who.name}, outcome="refused")
         raise BadRequest("The present password is wrong, or the node keeps it.")
+    visit.web.attempts.succeeded(visit.who.peer)
     line = await passwords.line_of(str(fields.get("new", "")))
     await visit.note("user.password", {"name": visit.who.name})
     await visit.web.database.write(accounts.set_password, visit.who.name, line, hash_of(visit.secret))

@@ -60,6 +60,14 @@ class Attempts:
         self._rates.take(address, 1.0)
         self._rates.take(address, -1.0)
 
+    def begin(self, address: str) -> None:
+        """Count an attempt before its password is checked: many at once must not pass. Raises TooManyRequests."""
+        self._rates.take(address)
+
+    def succeeded(self, address: str) -> None:
+        """Take back an attempt that was counted at its beginning."""
+        self._rates.take(address, -1.0)
+
     def failed(self, address: str) -> None:
         """Count a failure."""
         self._rates.spend(address)

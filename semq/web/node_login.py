@@ -8,6 +8,7 @@ from semq.app.errors import LoginRefused
 from semq.clock import Clock
 from semq.config.reach import door_of
 from semq.config.settings import Settings
+from semq.web.limits import Attempts
 
 LOGIN_S = 10.0
 PASSWORD_MAX = 1000
@@ -19,6 +20,7 @@ class NodeOfUsers(Protocol):
     settings: Settings
     node_url: str
     clock: Clock
+    attempts: Attempts
 
 
 def is_node_admin(settings: Settings, name: str) -> bool:

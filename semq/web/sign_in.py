@@ -45,12 +45,12 @@ async def sign_in(visit: Visit) -> Response:
     fields = await visit.form()
     name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
     peer = _peer(visit)
-    visit.web.attempts.check(peer)
+    visit.web.attempts.begin(peer)
     if not await _is_known(visit.web, name, password):
-        visit.web.attempts.failed(peer)
         log.warning("sign_in_refused", user=name, peer=peer)
         await visit.web.audit.note(name, "password", peer, "sign-in", outcome="refused")
         return _form(visit, REFUSED, 401)
+    visit.web.attempts.succeeded(peer)
     await visit.web.audit.note(name, "password", peer, "sign-in")
     return await _begin(visit, name, None, own_path(str(fields.get("next", "/"))))
 
@@ -60,11 +60,11 @@ async def first(visit: Visit) -> Response:
     peer = _peer(visit)
     if visit.request.method != "GET":  # HEAD must not use it up
         raise BadRequest
-    visit.web.attempts.check(peer)
+    visit.web.attempts.begin(peer)
     secret = str(visit.request.path_params["secret"])
     if not await visit.web.database.write(accounts.use_link, hash_of(secret), visit.web.clock.wall()):
-        visit.web.attempts.failed(peer)
         return visit.render("link_used.html", 403)
+    visit.web.attempts.succeeded(peer)
     await visit.web.audit.note(FIRST, "link", peer, "sign-in")
     return await _begin(visit, FIRST, FIRST_ROLES, "/users")
 

@@ -13,6 +13,10 @@ class Streams:
         self._at_most = at_most
         self._open: Counter[str] = Counter()
 
+    def has(self, key: str) -> bool:
+        """Whether a visitor has an open stream."""
+        return key in self._open
+
     def enter(self, key: str) -> Callable[[], None]:
         """Count a stream; return what ends it. Raises TooManyRequests."""
         if self._open[key] >= self._at_most:

@@ -1,5 +1,6 @@
 """Bearer tokens of programs, looked up at most once a second. The operations ``token.*`` make and revoke them."""
 
+import math
 from collections import OrderedDict
 
 from semq.clock import Clock
@@ -23,7 +24,13 @@ class Tokens:
 
     def forget(self) -> None:
         """Look up all tokens anew, because one was revoked."""
-        self._known.clear()
+        for hash_, (_, found) in self._known.items():
+            self._known[hash_] = -math.inf, found
+
+    def knows(self, text: str) -> bool:
+        """Whether a token was valid when it was last looked up."""
+        _, found = self._known.get(token_hash(text), (0.0, None))
+        return found is not None and found.is_valid(self._clock.wall())
 
     async def visitor(self, text: str, peer: str) -> Visitor | None:
         """Return the program that a token stands for; None if it is not valid. Raises StoreUnavailable."""

@@ -1,5 +1,6 @@
 """Sign-in: the one-time link, users, users of the node; cookies, fixation, attempts."""
 
+import asyncio
 import re
 from urllib.parse import urlsplit
 
@@ -50,6 +51,13 @@ async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProce
             ("first sign-in", "user.add", "done"),
             ("ann", "sign-in", "done"),
         ]
+
+
+async def test_sign_ins_at_once_count_as_those_one_after_another(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), attempts_per_minute=2) as site:
+        await with_user(site)
+        found = await asyncio.gather(*(sign_in(site, "ann", "wrong wrong wrong") for _ in range(8)))
+        assert 2 <= [status for status, _ in found].count(401) <= 3
 
 
 async def test_no_link_is_offered_when_somebody_can_sign_in(inprocess: InProcess) -> None:

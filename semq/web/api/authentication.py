@@ -1,6 +1,7 @@
 """Who sends a request to the API: a token, a user of the node, a client certificate, or a session of the console.
 
-Failures count for the address that they come from; after too many, it is refused without a look at what it sends.
+Failures count for the address that they come from; after too many, what it sends is refused unseen, except tokens and
+passwords that were valid before: others may share the address, for instance that of a proxy.
 """
 
 from base64 import b64decode
@@ -28,7 +29,6 @@ async def authenticated(request: Request, web: "Web") -> Visitor:
     peer = request.client.host if request.client else ""
     given = request.headers.get("authorization")
     if given is not None:
-        web.attempts.check(peer)
         found = await _by_header(given, web, peer) if len(given) <= HEADER_MAX else None
         if found is None:
             web.attempts.failed(peer)
@@ -51,12 +51,16 @@ async def _by_header(given: str, web: "Web", peer: str) -> Visitor | None:
     scheme, _, text = given.partition(" ")
     match scheme.lower():
         case "bearer":
+            if not web.tokens.knows(text.strip()):
+                web.attempts.check(peer)
             return await web.tokens.visitor(text.strip(), peer)
         case "basic":
             try:
                 name, colon, password = b64decode(text, validate=True).decode("utf-8").partition(":")
             except ValueError:
                 return None
+            if not web.logins.knows(name, password):
+                web.attempts.check(peer)
             return await web.logins.visitor(name, password, peer) if colon else None
         case _:
             return None

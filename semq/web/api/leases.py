@@ -40,6 +40,10 @@ class Leases:
         self._counts: dict[str, int] = {}
         self._returns: set[asyncio.Task[None]] = set()
 
+    def has(self, owner: str) -> bool:
+        """Whether an owner has documents."""
+        return owner in self._counts
+
     def room(self, owner: str) -> int:
         """Return how many documents an owner may receive now. Raises TooManyRequests if none."""
         room = self._at_most - self._counts.get(owner, 0)

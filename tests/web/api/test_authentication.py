@@ -1,5 +1,6 @@
 """Who may use the API: tokens with scopes, users of the node, sessions; nobody beyond the rights."""
 
+import asyncio
 from datetime import timedelta
 
 import httpx
@@ -46,6 +47,25 @@ async def test_guessing_is_refused_after_a_while(inprocess: InProcess) -> None:
         headers = {"authorization": "Bearer semq_0_0"}
         found = [(await browser.get("/api/v1/node/status", headers=headers)).status_code for _ in range(4)]
         assert found == [401, 401, 401, 429]
+
+
+async def test_guesses_of_others_do_not_lock_out_a_token_in_use(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), attempts_per_minute=1) as site:
+        program, browser = await site.program("viewer"), await site.browser()
+        assert (await program.get("/who")).status_code == 200
+        headers = {"authorization": "Bearer semq_0_0"}
+        found = [(await browser.get("/api/v1/who", headers=headers)).status_code for _ in range(2)]
+        assert found == [401, 429]
+        site.web.tokens.forget()
+        assert (await program.get("/who")).status_code == 200
+
+
+async def test_guesses_of_a_password_at_once_count_as_those_one_after_another(inprocess: InProcess) -> None:
+    hub = await inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
+    async with serving(hub, attempts_per_minute=2) as site:
+        browser = await site.browser()
+        asked = [browser.get("/api/v1/who", auth=("ops", f"wrong {number}")) for number in range(8)]
+        assert 2 <= [answer.status_code for answer in await asyncio.gather(*asked)].count(401) <= 3
 
 
 async def test_tokens_end(inprocess: InProcess) -> None:
