@@ -11,11 +11,14 @@ import msgspec
 from starlette.responses import Response
 
 from semq.app import DocumentEvent
+from semq.errors import SemqError
 from semq.foreign_text import in_json
 from semq.moments import utc_text
+from semq.web.api.authentication import authenticated
 from semq.web.api.endpoint import Call
 from semq.web.errors import BadRequest
 from semq.web.event_stream import event, stream
+from semq.web.visitor import Scope
 
 QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEYS_MAX = 255
@@ -45,9 +48,19 @@ async def events(call: Call) -> Response:
     async def sent() -> AsyncIterator[str]:
         async with subscription:
             async for one in subscription:
+                if not await _may_follow(call):
+                    return
                 yield written(one)
 
     return stream(sent(), leave)
+
+
+async def _may_follow(call: Call) -> bool:
+    """Whether the visitor may still see events: a token can end or be revoked while a stream is open."""
+    try:
+        return (await authenticated(call.request, call.web)).may(Scope.EVENTS)
+    except SemqError:
+        return False
 
 
 def written(one: DocumentEvent) -> str:

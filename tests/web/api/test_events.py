@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
 
@@ -48,6 +48,35 @@ async def test_events_are_followed_from_now_on(site: Site) -> None:
         told = await anext(events)
         assert (told["event"], told["data"]["lk0"], told["data"]["app_key"]) == ("stored", sent.lk0, "a/b//c")
         assert told["id"] == f"{sent.lk0}:stored:{told['data']['attempt']}"
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(site: Site) -> None:
+    program, admin = await site.program("events"), await site.program("admin")
+    async with following(program) as events:
+        assert (await admin.post("/token/revoke", json={"id": site.tokens[0].id})).status_code == 200
+        site.web.tokens.forget()
+        await site.web.client.send("56001", b"x")
+        assert await anext(events, None) is None
+
+
+async def test_a_connection_in_use_outlives_its_idle_time(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.hub()
+    users = '\n[amqp.users]\nops = "swordfish swordfish"\nother = "swordfish swordfish"\n'
+    node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + users))
+    await linked(node)
+    monkeypatch.setattr("semq.web.api.logins.IDLE_S", -1.0)
+    async with serving(node) as site:
+        ops, other = [
+            httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=(name, "swordfish swordfish"), timeout=60)
+            for name in ("ops", "other")
+        ]
+        async with ops, other, following(ops, keys="stored.#") as events:
+            assert (await other.get("/who")).status_code == 200  # its connection is a reason to look for idle ones
+            assert list(site.web.logins._known) == ["ops", "other"]
+            sent = await site.web.client.send("56001", b"x")
+            assert (await anext(events))["data"]["lk0"] == sent.lk0
 
 
 async def test_a_queue_keeps_events_while_nobody_listens(site: Site) -> None:
