@@ -1,10 +1,11 @@
 """All endpoints of the API, as rows, and their routes."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Router
 
 from semq.service.operations.operation import Operation
 from semq.web.api import attributes, documents, events, inbox
@@ -91,8 +92,13 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
 
 
 async def _describe(call: Call) -> Response:
-    settings = call.web.settings
-    return told(description(settings.node.kind, endpoints(settings.node.kind, call.web.operations.table)))
+    kind = call.web.settings.node.kind
+
+    async def make() -> Response:  # once: everybody may ask, and it takes long
+        return told(description(kind, endpoints(kind, call.web.operations.table)))
+
+    document: Response = await call.web.snapshot("openapi", math.inf, make)
+    return document
 
 
 def api_routes(kind: str, table: Mapping[str, Operation]) -> list[BaseRoute]:
@@ -101,4 +107,4 @@ def api_routes(kind: str, table: Mapping[str, Operation]) -> list[BaseRoute]:
     for row in endpoints(kind, table):
         by_path[row.path][row.method] = row
     routes: list[BaseRoute] = [route_of(path, rows) for path, rows in by_path.items()]
-    return [Mount(PATH, routes=routes, name="api")]
+    return [Mount(PATH, Router(routes, redirect_slashes=False), name="api")]

@@ -1,10 +1,15 @@
 """The OpenAPI documents are current, complete, and valid."""
 
 import json
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator
 
+from semq.web.api import routes
+from semq.web.api.description import description
+from semq.web.api.endpoint import Endpoint
 from semq.web.operations import table
 from tests.service.inprocess import InProcess
 from tests.web.api.openapi_pages import PAGES, page
@@ -34,6 +39,26 @@ def test_all_references_lead_somewhere_and_all_schemas_are_schemas(kind: str) ->
         place = told
         for step in reference.split("/"):
             place = place[step]
+
+
+async def test_it_is_made_once_however_many_ask(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def noted(kind: str, rows: Iterable[Endpoint]) -> dict[str, Any]:
+        made.append(kind)
+        return description(kind, rows)
+
+    monkeypatch.setattr(routes, "description", noted)
+    async with serving(await inprocess.hub()) as site:
+        browser = await site.browser()
+        answers = [await browser.get("/api/v1/openapi.json") for _ in range(3)]
+        assert len({answer.text for answer in answers}) == len(made) == 1
+
+
+async def test_an_address_with_a_slash_too_many_leads_nowhere(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub()) as site:
+        answer = await (await site.browser()).get("/api/v1/openapi.json/", headers={"host": "other.example"})
+        assert (answer.status_code, answer.headers.get("location")) == (404, None)
 
 
 async def test_the_node_serves_it_to_everybody(inprocess: InProcess) -> None:
