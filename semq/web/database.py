@@ -31,7 +31,9 @@ class Database:
     def __init__(self, find: Callable[[], str | None]) -> None:
         """``find`` returns the URL of the database; None while there is none."""
         self._find = find
-        self._threads = ThreadPoolExecutor(READERS + WRITERS, "database")
+        # One thread for each connection, and separate: slow pages must not keep the audit log and sign-ins waiting.
+        self._read_threads = ThreadPoolExecutor(READERS, "database-reader")
+        self._write_threads = ThreadPoolExecutor(WRITERS, "database-writer")
         self._reader = self._engine(
             "semq-web-reader", READERS, f"-c statement_timeout={READ_MS}", " -c default_transaction_read_only=on"
         )
@@ -41,27 +43,33 @@ class Database:
 
     async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a read-only query. Raises StoreUnavailable, QueryTooSlow."""
-        return await self._run(self._reader, view, *args, **kwargs)
+        return await self._run(self._read_threads, self._reader, view, *args, **kwargs)
 
     async def write(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Change tables of the web process. Raises StoreUnavailable, QueryTooSlow."""
-        return await self._run(self._writer, change, *args, **kwargs)
+        return await self._run(self._write_threads, self._writer, change, *args, **kwargs)
 
     def close(self) -> None:
         """Close all connections; queries in progress end first."""
-        self._threads.shutdown(wait=True)
+        self._read_threads.shutdown(wait=True)
+        self._write_threads.shutdown(wait=True)
         self._reader.dispose()
         self._writer.dispose()
 
     async def _run(
-        self, engine: Engine, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self,
+        threads: ThreadPoolExecutor,
+        engine: Engine,
+        function: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         def run() -> T:
             with engine.connect() as connection:
                 return function(connection, *args, **kwargs)
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+            return await asyncio.get_running_loop().run_in_executor(threads, run)
         except AWAY as error:
             if isinstance(getattr(error, "orig", error), psycopg.errors.QueryCanceled):
                 raise QueryTooSlow(limit_ms=READ_MS) from error
