@@ -39,6 +39,7 @@ settings.register_profile("deep", settings.get_profile("search"), max_examples=2
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+hash_cheaply()  # now: other conftest files hash passwords when they are imported
 _numbers = count(1)
 
 
@@ -53,7 +54,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare the surroundings; leave out of a quick run what is marked."""
     use_memory()
     keep_bytecode()
-    hash_cheaply()
     collect_rarely()
     if config.getoption("quick") and not config.option.markexpr:
         config.option.markexpr = " and ".join(f"not {mark}" for mark in MARKS)
