@@ -19,6 +19,7 @@ import msgspec
 from platform_node.logins import ENROLLING
 from platform_node.operated import OperatedHub
 from platform_node.question_turns import QuestionTurns
+from semq.access_rights import AccessRole
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError
@@ -27,7 +28,7 @@ from semq.pki.errors import TokenRefused
 from semq.service import story
 from semq.service.admin import AskedExchange, typed
 from semq.service.operations.messages import MessageReading, TraceMessage
-from semq.service.operations.operation import AccessRole, look
+from semq.service.operations.operation import look
 from semq.store.rows import Event
 from semq.store.views import messages
 from semq.umx_t.address import Address, parse_address

@@ -1,4 +1,4 @@
-"""What the engines count since they began, in words: the list behind ``semq node status --counters`` and metrics.
+"""The counters of the engines, in words: the list behind ``semq node status --counters`` and metrics.
 
 Names are mostly those of the ledger's events. Counted by ``semq.engine.core.Core.count``; everybody may read the list.
 """

@@ -161,6 +161,7 @@ semq.cli.web                           web/test_process.py
 semq.app.pull                          web/api/test_inbox.py
 semq.cli.node.tokens                   web/test_token_pages.py
 semq.service.operations.tokens         web/test_token_pages.py
+semq.access_rights                     web/api/test_authentication.py
 semq.web.api.attributes                web/api/test_documents.py
 semq.web.api.bodies                    web/api/test_documents.py
 semq.web.api.endpoint                  web/api/test_authentication.py

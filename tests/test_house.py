@@ -21,6 +21,7 @@ FLOORS: dict[str, float] = {
     "semq.errors": -1,  # the root of the error tree: everybody's
     "semq.foreign_text": -1,  # text of others made safe to show: everybody's
     "semq.counters": -1,  # a list of words: everybody's
+    "semq.access_rights": -1,  # names of rights: everybody's
     "semq.status_words": -1,  # the same
     "semq.moments": -1,  # times as texts: everybody's
     "semq.clock": -1,  # time and chance: passed in, its protocol may be named by everybody but floor 0

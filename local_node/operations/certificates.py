@@ -3,9 +3,10 @@
 from typing import Any
 
 from local_node.operated import OperatedLocalNode
+from semq.access_rights import AccessRole
 from semq.pki.errors import NoAuthority
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 
 
 class CertificateOperations:

@@ -11,11 +11,12 @@ from msgspec import Meta
 
 from local_node.operated import OperatedLocalNode
 from local_node.operations.messages import counted
+from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere
 from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import ByName, Limit, Name
 from semq.service.operations.messages import MessageSelection, message_filter
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 from semq.store.views.failed import list_failed
 from semq.store.views.messages import Filter
 from semq.store.views.names import find_messages

@@ -11,12 +11,13 @@ from msgspec import Meta
 
 from local_node.operated import OperatedLocalNode
 from local_node.operations.trace import Traces
+from semq.access_rights import AccessRole
 from semq.engine.core import note_lines
 from semq.engine.errors import NotThere
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, Institution
-from semq.service.operations.operation import AccessRole, Caller, act
+from semq.service.operations.operation import Caller, act
 from semq.service.story import IMPORTED
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.views import messages

@@ -10,12 +10,13 @@ from msgspec import Meta
 from local_node.doors.refused_submissions import mend
 from local_node.doors.sql_submissions import SubmissionFate
 from local_node.operated import OperatedLocalNode
+from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere
 from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
 from semq.service.message_names import find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
-from semq.service.operations.operation import AccessRole, Caller, act
+from semq.service.operations.operation import Caller, act
 from semq.store.views.names import find_messages
 from semq.store.views.submissions import PREFIX, SUBMITTED
 from semq.umx_t.locator import LK0, parse_lk0

@@ -7,11 +7,12 @@ import msgspec
 from msgspec import Meta
 
 from local_node.operated import OperatedLocalNode
+from semq.access_rights import AccessRole
 from semq.engine.frames import check_carried
 from semq.engine.ports import Accepted, Submission
 from semq.service.admin import committed
 from semq.service.operations.arguments import INT64_MAX, Arguments, Text
-from semq.service.operations.operation import AccessRole, Caller, act
+from semq.service.operations.operation import Caller, act
 from semq.umx_t.address import parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, Attribute, submission_headers

@@ -14,10 +14,11 @@ import msgspec
 
 from local_node.link.hub_request import VIRTUAL_HOST, request
 from local_node.operated import OperatedLocalNode
+from semq.access_rights import AccessRole
 from semq.errors import SemqError
 from semq.service import story
 from semq.service.operations.messages import MessageReading, TraceMessage
-from semq.service.operations.operation import AccessRole, look
+from semq.service.operations.operation import look
 from semq.store.rows import Event
 from semq.store.views import submissions
 

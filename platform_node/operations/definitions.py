@@ -19,8 +19,9 @@ from platform_node.definitions import (
 from platform_node.errors import DefinitionsChanged
 from platform_node.operated import OperatedHub
 from platform_node.pairs import stopped
+from semq.access_rights import AccessRole
 from semq.service.operations.arguments import INT64_MAX, WHY_MAX, Arguments
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 from semq.store import identities
 
 FOLLOW_S = 10.0

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from platform_node.operated import OperatedHub
+from semq.access_rights import AccessRole
 from semq.engine.hub.refusals import ActOnCopies
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
@@ -28,7 +29,7 @@ from semq.service.operations.arguments import (
     Name,
     Why,
 )
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 from semq.store.views.held import HeldFilter, count_held, held_numbers, list_held
 from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction

@@ -6,11 +6,12 @@ from msgspec import Meta
 
 from platform_node.operated import OperatedHub
 from platform_node.registry import node_in
+from semq.access_rights import AccessRole
 from semq.engine.errors import UnknownTarget
 from semq.moments import utc_text
 from semq.service.identity import days_left
 from semq.service.operations.arguments import WHY_MAX, Arguments, Institution
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 from semq.store.identities import Issued
 
 HOURS_MAX = 24 * 30

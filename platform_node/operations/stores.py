@@ -6,10 +6,11 @@ import structlog
 from msgspec import Meta
 
 from platform_node.operated import OperatedHub
+from semq.access_rights import AccessRole
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 from semq.store.identities import retired_stores
 
 NUMBER_MAX = 0x7FFF_FFFF

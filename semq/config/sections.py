@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
+from semq.access_rights import RightName
 from semq.config.reach import HOST, PORT
 
 MIB = 1024 * 1024
@@ -60,7 +61,6 @@ def _expression(text: str) -> str:
 Expression = Annotated[str, AfterValidator(_expression)]
 HostName = Annotated[str, Field(pattern=r"^[^\x00-\x1f]{1,127}$")]
 InboxUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")]  # as in an address
-Scope = Literal["submit", "receive", "events", "viewer", "operator", "admin", "payload"]  # rights of programs
 TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
@@ -407,7 +407,7 @@ class HttpSection(Section):
     """PEM file of its private key, readable by this user only; relative to the file"""
     client_authorities: Path | None = None
     """PEM file of the authorities whose client certificates are accepted; relative to the file"""
-    certificates: dict[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], list[Scope]] = {}
+    certificates: dict[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], list[RightName]] = {}
     """rights of clients by the SHA-256 fingerprint of their certificate"""
     allow_plain: bool = False
     """allow connections from other machines without TLS: the network can read sessions and tokens"""

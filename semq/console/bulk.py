@@ -59,6 +59,18 @@ class BulkAct:
             self.state, self.error = "failed", str(error)
 
 
+def by_names(operation: str, names: list[str], batch: int) -> Work:
+    """Return the work of an operation on named messages, ``batch`` of them at a time."""
+
+    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
+        for place in range(0, len(names), batch):
+            part = names[place : place + batch]
+            await visit.ask(operation, ids=part, why=why)
+            yield len(part)
+
+    return work
+
+
 _acts: WeakKeyDictionary[Any, dict[str, BulkAct]] = WeakKeyDictionary()
 
 

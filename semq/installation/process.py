@@ -92,7 +92,7 @@ class NodeProcess:
         return next((words[1].decode() for words in lines if words[:1] == [b"console"]), "")
 
     async def ready(self) -> bool:
-        """Do the same as ``serves``; whoever cancels it must end the process."""
+        """Do the same as ``serves``; a caller that cancels it must end the process."""
         return await asyncio.to_thread(self.serves)
 
     async def ended(self) -> int:

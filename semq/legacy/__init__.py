@@ -4,7 +4,7 @@
 |-------------|----------------------------------------------------------------------------------------|
 | mapping     | which columns of the older tables have which meaning: the default, and files in TOML   |
 | source      | rows of a database or of CSV files, in order and a few at a time                       |
-| old_rows    | what is to be done with one row; pure                                                  |
+| old_rows    | the treatment of one row; pure                                                         |
 | journal     | the rows that a node has taken, in a file                                              |
 | transfer    | the import: reads, asks, submits, notes, counts                                        |
 | report      | counts, and the rows that were not taken, with reasons                                 |

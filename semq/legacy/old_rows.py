@@ -1,4 +1,4 @@
-"""One row of an older SEMQ: what is to be done with it. Pure; the payload is read by whoever does it."""
+"""The treatment of one row of an older SEMQ. Pure; ``transfer`` reads the payload."""
 
 import binascii
 import re
@@ -21,7 +21,7 @@ SHOWN_MAX = 60
 
 
 class RowTask(StrEnum):
-    """What is to be done with a row."""
+    """The treatment of a row."""
 
     SEND = "send"  #: it never left
     ASK = "ask"  #: it may have arrived: ask, then send it if the receiver does not have it

@@ -46,7 +46,7 @@ DATA_TYPE = "0.data"
 
 
 class Handling(NamedTuple):
-    """What an application asks of its own node about a document; not sent on."""
+    """Requests of an application to its own node about a document; they are not sent on."""
 
     token: str = ""  #: the client token
     not_before: int = 0  #: milliseconds since 1970 UTC

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.store import accounts
 from semq.store.accounts import Account
 from semq.web import passwords
 from semq.web.errors import BadRequest
 from semq.web.secret import hash_of
-from semq.web.visit import Role, Visit
+from semq.web.visit import Visit
 
 NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
@@ -40,7 +41,10 @@ async def change_own_password(visit: Visit) -> Response:
 async def users(visit: Visit) -> Response:
     """All users."""
     return visit.render(
-        "users.html", accounts=await visit.read(accounts.accounts), roles=list(Role), length_min=passwords.LENGTH_MIN
+        "users.html",
+        accounts=await visit.read(accounts.accounts),
+        roles=list(AccessRole),
+        length_min=passwords.LENGTH_MIN,
     )
 
 
@@ -87,7 +91,7 @@ async def change(visit: Visit) -> Response:
 
 
 def _roles(given: Sequence[object]) -> list[str]:
-    known = {role.value for role in Role}
+    known = {role.value for role in AccessRole}
     roles = [str(role) for role in given]
     if not roles or not known.issuperset(roles):
         raise BadRequest("A user has at least one role.", roles=" ".join(sorted(known)))

@@ -40,7 +40,7 @@ async def with_heartbeat(events: AsyncIterator[str], ended: Callable[[], None]) 
                 return
     finally:
         ended()
-        # In a task of its own: whoever cancels this one, because the browser has gone, cancels each further wait in it.
+        # In a task of its own: this one is cancelled when the browser has gone, and then each further wait in it, too.
         closing = asyncio.get_running_loop().create_task(_close(events, coming))
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)

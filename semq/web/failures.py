@@ -74,7 +74,7 @@ def problem(error: SemqError, instance: str = "") -> Response:
 
 
 class FailureView(Protocol):
-    """What a page of an error needs of the visit."""
+    """The part of a visit that a page of an error uses."""
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
         """Return a page."""

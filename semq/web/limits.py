@@ -36,7 +36,7 @@ class Rates:
         bucket.at = now
         self._buckets[name] = bucket
         if len(self._buckets) > NAMES_MAX:
-            self._buckets.popitem(last=False)  # whoever was quiet longest has the fullest bucket
+            self._buckets.popitem(last=False)  # the user who was quiet longest has the fullest bucket
         if bucket.level < cost:
             raise TooManyRequests(retry_after_s=round((cost - bucket.level) / self._per_s, 1))
         bucket.level -= cost

@@ -16,12 +16,13 @@ from typing import Any
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute
 
+from semq.access_rights import AccessRole
 from semq.errors import Unavailable
 from semq.web.api.authentication import authenticated
 from semq.web.api.endpoint import Call, Endpoint, route_of, told
 from semq.web.errors import RoleMissing
 from semq.web.services import Web
-from semq.web.visitor import Role, Visitor
+from semq.web.visitor import Visitor
 
 KEPT_S = 1.0
 LOOK_S = 5.0  # below the usual time limits of orchestrators and scrapes
@@ -86,11 +87,11 @@ async def _health(web: Web) -> Mapping[str, Any]:
 
 
 def _must_look(who: Visitor) -> None:
-    if not who.may(Role.VIEWER):
-        raise RoleMissing(rights=Role.VIEWER.value)
+    if not who.may(AccessRole.VIEWER):
+        raise RoleMissing(rights=AccessRole.VIEWER.value)
 
 
-LOOKING = (Role.VIEWER,)
+LOOKING = (AccessRole.VIEWER,)
 ENDPOINTS = (
     Endpoint("GET", "/livez", "live", "Show that this process serves.", live, ()),
     Endpoint("GET", "/readyz", "ready", "Show whether the node accepts documents.", ready, ()),

@@ -7,20 +7,21 @@ between them leaves the first one.
 from collections.abc import Mapping
 from typing import Any
 
+from semq.access_rights import AccessRole
 from semq.app import Client
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import Kind, Operation
 from semq.web.audit import Audit
 from semq.web.errors import NoSuchPage, RoleMissing
-from semq.web.visitor import Role, Visitor
+from semq.web.visitor import Visitor
 
 LOOK_S, ACT_S = 8.0, 30.0  # longest wait for an answer of the node
 
 
 def is_recorded(row: Operation) -> bool:
     """Whether the audit log has lines about an operation."""
-    return row.kind is Kind.ACT or row.role is Role.PAYLOAD
+    return row.kind is Kind.ACT or row.role is AccessRole.PAYLOAD
 
 
 class Operations:
@@ -74,7 +75,7 @@ class Operations:
     ) -> int:
         return await self._audit.note(
             who.name, who.via, who.peer, row.name, arguments,
-            outcome=outcome, detail=detail, asked=asked, read_payload=row.role is Role.PAYLOAD,
+            outcome=outcome, detail=detail, asked=asked, read_payload=row.role is AccessRole.PAYLOAD,
         )  # fmt: skip
 
     async def _afterwards(self, who: Visitor, row: Operation, outcome: str, detail: str, asked: int) -> None:

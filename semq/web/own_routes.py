@@ -1,17 +1,13 @@
-"""The routes of this package: sign-in, users, tokens, language, monitoring, and a start page without a console."""
+"""The routes of this package: sign-in, users, tokens, language, monitoring."""
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from semq.access_rights import AccessRole
 from semq.web import account_pages, monitoring, sign_in, token_pages
 from semq.web.languages import CHOICES, COOKIE
 from semq.web.sign_in import own_path
-from semq.web.visit import Role, Visit, form, page
-
-
-async def start(visit: Visit) -> Response:
-    """Show the state of the node; ``semq.console`` has a better page at the same address."""
-    return visit.render("start.html", status=await visit.ask("node.status"), health=await visit.ask("node.health"))
+from semq.web.visit import Visit, form, page
 
 
 async def choose_language(visit: Visit) -> Response:
@@ -25,19 +21,18 @@ async def choose_language(visit: Visit) -> Response:
 
 
 ROUTES: list[BaseRoute] = [
-    page("/", start),
     page("/sign-in", sign_in.show, role=None),
     form("/sign-in", sign_in.sign_in, role=None),
-    form("/sign-out", sign_in.sign_out, role=Role.VIEWER),
+    form("/sign-out", sign_in.sign_out, role=AccessRole.VIEWER),
     page("/first/{secret}", sign_in.first, role=None),
     form("/language", choose_language, role=None),
     page("/account", account_pages.account),
-    form("/account/password", account_pages.change_own_password, role=Role.VIEWER),
-    page("/users", account_pages.users, role=Role.ADMIN),
-    form("/users/add", account_pages.add, role=Role.ADMIN),
-    form("/users/change", account_pages.change, role=Role.ADMIN),
-    page("/tokens", token_pages.tokens, role=Role.ADMIN),
-    form("/tokens/create", token_pages.create, role=Role.ADMIN),
-    form("/tokens/revoke", token_pages.revoke, role=Role.ADMIN),
+    form("/account/password", account_pages.change_own_password, role=AccessRole.VIEWER),
+    page("/users", account_pages.users, role=AccessRole.ADMIN),
+    form("/users/add", account_pages.add, role=AccessRole.ADMIN),
+    form("/users/change", account_pages.change, role=AccessRole.ADMIN),
+    page("/tokens", token_pages.tokens, role=AccessRole.ADMIN),
+    form("/tokens/create", token_pages.create, role=AccessRole.ADMIN),
+    form("/tokens/revoke", token_pages.revoke, role=AccessRole.ADMIN),
     *monitoring.ROUTES,
 ]

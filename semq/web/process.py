@@ -39,7 +39,7 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
     server = Server(web.http, build(web))
     try:
         await server.start()
-        log.info("web_serves", url=server.url, console=web.has_console)
+        log.info("web_serves", url=server.url)
 
         async def announce() -> None:
             say(await announcement(web, server.url))

@@ -1,4 +1,4 @@
-"""What the web process works with: node, database, sessions, audit, limits, templates. One object for all parts."""
+"""The services of the web process: node, database, sessions, audit, limits, templates. One object for all parts."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -53,8 +53,7 @@ class Web:
         self.streams = Streams(self.http.streams)
         self.logins = Logins(self, lambda key: self.leases.has(key) or self.streams.has(key))
         self._snapshots = Snapshots(clock)
-        parts = mounts.present()
-        self.has_console = any(part.is_console for part in parts)
+        parts = mounts.parts()
         self.folders = {part.name: part.folder for part in parts}
         self.languages = Languages([folder / "translations" for folder in self.folders.values()])
         templates: list[Path] = [folder / "templates" for folder in self.folders.values()]

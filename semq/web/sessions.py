@@ -22,7 +22,7 @@ from semq.web.visitor import Visitor, rights_of
 
 KNOWN_S, KNOWN_MAX = 1.0, 1000
 SEEN_S = 60.0  # a session in use is noted at most so often
-FIRST = "first sign-in"  # the name of whoever used the one-time link
+FIRST = "first sign-in"  # the name of the person who used the one-time link
 
 
 class Sessions:

@@ -1,6 +1,6 @@
 """A visit: one request of a person for a page, with what the handler of the page needs; and the rows of routes.
 
-    ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=Role.OPERATOR)]
+    ROUTES = [page("/", overview), form("/failed/requeue", requeue, role=AccessRole.OPERATOR)]
 
 ``page`` and ``form`` make Starlette routes: they find the visitor, check the role and the form's token, and turn errors
 into pages. The handler gets a ``Visit`` and returns a response.
@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from semq.access_rights import AccessRole
 from semq.errors import SemqError
 from semq.web import csrf, event_stream, languages
 from semq.web.api.bodies import announced, bounded
@@ -25,7 +26,6 @@ from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
 from semq.web.failures import failure_page
 from semq.web.services import Web, web_of
 from semq.web.templates import field, finished
-from semq.web.visitor import Role as Role
 from semq.web.visitor import Visitor
 
 log = structlog.get_logger("semq.web")
@@ -112,7 +112,7 @@ class Visit:
             "who": self._who, "may": self.may, "csrf": token, "csrf_field": lambda: field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": languages.CHOICES, "notice": self._notice(),
-            "has_console": self.web.has_console, "query": self.query,
+            "query": self.query,
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(given | context)
         response = HTMLResponse(finished(text), http_status)
@@ -147,17 +147,19 @@ class Visit:
 Handler = Callable[[Visit], Awaitable[Response]]
 
 
-def page(path: str, handler: Handler, *, role: Role | None = Role.VIEWER, name: str | None = None) -> Route:
+def page(path: str, handler: Handler, *, role: AccessRole | None = AccessRole.VIEWER, name: str | None = None) -> Route:
     """Return the route of a page; ``role`` None: nobody needs to be signed in."""
     return Route(path, _endpoint(handler, role), methods=["GET"], name=name or handler.__name__)
 
 
-def form(path: str, handler: Handler, *, role: Role | None = Role.OPERATOR, name: str | None = None) -> Route:
+def form(
+    path: str, handler: Handler, *, role: AccessRole | None = AccessRole.OPERATOR, name: str | None = None
+) -> Route:
     """Return the route of a form, which is posted with the token of the session."""
     return Route(path, _endpoint(handler, role, act=path), methods=["POST"], name=name or handler.__name__)
 
 
-def _endpoint(handler: Handler, role: Role | None, act: str = "") -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Callable[[Request], Awaitable[Response]]:
     """Return the frame of a handler; ``act`` names a form in the audit log when it is refused."""
 
     async def respond(request: Request) -> Response:

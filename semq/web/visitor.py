@@ -5,28 +5,16 @@ Roles are those of the table of operations; scopes are rights of programs that n
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from semq.access_rights import AccessRole, AccessScope
 from semq.app import Client
-from semq.service.operations.operation import AccessRole
 
-Role = AccessRole  #: those of the table of operations
-
-
-class Scope(StrEnum):
-    """Rights of programs beside the roles."""
-
-    SUBMIT = "submit"  #: send documents
-    RECEIVE = "receive"  #: receive and acknowledge documents
-    EVENTS = "events"  #: follow the outcome of sent documents
-
-
-Right = Role | Scope
-RIGHTS: dict[str, Right] = {str(one): one for one in (*Role, *Scope)}
+Right = AccessRole | AccessScope
+RIGHTS: dict[str, Right] = {str(one): one for one in (*AccessRole, *AccessScope)}
 # Right | those that it includes
 INCLUDED: dict[Right, tuple[Right, ...]] = {
-    Role.OPERATOR: (Role.VIEWER,),
-    Role.ADMIN: (Role.OPERATOR, Role.VIEWER, Scope.EVENTS),
+    AccessRole.OPERATOR: (AccessRole.VIEWER,),
+    AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
 }
 EVERYTHING = frozenset(RIGHTS.values())
 
@@ -55,9 +43,9 @@ class Visitor:
         return f"{self.via}:{self.name}"
 
     @property
-    def roles(self) -> frozenset[Role]:
+    def roles(self) -> frozenset[AccessRole]:
         """Those of the rights that are roles."""
-        return frozenset(one for one in self.rights if isinstance(one, Role))
+        return frozenset(one for one in self.rights if isinstance(one, AccessRole))
 
     def may(self, right: str) -> bool:
         """Whether the visitor has a role or scope."""

@@ -5,9 +5,10 @@ from typing import Any
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.console.display import href, show
 from semq.store.audit import Wanted, lines
-from semq.web.visit import Role, Visit, page
+from semq.web.visit import Visit, page
 
 PAGE = 100
 FILTERS = ("who", "act", "outcome")
@@ -37,4 +38,4 @@ def _said(row: dict[str, object]) -> str:
     return json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
 
 
-ROUTES = [page("/audit", audit, role=Role.ADMIN)]
+ROUTES = [page("/audit", audit, role=AccessRole.ADMIN)]

@@ -5,10 +5,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.console.live import LIVE
 from semq.errors import SemqError
-from semq.web.visit import Role, Visit, form, page
+from semq.web.visit import Visit, form, page
 
 ENDS_SOON_DAYS = 30
 
@@ -81,7 +82,7 @@ async def renew(visit: Visit) -> Response:
 
 ROUTES = [
     page("/certificates", certificates),
-    form("/certificates/token", make_token, role=Role.ADMIN),
-    form("/certificates/revoke", revoke, role=Role.ADMIN),
-    form("/certificates/renew", renew, role=Role.ADMIN),
+    form("/certificates/token", make_token, role=AccessRole.ADMIN),
+    form("/certificates/revoke", revoke, role=AccessRole.ADMIN),
+    form("/certificates/renew", renew, role=AccessRole.ADMIN),
 ]

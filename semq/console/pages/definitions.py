@@ -8,9 +8,10 @@ from typing import Any
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.errors import SemqError
-from semq.web.visit import Role, Visit, form, page
+from semq.web.visit import Visit, form, page
 
 DOCUMENT_MAX = 4 << 20
 
@@ -29,7 +30,7 @@ async def export(visit: Visit) -> Response:
 
 
 async def compare(visit: Visit) -> Response:
-    """What the proposed document would change. Nothing is changed."""
+    """Show the changes that the proposed document would make. Nothing is changed."""
     _ = translator(visit)
     proposed = await _document(visit)
     told = await visit.ask("definitions.export")
@@ -76,6 +77,6 @@ def _lines(before: str, after: str) -> list[tuple[str, str]]:
 ROUTES: list[Any] = [
     page("/definitions", definitions),
     page("/definitions/export", export),
-    form("/definitions/compare", compare, role=Role.ADMIN),
-    form("/definitions/import", import_, role=Role.ADMIN),
+    form("/definitions/compare", compare, role=AccessRole.ADMIN),
+    form("/definitions/import", import_, role=AccessRole.ADMIN),
 ]

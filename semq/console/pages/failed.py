@@ -5,11 +5,12 @@ from typing import Any
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.console import bulk
 from semq.console.bulk import BulkAct
 from semq.console.display import href, show, translator
 from semq.console.live import LIVE
-from semq.web.visit import Role, Visit, form, page
+from semq.web.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
 ACTS = {"requeue": "failed.requeue", "remove": "failed.remove"}
@@ -54,7 +55,7 @@ async def prepare(visit: Visit) -> Response:
     if not names:
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(
-        visit, act=act, back=back, total=len(names), sample=rows[:SAMPLE], work=_work(ACTS[act], names),
+        visit, act=act, back=back, total=len(names), sample=rows[:SAMPLE], work=bulk.by_names(ACTS[act], names, BATCH),
         chosen=", ".join(f"{name} {value}" for name, value in chosen.items()) if scope == "all" else "",
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
@@ -69,16 +70,6 @@ async def _every(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[
         after = told["next"]
         if after is None:
             return
-
-
-def _work(operation: str, names: list[str]) -> bulk.Work:
-    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
-        for place in range(0, len(names), BATCH):
-            batch = names[place : place + BATCH]
-            await visit.ask(operation, ids=batch, why=why)
-            yield len(batch)
-
-    return work
 
 
 async def act_page(visit: Visit) -> Response:
@@ -116,8 +107,8 @@ def _act_of(visit: Visit) -> BulkAct | None:
 
 ROUTES = [
     page("/failed", failed),
-    form("/failed/prepare", prepare, role=Role.OPERATOR),
-    page("/acts/{key}", act_page, role=Role.OPERATOR),
-    form("/acts/{key}/start", act_start, role=Role.OPERATOR),
-    form("/acts/{key}/stop", act_stop, role=Role.OPERATOR),
+    form("/failed/prepare", prepare, role=AccessRole.OPERATOR),
+    page("/acts/{key}", act_page, role=AccessRole.OPERATOR),
+    form("/acts/{key}/start", act_start, role=AccessRole.OPERATOR),
+    form("/acts/{key}/stop", act_stop, role=AccessRole.OPERATOR),
 ]

@@ -5,10 +5,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.console import bulk
 from semq.console.display import href, now_ms, show, translator
 from semq.console.live import LIVE
-from semq.web.visit import Role, Visit, form, page
+from semq.web.visit import Visit, form, page
 
 FILTERS = ("target", "source", "type", "key")
 ACTS = {"refuse": "held.refuse", "resend": "held.resend"}
@@ -52,7 +53,7 @@ async def prepare(visit: Visit) -> Response:
     else:
         names = [str(one) for one in given.getlist("ids")]
         total, sample = len(names), [{"lk0": name, "name": name} for name in names[:SAMPLE]]
-        work = _of_names(ACTS[act], names)
+        work = bulk.by_names(ACTS[act], names, BATCH)
     if not total:
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(
@@ -76,14 +77,4 @@ def _of_filter(operation: str, frozen: dict[str, Any], total: int) -> bulk.Work:
     return work
 
 
-def _of_names(operation: str, names: list[str]) -> bulk.Work:
-    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
-        for place in range(0, len(names), BATCH):
-            batch = names[place : place + BATCH]
-            await visit.ask(operation, ids=batch, why=why)
-            yield len(batch)
-
-    return work
-
-
-ROUTES = [page("/held", held), form("/held/prepare", prepare, role=Role.OPERATOR)]
+ROUTES = [page("/held", held), form("/held/prepare", prepare, role=AccessRole.OPERATOR)]

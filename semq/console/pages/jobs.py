@@ -2,9 +2,10 @@
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.console.live import LIVE
-from semq.web.visit import Role, Visit, form, page
+from semq.web.visit import Visit, form, page
 
 ACTS = {"run": "job.run", "pause": "job.pause", "resume": "job.resume"}
 
@@ -28,4 +29,4 @@ async def act(visit: Visit) -> Response:
     return visit.see_other("/jobs", words[wanted])
 
 
-ROUTES = [page("/jobs", jobs), form("/jobs/act", act, role=Role.ADMIN)]
+ROUTES = [page("/jobs", jobs), form("/jobs/act", act, role=AccessRole.ADMIN)]

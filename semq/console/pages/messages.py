@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.console.display import at, cause_step, href, message_path, name_of, node_name, show, size, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
@@ -16,7 +17,7 @@ from semq.engine.people.stuck import StuckCause
 from semq.errors import SemqError
 from semq.foreign_text import shown_lines
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
-from semq.web.visit import Role, Visit, form, page
+from semq.web.visit import Visit, form, page
 
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
 PLACE = ("outbound", "inbound")
@@ -187,7 +188,7 @@ def _readable(body: bytes) -> tuple[str, bool]:
 
 ROUTES = [
     page("/messages", messages),
-    form("/messages/act", act, role=Role.OPERATOR),
-    form("/messages/payload", payload, role=Role.PAYLOAD),
+    form("/messages/act", act, role=AccessRole.OPERATOR),
+    form("/messages/payload", payload, role=AccessRole.PAYLOAD),
     page("/messages/{name}", message),
 ]

@@ -11,11 +11,12 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
 
+from semq.access_rights import AccessRole
 from semq.broker.queues.queue import Queue
 from semq.broker.server import AmqpServer
 from semq.foreign_text import shortened
 from semq.service.operations.arguments import Arguments, Limit, Text
-from semq.service.operations.operation import AccessRole, look
+from semq.service.operations.operation import look
 
 PRODUCT_MAX = 80
 INBOX = "semq.inbox"

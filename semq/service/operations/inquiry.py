@@ -2,10 +2,11 @@
 
 from typing import Any, Protocol
 
+from semq.access_rights import AccessRole
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import ended, find_accepted, past
 from semq.service.operations.arguments import ByNameWhy
-from semq.service.operations.operation import AccessRole, Caller, act
+from semq.service.operations.operation import Caller, act
 from semq.store.postgres.store import PostgresStore
 
 

@@ -9,12 +9,13 @@ from typing import Annotated, Any, Protocol
 import structlog
 from msgspec import Meta
 
+from semq.access_rights import AccessRole
 from semq.clock import Clock
 from semq.moments import utc_text
 from semq.service.clockwork import Clockwork, ScheduledJob
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 
 # Job | what it does, for people
 DESCRIPTIONS: dict[str, str] = {

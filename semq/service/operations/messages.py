@@ -7,6 +7,7 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
 
+from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, why
 from semq.service.message_names import find_one, newest, past
@@ -22,7 +23,7 @@ from semq.service.operations.arguments import (
     Partner,
     Text,
 )
-from semq.service.operations.operation import AccessRole, look
+from semq.service.operations.operation import look
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names, submissions
 from semq.umx_t.address import Address

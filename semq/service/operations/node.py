@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Protocol
 import structlog
 from msgspec import Meta
 
+from semq.access_rights import AccessRole
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
@@ -14,7 +15,7 @@ from semq.errors import Unavailable
 from semq.service.health import Check, health
 from semq.service.metrics import Figures, render
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import AccessRole, BoundOperation, Caller, act, look
+from semq.service.operations.operation import BoundOperation, Caller, act, look
 from semq.service.operations.reload import Reloading
 from semq.umx_t.address import Address
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
+from semq.access_rights import AccessRole
 from semq.errors import SemqError
 from semq.service.operations.arguments import Arguments, read_arguments
 
@@ -28,15 +29,6 @@ class Kind(StrEnum):
 
     LOOK = "look"  #: it changes nothing and may be repeated
     ACT = "act"  #: it is recorded with its user
-
-
-class AccessRole(StrEnum):
-    """The role that may use an operation. An operator may also do what a viewer may, an administrator both."""
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"  #: acts on messages
-    ADMIN = "admin"  #: acts on the node, its certificates and its institutions
-    PAYLOAD = "payload"  #: returns the body of a document; a right of its own, which no other role includes
 
 
 @dataclass(frozen=True, slots=True)

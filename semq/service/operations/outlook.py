@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from semq.access_rights import AccessRole
 from semq.engine.people.stuck import StuckCause, is_overdue, why
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
 from semq.service.operations.arguments import ByName
 from semq.service.operations.census import OverviewNode
-from semq.service.operations.operation import AccessRole, look
+from semq.service.operations.operation import look
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
 
 # The event for which a row waits | in words

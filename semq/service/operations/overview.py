@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
+from semq.access_rights import AccessRole
 from semq.engine.people.stuck import StuckCause, is_overdue, why
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import (
@@ -25,7 +26,7 @@ from semq.service.operations.arguments import (
     Text,
 )
 from semq.service.operations.census import Counting, OverviewNode
-from semq.service.operations.operation import AccessRole, look
+from semq.service.operations.operation import look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page

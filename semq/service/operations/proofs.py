@@ -11,6 +11,7 @@ from typing import Annotated, Any, Protocol
 from msgspec import Meta
 from sqlalchemy import Connection
 
+from semq.access_rights import AccessRole
 from semq.engine.secrecy.sealing import Sealing
 from semq.errors import BadInput
 from semq.moments import milliseconds
@@ -22,7 +23,7 @@ from semq.service.errors import BadArguments
 from semq.service.keyring import NodeKeys
 from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import Arguments, ByName
-from semq.service.operations.operation import AccessRole, look
+from semq.service.operations.operation import look
 from semq.store.postgres import chain
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names

@@ -7,16 +7,16 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
 
+from semq.access_rights import AccessRole, RightName
 from semq.clock import Clock, draw_secret
 from semq.moments import utc_text
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, Limit
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 from semq.store import accounts
 from semq.store.accounts import Token
 from semq.store.postgres.store import PostgresStore
@@ -25,23 +25,11 @@ PREFIX = "semq_"
 SECRET_BYTES, ID_LENGTH, NAME_MAX, DAYS_MAX = 32, 10, 100, 3650
 
 
-class TokenScope(StrEnum):
-    """The rights of a token: roles, as people have them, and rights of programs."""
-
-    submit = "submit"
-    receive = "receive"
-    events = "events"
-    viewer = "viewer"
-    operator = "operator"
-    admin = "admin"
-    payload = "payload"
-
-
 class CreateToken(Arguments, frozen=True, kw_only=True):
     """Name and rights of a new token."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX, description="What the token is for.")]
-    scopes: Annotated[tuple[TokenScope, ...], Meta(min_length=1, max_length=7, description="Its rights.")]
+    scopes: Annotated[tuple[RightName, ...], Meta(min_length=1, max_length=7, description="Its rights.")]
     days: Annotated[float, Meta(gt=0, le=DAYS_MAX, description="Days until it ends; never by default.")] | None = None
     inbox: (
         Annotated[
@@ -108,7 +96,7 @@ def new_token(
     secret = urlsafe_b64encode(draw_secret(SECRET_BYTES)).rstrip(b"=").decode()
     text, now = f"{PREFIX}{id_}_{secret}", clock.wall()
     ends = None if days is None else now + timedelta(days=days)
-    rights = tuple(dict.fromkeys(str(scope) for scope in scopes))
+    rights = tuple(dict.fromkeys(scopes))
     return Token(id_, token_hash(text), name, rights, now, by, inbox, ends), text
 
 

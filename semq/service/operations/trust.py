@@ -10,11 +10,12 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
 
+from semq.access_rights import AccessRole
 from semq.pki.errors import TrustNeeded, TrustUnreadable
 from semq.pki.trust import TrustStore, plain_fingerprint
 from semq.service.identity import NodeIdentity
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 
 AUTHORITIES_MAX = 16
 PEM_MAX = 1 << 20  # characters

@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from semq.access_rights import AccessRole
 from semq.amqp.errors import AmqpError
 from semq.app import Client
 from semq.app.trace_context import trace_context
@@ -19,7 +20,6 @@ from semq.web.api.bodies import announced, read_body
 from semq.web.api.endpoint import Call, told
 from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
-from semq.web.visitor import Role
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 SUBMIT_S = 60.0
@@ -99,7 +99,7 @@ async def body(call: Call) -> Response:
 async def _shown(call: Call) -> dict[str, Any]:
     """Return the record of a document; who has no role sees sent ones only. Raises NoSuchPage, RefusedByNode."""
     found: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)}, timeout_s=PATIENCE_S)
-    if not call.who.may(Role.VIEWER) and found.get("side", "outbound") == "inbound":
+    if not call.who.may(AccessRole.VIEWER) and found.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.")
     return found
 

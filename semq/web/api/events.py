@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import msgspec
 from starlette.responses import Response
 
+from semq.access_rights import AccessScope
 from semq.app import DocumentEvent
 from semq.errors import SemqError
 from semq.foreign_text import in_json
@@ -18,7 +19,6 @@ from semq.web.api.authentication import authenticated
 from semq.web.api.endpoint import Call
 from semq.web.errors import BadRequest
 from semq.web.event_stream import event, stream
-from semq.web.visitor import Scope
 
 QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEYS_MAX = 255
@@ -58,7 +58,7 @@ async def events(call: Call) -> Response:
 async def _may_follow(call: Call) -> bool:
     """Whether the visitor may still see events: a token can end or be revoked while a stream is open."""
     try:
-        return (await authenticated(call.request, call.web)).may(Scope.EVENTS)
+        return (await authenticated(call.request, call.web)).may(AccessScope.EVENTS)
     except SemqError:
         return False
 

@@ -10,16 +10,19 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from semq.access_rights import AccessScope
 from semq.app import Client
 from semq.app.errors import LoginRefused
 from semq.clock import draw_secret
 from semq.web.errors import TooManyRequests
 from semq.web.node_login import LOGIN_S, NodeOfUsers, is_node_admin, node_url
-from semq.web.visitor import EVERYTHING, Scope, Visitor
+from semq.web.visitor import EVERYTHING, Visitor
 
 LOGINS_MAX, IDLE_S = 256, 300.0
 VIA = "password"
-APPLICATION = frozenset({Scope.SUBMIT, Scope.RECEIVE, Scope.EVENTS})  # the node checks each by its permissions
+APPLICATION = frozenset(
+    {AccessScope.SUBMIT, AccessScope.RECEIVE, AccessScope.EVENTS}
+)  # the node checks each by its permissions
 
 
 @dataclass(slots=True)

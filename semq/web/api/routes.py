@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Router
 
+from semq.access_rights import AccessRole, AccessScope
 from semq.service.operations.operation import Operation
 from semq.web.api import attributes, documents, events, inbox
 from semq.web.api.description import description
 from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, route_of, told
 from semq.web.api.node_operations import endpoints_of, parameters, schemas
-from semq.web.visitor import Role, Scope
 
 PATH = "/api/v1"
-LOOKING = (Role.VIEWER, Scope.SUBMIT, Scope.EVENTS)
+LOOKING = (AccessRole.VIEWER, AccessScope.SUBMIT, AccessScope.EVENTS)
 NAME = Parameter(
     "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
 )
@@ -30,7 +30,7 @@ async def who(call: Call) -> Response:
 
 def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
     """Return the endpoints of a kind of node."""
-    every = tuple(Role) + tuple(Scope)
+    every = tuple(AccessRole) + tuple(AccessScope)
     found = [
         Endpoint("GET", "/openapi.json", "openapi", "Return this document.", _describe, ()),
         Endpoint("GET", "/who", "who", "Show who is asking.", who, every, answers={200: "Name and rights."}),
@@ -70,24 +70,25 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
     missing = {200: "What is known of it.", 404: ""}
     stream = ("text/event-stream",)
     return [
-        Endpoint("POST", "/documents", "documents.submit", "Submit a document.", documents.submit, (Scope.SUBMIT,),
-                 (target, key, *by_header), {"*/*": BYTES, documents.FORM: form}, submitted, act=documents.ACT,
-                 definitions=definitions),
-        Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (Role.VIEWER,),
+        Endpoint("POST", "/documents", "documents.submit", "Submit a document.", documents.submit,
+                 (AccessScope.SUBMIT,), (target, key, *by_header), {"*/*": BYTES, documents.FORM: form}, submitted,
+                 act=documents.ACT, definitions=definitions),
+        Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (AccessRole.VIEWER,),
                  tuple(parameters(search)), definitions=more),
         Endpoint("GET", "/documents/{name:path}/trace", "documents.trace", "Show the history at all parties.",
                  documents.trace, LOOKING, (NAME,), answers=missing),
         Endpoint("GET", "/documents/{name:path}/body", "documents.body", "Return the payload.", documents.body,
-                 (Role.PAYLOAD,), (NAME,), answers=missing, media=("application/octet-stream",), act="msg.body"),
+                 (AccessRole.PAYLOAD,), (NAME,), answers=missing, media=("application/octet-stream",), act="msg.body"),
         Endpoint("GET", "/documents/{name:path}", "documents.show", "Show the state of a document.", documents.show,
                  LOOKING, (NAME,), answers=missing),
-        Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive, (Scope.RECEIVE,), pull,
+        Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive,
+                 (AccessScope.RECEIVE,), pull,
                  answers={200: "Documents with their leases.", 204: "There is no document."}, media=(JSON, inbox.RAW),
                  act="inbox.receive"),
         Endpoint("POST", "/inbox/leases/{lease}/{act}", "inbox.settle", "Settle a received document.",
-                 inbox.settle, (Scope.RECEIVE,), lease, answers={204: "Settled.", 404: "", 410: ""}),
-        Endpoint("GET", "/events", "events", "Follow what becomes of sent documents.", events.events, (Scope.EVENTS,),
-                 listen, media=stream),
+                 inbox.settle, (AccessScope.RECEIVE,), lease, answers={204: "Settled.", 404: "", 410: ""}),
+        Endpoint("GET", "/events", "events", "Follow what becomes of sent documents.", events.events,
+                 (AccessScope.EVENTS,), listen, media=stream),
     ]  # fmt: skip
 
 

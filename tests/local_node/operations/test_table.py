@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
+from semq.access_rights import AccessRole
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, descriptions, read_arguments
-from semq.service.operations.operation import AccessRole, Kind, Operation
+from semq.service.operations.operation import Kind, Operation
 from tests.service.inprocess import InProcess
 
 KINDS = (LocalNode, HubNode)

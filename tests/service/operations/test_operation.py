@@ -2,9 +2,10 @@
 
 import pytest
 
+from semq.access_rights import AccessRole
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, ByName
-from semq.service.operations.operation import AccessRole, Caller, Kind, act, bind, look
+from semq.service.operations.operation import Caller, Kind, act, bind, look
 
 
 class BookShelf:

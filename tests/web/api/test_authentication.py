@@ -6,8 +6,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from semq.access_rights import AccessRole
 from semq.service.operations.operation import Kind
-from semq.web.visitor import Role
 from tests.clocks import ShiftedClock
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import until
@@ -23,10 +23,10 @@ permissions = { "/" = { write = "^semq$", read = "^amq.gen", configure = "^amq.g
 
 
 INCLUDED = {
-    Role.VIEWER: {Role.VIEWER},
-    Role.OPERATOR: {Role.VIEWER, Role.OPERATOR},
-    Role.ADMIN: {Role.VIEWER, Role.OPERATOR, Role.ADMIN},
-    Role.PAYLOAD: {Role.PAYLOAD},
+    AccessRole.VIEWER: {AccessRole.VIEWER},
+    AccessRole.OPERATOR: {AccessRole.VIEWER, AccessRole.OPERATOR},
+    AccessRole.ADMIN: {AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.ADMIN},
+    AccessRole.PAYLOAD: {AccessRole.PAYLOAD},
 }
 
 
@@ -90,7 +90,7 @@ async def _is_refused(program: httpx.AsyncClient) -> bool:
 async def test_no_operation_is_reached_beyond_its_role(inprocess: InProcess, kind: str) -> None:
     hub = await inprocess.hub()
     async with serving(hub if kind == "hub" else await inprocess.local("10008", hub.port), burst=100_000) as site:
-        programs = {role: await site.program(role.value) for role in Role}
+        programs = {role: await site.program(role.value) for role in AccessRole}
         programs_of_scopes = await site.program("submit", "receive", "events")
         for row in site.web.operations.table.values():
             path = "/" + row.name.replace(".", "/")
