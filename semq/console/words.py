@@ -48,10 +48,11 @@ OUTCOMES = {
     "running": "running or interrupted", "failed": "failed",
 }  # fmt: skip
 KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
+BULK_STATES = {"running": "running", "done": "done", "failed": "failed", "stopped": "stopped"}
 ACTS = {"requeue": "requeue", "remove": "remove", "refuse": "refuse", "resend": "resend"}
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, SIDES, LATENT, SLOTS, OUTCOMES,
-    KINDS, ACTS,
+    KINDS, ACTS, BULK_STATES,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from tests.console.scene import DAY, RUN, XSS, Scene
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -160,6 +161,51 @@ async def test_all_that_fit_a_filter_are_frozen_counted_and_worked_off(shown: Sc
     await browser.post_form(stopped.headers["location"] + "/stop")
     assert (await browser.post_form(stopped.headers["location"] + "/start", why="x")).status_code == 303
     assert "It was stopped" in (await browser.get(stopped.headers["location"])).text
+
+
+async def test_an_act_on_many_messages_that_meets_an_unexpected_error_ends_as_failed_and_shows_the_reason(
+    shown: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = shown.sites["hub"]
+    browser = await site.signed_in("operator")
+    prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
+    act = prepared.headers["location"]
+
+    async def broken(*_: object, **__: object) -> object:
+        raise RuntimeError("the batch went wrong <b>")
+
+    monkeypatch.setattr(site.web.operations, "ask", broken)
+    await browser.post_form(f"{act}/start", why="the partner asked")
+
+    async def has_failed() -> bool:
+        return [line[2] for line in await site.audit("bulk.resend")][-2:] == ["asked", "failed"]
+
+    await until(has_failed)
+    monkeypatch.undo()
+    assert "RuntimeError: the batch went wrong &lt;b&gt;" in (await browser.get(act)).text
+    assert "failed</span>" in (await browser.get("/held")).text
+
+
+async def test_an_act_that_the_end_of_the_web_process_interrupted_is_shown_by_the_next_one(shown: Scene) -> None:
+    site = shown.sites["hub"]
+    browser = await site.signed_in("operator")
+    assert "web process interrupted" not in (await browser.get("/held")).text
+    facts = {"messages": 7, "chosen": "", "why": f"look {XSS}"}
+    asked = await site.web.audit.note("maria", "session", "127.0.0.1", "bulk.refuse", facts, outcome="asked")
+    page = (await browser.get("/held")).text
+    assert "the end of the web process interrupted" in page
+    assert "refuse: 7 messages" in page
+    forgotten = await browser.get("/acts/0123456789abcdef")
+    assert (forgotten.status_code, forgotten.headers["location"]) == (303, "/held")
+    await site.web.audit.note("maria", "session", "127.0.0.1", "bulk.refuse", {}, asked=asked)
+    assert "web process interrupted" not in (await browser.get("/held")).text
+
+
+async def test_a_definition_form_with_a_version_that_is_no_number_is_refused_as_a_wrong_request(shown: Scene) -> None:
+    browser = await shown.sites["hub"].signed_in()
+    for expect in ("x", "", "-1", "1e3", "9" * 5000, "\u0661"):
+        answer = await browser.post_form("/definitions/import", document="", why="x", expect=expect)
+        assert (answer.status_code, "SEMQ-1404" in answer.text) == (400, True), expect
 
 
 async def test_definitions_are_compared_before_they_are_imported(shown: Scene) -> None:

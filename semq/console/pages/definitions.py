@@ -11,9 +11,11 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.errors import SemqError
+from semq.web.errors import BadRequest
 from semq.web.visit import Visit, form, page
 
 DOCUMENT_MAX = 4 << 20
+VERSION_DIGITS = 18
 
 
 async def definitions(visit: Visit) -> Response:
@@ -55,7 +57,10 @@ async def import_(visit: Visit) -> Response:
     proposed, why = str(given.get("document", "")), str(given.get("why", "")).strip()
     if not why:
         return visit.see_other("/definitions", _("Nothing was done: give a reason."))
-    told = await visit.ask("definitions.import", document=proposed, why=why, expect=int(str(given.get("expect", "0"))))
+    expect = str(given.get("expect", "0"))
+    if not (expect.isascii() and expect.isdigit() and len(expect) <= VERSION_DIGITS):
+        raise BadRequest("The version that was compared is a number.", expect=expect[:VERSION_DIGITS])
+    told = await visit.ask("definitions.import", document=proposed, why=why, expect=int(expect))
     return visit.see_other("/definitions", _("Version %(version)s is in force.") % {"version": told["version"]})
 
 

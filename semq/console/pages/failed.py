@@ -32,7 +32,8 @@ async def failed(visit: Visit) -> Response:
         visit, "failed.html", rows=told["rows"], of=told["of"], counted_at=told["as_of"], given=given,
         identity=identity,
         next=href("/failed", **chosen, after=told["next"]) if told["next"] else None,
-        first=href("/failed", **chosen) if visit.query.get("after") else None, acts=bulk.recent(visit), live=LIVE,
+        first=href("/failed", **chosen) if visit.query.get("after") else None, acts=bulk.recent(visit),
+        interrupted=await bulk.interrupted(visit), live=LIVE,
     )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ async def act_page(visit: Visit) -> Response:
     """A prepared act to confirm, or the progress of one."""
     act = _act_of(visit)
     if act is None:
-        return visit.see_other("/", translator(visit)("This act is not known any more: prepare it again."))
+        return _forgotten(visit)
     return show(visit, "act.html", act=act, live=LIVE)
 
 
@@ -85,10 +86,10 @@ async def act_start(visit: Visit) -> Response:
     _ = translator(visit)
     act, why = _act_of(visit), str((await visit.form()).get("why", "")).strip()
     if act is None:
-        return visit.see_other("/", _("This act is not known any more: prepare it again."))
+        return visit.see_other("/", _(FORGOTTEN))
     if not why:
         return visit.see_other(f"/acts/{act.key}", _("Nothing was done: give a reason."))
-    act.start(visit, why, round(visit.web.clock.wall().timestamp() * 1000))
+    await act.start(visit, why, round(visit.web.clock.wall().timestamp() * 1000))
     return visit.see_other(f"/acts/{act.key}")
 
 
@@ -99,6 +100,15 @@ async def act_stop(visit: Visit) -> Response:
         return visit.see_other("/")
     act.stop()
     return visit.see_other(act.back if not act.done else f"/acts/{act.key}")
+
+
+def _forgotten(visit: Visit) -> Response:
+    _ = translator(visit)
+    told = _(
+        "This act is not known any more: the web process was started anew, or newer acts took its place."
+        " What was done stays done; prepare it again for the rest."
+    )
+    return visit.see_other("/failed" if visit.web.settings.node.kind == "local" else "/held", told)
 
 
 def _act_of(visit: Visit) -> BulkAct | None:

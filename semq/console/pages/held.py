@@ -28,7 +28,8 @@ async def held(visit: Visit) -> Response:
     status = await visit.ask("nodes.list")
     return show(
         visit, "held.html", pairs=census["pairs"], counted_at=census["as_of"], rows=told["rows"], given=given,
-        online={one["node"] for one in status if one["online"]}, acts=bulk.recent(visit), live=LIVE,
+        online={one["node"] for one in status if one["online"]}, acts=bulk.recent(visit),
+        interrupted=await bulk.interrupted(visit), live=LIVE,
         next=href("/held", **chosen, **following) if following else None,
         first=href("/held", **chosen) if place else None, identity=lambda row: row["lk0"],
     )  # fmt: skip
