@@ -33,7 +33,7 @@ from semq.installation.process import NodeProcess
 from semq.service.operations.tokens import new_token
 from semq.store.accounts import add_token
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.web.database import Database
+from semq.web.node.database import Database
 
 NODE, TARGET = "a", "56001"
 ROUNDS = 3  # of the node alone and with an open console, in turns

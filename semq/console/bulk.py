@@ -17,7 +17,7 @@ import structlog
 
 from semq.errors import SemqError
 from semq.store.audit import Wanted, lines
-from semq.web.visit import Visit
+from semq.web.pages.visit import Visit
 
 log = structlog.get_logger("semq.console")
 KEPT = 50  # acts that a process remembers

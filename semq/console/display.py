@@ -14,8 +14,8 @@ from semq.moments import milliseconds, utc_text
 from semq.status_words import WORDS
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Direction
-from semq.web import languages
-from semq.web.visit import Visit
+from semq.web.pages import languages
+from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
 UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))

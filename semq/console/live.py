@@ -13,8 +13,8 @@ import msgspec
 from starlette.responses import Response
 
 from semq.errors import SemqError
-from semq.web.event_stream import event
-from semq.web.visit import Visit
+from semq.web.pages.visit import Visit
+from semq.web.transport.event_stream import event
 
 LOOK_S = 3.0
 # Parts of ``node.status`` that no page shows and that change all the time: figures of the process.

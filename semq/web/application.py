@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from semq.errors import SemqError
 from semq.web.api.routes import api_routes
 from semq.web.errors import BadRequest, NoSuchPage
-from semq.web.failures import failure_page, problem
-from semq.web.response_headers import ResponseHeaders
+from semq.web.pages.visit import Visit
 from semq.web.services import Web, web_of
-from semq.web.visit import Visit
+from semq.web.transport.failures import failure_page, problem
+from semq.web.transport.response_headers import ResponseHeaders
 
 log = structlog.get_logger("semq.web")
 API = "/api/"

@@ -4,10 +4,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from semq.access_rights import AccessRole
-from semq.web import account_pages, monitoring, sign_in, token_pages
-from semq.web.languages import CHOICES, COOKIE
-from semq.web.sign_in import own_path
-from semq.web.visit import Visit, form, page
+from semq.web.access import sign_in
+from semq.web.access.sign_in import own_path
+from semq.web.node import monitoring
+from semq.web.pages import account_pages, token_pages
+from semq.web.pages.languages import CHOICES, COOKIE
+from semq.web.pages.visit import Visit, form, page
 
 
 async def choose_language(visit: Visit) -> Response:

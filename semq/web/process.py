@@ -19,10 +19,10 @@ from semq.service.companion_process import Job
 from semq.service.nightly_extract import DATABASE_VARIABLE
 from semq.store import accounts, audit
 from semq.store.embedded.server import EmbeddedPostgres
+from semq.web.access.secret import hash_of, new_secret
 from semq.web.application import build
-from semq.web.secret import hash_of, new_secret
-from semq.web.server import Server, address_of
 from semq.web.services import Web
+from semq.web.transport.server import Server, address_of
 
 log = structlog.get_logger("semq.web")
 TIDY_S = 3600.0

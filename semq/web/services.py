@@ -10,20 +10,20 @@ from semq.app import Client
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.web import mounts
-from semq.web.api.bodies import Memory
+from semq.web.access.limits import Attempts, Rates
+from semq.web.access.sessions import Sessions
+from semq.web.access.tokens import Tokens
 from semq.web.api.leases import Leases
 from semq.web.api.logins import Logins
-from semq.web.audit import Audit
-from semq.web.database import Database
 from semq.web.errors import NoHttpSection
-from semq.web.languages import Languages
-from semq.web.limits import Attempts, Rates
-from semq.web.operations import Operations, table
-from semq.web.sessions import Sessions
-from semq.web.snapshots import Snapshots
-from semq.web.streams import Streams
-from semq.web.templates import environment
-from semq.web.tokens import Tokens
+from semq.web.node.audit import Audit
+from semq.web.node.database import Database
+from semq.web.node.operations import Operations, table
+from semq.web.node.snapshots import Snapshots
+from semq.web.pages.languages import Languages
+from semq.web.pages.templates import environment
+from semq.web.transport.bodies import Memory
+from semq.web.transport.streams import Streams
 
 PATIENCE_S = 8.0  # for a node that is away
 

@@ -23,8 +23,8 @@ from semq.store.accounts import Token, accounts, add_token
 from semq.store.audit import Wanted, lines
 from semq.web.application import build
 from semq.web.process import announcement
-from semq.web.server import Server
 from semq.web.services import Web
+from semq.web.transport.server import Server
 
 PASSWORD = "correct horse battery"
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.console.display import href, show
 from semq.store.audit import Wanted, lines
-from semq.web.visit import Visit, page
+from semq.web.pages.visit import Visit, page
 
 PAGE = 100
 FILTERS = ("who", "act", "outcome")

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from semq.console.display import href, show
 from semq.console.live import LIVE
-from semq.web.visit import Visit, page
+from semq.web.pages.visit import Visit, page
 
 # Part of the page | operation
 PARTS = {

@@ -9,7 +9,7 @@ from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.console.live import LIVE
 from semq.errors import SemqError
-from semq.web.visit import Visit, form, page
+from semq.web.pages.visit import Visit, form, page
 
 ENDS_SOON_DAYS = 30
 

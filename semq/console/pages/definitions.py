@@ -12,7 +12,7 @@ from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.errors import SemqError
 from semq.web.errors import BadRequest
-from semq.web.visit import Visit, form, page
+from semq.web.pages.visit import Visit, form, page
 
 DOCUMENT_MAX = 4 << 20
 VERSION_DIGITS = 18

@@ -10,7 +10,7 @@ from semq.console import bulk
 from semq.console.bulk import BulkAct
 from semq.console.display import href, show, translator
 from semq.console.live import LIVE
-from semq.web.visit import Visit, form, page
+from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
 ACTS = {"requeue": "failed.requeue", "remove": "failed.remove"}
@@ -86,7 +86,7 @@ async def act_start(visit: Visit) -> Response:
     _ = translator(visit)
     act, why = _act_of(visit), str((await visit.form()).get("why", "")).strip()
     if act is None:
-        return visit.see_other("/", _(FORGOTTEN))
+        return _forgotten(visit)
     if not why:
         return visit.see_other(f"/acts/{act.key}", _("Nothing was done: give a reason."))
     await act.start(visit, why, round(visit.web.clock.wall().timestamp() * 1000))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from semq.console.display import show
 from semq.console.live import LIVE
 from semq.console.pages.overview import worded_checks
-from semq.web.visit import Visit, page
+from semq.web.pages.visit import Visit, page
 
 PARTS = ("counters", "amqp", "store")
 

@@ -9,7 +9,7 @@ from semq.access_rights import AccessRole
 from semq.console import bulk
 from semq.console.display import href, now_ms, show, translator
 from semq.console.live import LIVE
-from semq.web.visit import Visit, form, page
+from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("target", "source", "type", "key")
 ACTS = {"refuse": "held.refuse", "resend": "held.resend"}

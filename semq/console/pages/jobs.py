@@ -5,7 +5,7 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.console.display import show, translator
 from semq.console.live import LIVE
-from semq.web.visit import Visit, form, page
+from semq.web.pages.visit import Visit, form, page
 
 ACTS = {"run": "job.run", "pause": "job.pause", "resume": "job.resume"}
 

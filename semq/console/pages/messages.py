@@ -17,7 +17,7 @@ from semq.engine.people.stuck import StuckCause
 from semq.errors import SemqError
 from semq.foreign_text import shown_lines
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
-from semq.web.visit import Visit, form, page
+from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
 PLACE = ("outbound", "inbound")

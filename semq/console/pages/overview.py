@@ -10,7 +10,7 @@ from semq.console import runs
 from semq.console.display import show, translator
 from semq.console.live import LIVE, live
 from semq.console.words import CHECKS, ELSE, VERDICT_WORDS
-from semq.web.visit import Visit, page
+from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8
 OF_FAILED = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")  # the page of failed documents has them

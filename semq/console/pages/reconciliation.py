@@ -11,7 +11,7 @@ from semq.console.display import href, show
 from semq.console.runs import RunFolder
 from semq.console.words import OUTCOMES
 from semq.web.errors import NoSuchPage
-from semq.web.visit import Visit, page
+from semq.web.pages.visit import Visit, page
 from spark_reconcile.judgement.verdicts import VERDICT
 
 DATES_MAX, TREND_MAX, PAGE, PAIRS_MAX = 60, 14, 50, 200

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from semq.console.display import href, show
 from semq.console.live import LIVE
-from semq.web.visit import Visit, page
+from semq.web.pages.visit import Visit, page
 
 
 async def stuck(visit: Visit) -> Response:

@@ -10,6 +10,5 @@
 | documents       | submit a document; state, trace and body of one                             |
 | inbox, leases   | receive by long polling; acknowledge within a time                          |
 | events          | events about sent documents as server-sent events                           |
-| bodies          | bodies of requests in bounded memory                                        |
 | description     | the OpenAPI document                                                        |
 """

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from semq.web import csrf
-from semq.web.connection import CERTIFICATE
+from semq.web.access import csrf
+from semq.web.access.visitor import Visitor, rights_of
 from semq.web.errors import NotSignedIn
-from semq.web.visitor import Visitor, rights_of
+from semq.web.transport.connection import CERTIFICATE
 
 if TYPE_CHECKING:
     from semq.web.services import Web

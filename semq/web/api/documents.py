@@ -16,10 +16,10 @@ from semq.app.trace_context import trace_context
 from semq.app.values import Sent
 from semq.errors import BadInput, SemqError
 from semq.web.api import attributes
-from semq.web.api.bodies import announced, read_body
 from semq.web.api.endpoint import Call, told
 from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
+from semq.web.transport.bodies import announced, read_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 SUBMIT_S = 60.0

@@ -15,11 +15,11 @@ from starlette.routing import Route
 
 from semq.errors import SemqError
 from semq.foreign_text import in_json
+from semq.web.access.visitor import Right, Visitor
 from semq.web.api.authentication import authenticated
 from semq.web.errors import RoleMissing
-from semq.web.failures import problem
 from semq.web.services import Web, web_of
-from semq.web.visitor import Right, Visitor
+from semq.web.transport.failures import problem
 
 JSON = "application/json"
 

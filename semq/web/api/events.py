@@ -18,7 +18,7 @@ from semq.moments import utc_text
 from semq.web.api.authentication import authenticated
 from semq.web.api.endpoint import Call
 from semq.web.errors import BadRequest
-from semq.web.event_stream import event, stream
+from semq.web.transport.event_stream import event, stream
 
 QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEYS_MAX = 255

@@ -13,8 +13,8 @@ from semq.app.errors import AlreadyGone
 from semq.app.pull import Pulled
 from semq.app.values import Document
 from semq.errors import SemqError
+from semq.web.access.secret import new_secret
 from semq.web.errors import LeaseGone, TooManyRequests
-from semq.web.secret import new_secret
 
 log = structlog.get_logger("semq.web")
 

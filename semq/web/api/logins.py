@@ -14,9 +14,9 @@ from semq.access_rights import AccessScope
 from semq.app import Client
 from semq.app.errors import LoginRefused
 from semq.clock import draw_secret
+from semq.web.access.node_login import LOGIN_S, NodeOfUsers, is_node_admin, node_url
+from semq.web.access.visitor import EVERYTHING, Visitor
 from semq.web.errors import TooManyRequests
-from semq.web.node_login import LOGIN_S, NodeOfUsers, is_node_admin, node_url
-from semq.web.visitor import EVERYTHING, Visitor
 
 LOGINS_MAX, IDLE_S = 256, 300.0
 VIA = "password"

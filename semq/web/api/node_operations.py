@@ -10,10 +10,10 @@ import msgspec
 from starlette.responses import Response
 
 from semq.service.operations.operation import Kind, Operation
-from semq.web.api.bodies import announced, read_body
 from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, told
 from semq.web.errors import BadRequest
-from semq.web.operations import is_recorded
+from semq.web.node.operations import is_recorded
+from semq.web.transport.bodies import announced, read_body
 
 PATIENCE_S = 60.0
 BODY_MAX = 8 << 20  # of arguments; definitions are the largest

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from semq.web.api.description import description
 from semq.web.api.routes import endpoints
-from semq.web.operations import table
+from semq.web.node.operations import table
 
 FOLDER = Path(__file__).parents[3] / "semq" / "web" / "api"
 PAGES = {"local": FOLDER / "openapi.local.json", "platform": FOLDER / "openapi.hub.json"}

@@ -10,7 +10,7 @@ from jsonschema_rs import Draft202012Validator
 from semq.web.api import routes
 from semq.web.api.description import description
 from semq.web.api.endpoint import Endpoint
-from semq.web.operations import table
+from semq.web.node.operations import table
 from tests.service.inprocess import InProcess
 from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from semq.web.event_stream import event, with_heartbeat
+from semq.web.transport.event_stream import event, with_heartbeat
 from tests.waiting import until
 
 

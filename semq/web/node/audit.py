@@ -15,7 +15,7 @@ from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.store import audit as store
 from semq.store.audit import Line
-from semq.web.database import Database
+from semq.web.node.database import Database
 
 log = structlog.get_logger("semq.web.audit")
 

@@ -18,11 +18,11 @@ from starlette.routing import BaseRoute
 
 from semq.access_rights import AccessRole
 from semq.errors import Unavailable
+from semq.web.access.visitor import Visitor
 from semq.web.api.authentication import authenticated
 from semq.web.api.endpoint import Call, Endpoint, route_of, told
 from semq.web.errors import RoleMissing
 from semq.web.services import Web
-from semq.web.visitor import Visitor
 
 KEPT_S = 1.0
 LOOK_S = 5.0  # below the usual time limits of orchestrators and scrapes

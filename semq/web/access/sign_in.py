@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from semq.store import accounts
 from semq.store.accounts import Account
-from semq.web import csrf, passwords
+from semq.web.access import csrf, passwords
+from semq.web.access.node_login import is_node_admin, node_accepts
+from semq.web.access.secret import hash_of, new_secret
+from semq.web.access.sessions import FIRST
 from semq.web.errors import BadRequest
-from semq.web.node_login import is_node_admin, node_accepts
-from semq.web.secret import hash_of, new_secret
+from semq.web.pages.visit import Visit
 from semq.web.services import Web
-from semq.web.sessions import FIRST
-from semq.web.visit import Visit
 
 log = structlog.get_logger("semq.web")
 

@@ -16,9 +16,9 @@ from semq.config.sections import HttpSection
 from semq.store import accounts
 from semq.store.accounts import AccountSession
 from semq.umx_t.address import Address
-from semq.web.database import Database
-from semq.web.secret import hash_of, new_secret
-from semq.web.visitor import Visitor, rights_of
+from semq.web.access.secret import hash_of, new_secret
+from semq.web.access.visitor import Visitor, rights_of
+from semq.web.node.database import Database
 
 KNOWN_S, KNOWN_MAX = 1.0, 1000
 SEEN_S = 60.0  # a session in use is noted at most so often

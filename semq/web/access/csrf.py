@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from semq.web.access.secret import derived, is_same
 from semq.web.errors import ForeignForm
-from semq.web.secret import derived, is_same
 
 FIELD, HEADER = "csrf", "x-csrf-token"
 OWN_SITES = ("same-origin", "none")

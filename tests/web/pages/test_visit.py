@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from semq.web import visit
+from semq.web.pages import visit
 from tests.service.inprocess import InProcess
 from tests.web.running import Browser, serving
 

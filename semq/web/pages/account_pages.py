@@ -8,10 +8,10 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.store import accounts
 from semq.store.accounts import Account
-from semq.web import passwords
+from semq.web.access import passwords
+from semq.web.access.secret import hash_of
 from semq.web.errors import BadRequest
-from semq.web.secret import hash_of
-from semq.web.visit import Visit
+from semq.web.pages.visit import Visit
 
 NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.service.inprocess import InProcess
+from tests.web.access.test_sign_in import sign_in, with_user
 from tests.web.running import PASSWORD, Browser, Site, serving
-from tests.web.test_sign_in import sign_in, with_user
 
 
 async def ann(site: Site) -> Browser:

@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+from semq.web.access.visitor import RIGHTS
 from semq.web.errors import BadRequest
-from semq.web.visit import Visit
-from semq.web.visitor import RIGHTS
+from semq.web.pages.visit import Visit
 
 
 async def tokens(visit: Visit) -> Response:

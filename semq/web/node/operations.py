@@ -12,9 +12,9 @@ from semq.app import Client
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import Kind, Operation
-from semq.web.audit import Audit
+from semq.web.access.visitor import Visitor
 from semq.web.errors import NoSuchPage, RoleMissing
-from semq.web.visitor import Visitor
+from semq.web.node.audit import Audit
 
 LOOK_S, ACT_S = 8.0, 30.0  # longest wait for an answer of the node
 

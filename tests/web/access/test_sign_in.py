@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from semq.store.accounts import Account, add_account
-from semq.web import passwords
-from semq.web.sign_in import own_path
+from semq.web.access import passwords
+from semq.web.access.sign_in import own_path
 from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.web.running import PASSWORD, Site, serving
 

@@ -20,13 +20,15 @@ from starlette.routing import Route
 
 from semq.access_rights import AccessRole
 from semq.errors import SemqError
-from semq.web import csrf, event_stream, languages
-from semq.web.api.bodies import announced, bounded
+from semq.web.access import csrf
+from semq.web.access.visitor import Visitor
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
-from semq.web.failures import failure_page
+from semq.web.pages import languages
+from semq.web.pages.templates import field, finished
 from semq.web.services import Web, web_of
-from semq.web.templates import field, finished
-from semq.web.visitor import Visitor
+from semq.web.transport import event_stream
+from semq.web.transport.bodies import announced, bounded
+from semq.web.transport.failures import failure_page
 
 log = structlog.get_logger("semq.web")
 

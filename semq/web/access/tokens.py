@@ -7,8 +7,8 @@ from semq.clock import Clock
 from semq.service.operations.tokens import PREFIX, token_hash
 from semq.store import accounts
 from semq.store.accounts import Token
-from semq.web.database import Database
-from semq.web.visitor import Visitor, rights_of
+from semq.web.access.visitor import Visitor, rights_of
+from semq.web.node.database import Database
 
 KNOWN_S, KNOWN_MAX = 1.0, 10_000
 LENGTH_MAX = 100

@@ -2,8 +2,8 @@
 
 import pytest
 
+from semq.web.access.limits import NAMES_MAX, Attempts, Rates
 from semq.web.errors import TooManyRequests
-from semq.web.limits import NAMES_MAX, Attempts, Rates
 from tests.clocks import ManualClock
 
 

@@ -8,7 +8,7 @@ from semq.app.errors import LoginRefused
 from semq.clock import Clock
 from semq.config.reach import door_of
 from semq.config.settings import Settings
-from semq.web.limits import Attempts
+from semq.web.access.limits import Attempts
 
 LOGIN_S = 10.0
 PASSWORD_MAX = 1000

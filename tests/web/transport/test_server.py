@@ -11,7 +11,7 @@ import pytest
 
 from semq.errors import UnusablePath
 from semq.web.errors import WebPortTaken
-from semq.web.server import Server
+from semq.web.transport.server import Server
 from tests.service.inprocess import InProcess
 from tests.web.running import serving
 

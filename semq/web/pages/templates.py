@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from semq.foreign_text import in_page, shown
 from semq.moments import moment_text, utc_text
-from semq.web.csrf import FIELD
-from semq.web.languages import Languages
+from semq.web.access.csrf import FIELD
+from semq.web.pages.languages import Languages
 
 
 def environment(folders: Sequence[Path], languages: Languages) -> Environment:

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from semq.web.csrf import token_of
+from semq.web.access.csrf import token_of
 from tests.service.inprocess import InProcess
 from tests.web.running import PASSWORD, serving
 

@@ -13,8 +13,8 @@ from uvicorn.server import ServerState
 
 from semq.config.sections import HttpSection
 from semq.errors import unusable
-from semq.web.connection import Connection
 from semq.web.errors import WebPortTaken
+from semq.web.transport.connection import Connection
 
 log = structlog.get_logger("semq.web")
 BACKLOG = 1024

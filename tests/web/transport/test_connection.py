@@ -6,7 +6,7 @@ import contextlib
 import httpx
 import pytest
 
-from semq.web.connection import HEAD_MAX
+from semq.web.transport.connection import HEAD_MAX
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving

@@ -1,0 +1,12 @@
+"""Who is there, and what they may do.
+
+| module              | subject                                                                      |
+|---------------------|------------------------------------------------------------------------------|
+| visitor             | a person or a program with its rights                                        |
+| sign_in, sessions   | sign-in by the first link or a password; cookies                             |
+| tokens              | bearer tokens of programs                                                    |
+| node_login          | users of the node                                                            |
+| passwords, secret   | hashing of passwords; secrets of sessions, links and tokens                  |
+| csrf                | forms of other sites                                                         |
+| limits              | rates of requests, and of failed sign-ins                                    |
+"""

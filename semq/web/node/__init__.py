@@ -1,0 +1,10 @@
+"""What the node gives to the web process.
+
+| module         | subject                                                                            |
+|----------------|------------------------------------------------------------------------------------|
+| operations     | operations of the node by role                                                     |
+| audit          | a line for every act                                                               |
+| database       | the node's database: views with a time limit, and the tables of the web process    |
+| snapshots      | answers that several viewers share                                                 |
+| monitoring     | health and figures for orchestrators and Prometheus                                |
+"""

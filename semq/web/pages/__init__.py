@@ -1,0 +1,8 @@
+"""What a page works with, and the pages of users and tokens.
+
+| module                      | subject                                                               |
+|-----------------------------|-----------------------------------------------------------------------|
+| visit                       | one request for a page; the rows of routes                            |
+| templates, languages        | rendering; translations                                               |
+| account_pages, token_pages  | users and their passwords; tokens of programs                         |
+"""

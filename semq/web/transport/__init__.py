@@ -1,0 +1,10 @@
+"""HTTP on sockets: connections and their limits, bodies in bounded memory, headers, event streams, errors.
+
+| module                   | subject                                                                  |
+|--------------------------|--------------------------------------------------------------------------|
+| server, connection       | the listening socket, TLS; limits of heads, pauses, connections          |
+| bodies                   | bodies of requests in bounded memory                                     |
+| response_headers         | what a browser may do with an answer                                     |
+| event_stream, streams    | server-sent events; how many a visitor may have open                     |
+| failures                 | errors as pages or problem documents                                     |
+"""
