@@ -28,7 +28,7 @@ from semq.pki.errors import KeyRevoked
 from semq.pki.slots import KeyRing
 from semq.pki.tls import VERSIONS, client_context, load_pair
 from semq.pki.trust import TrustStore, plain_fingerprint
-from semq.service.identity import must_be_hub
+from semq.service.credentials.identity import must_be_hub
 from semq.store.files import write_safely
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.errors import DialFailed

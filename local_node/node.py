@@ -41,7 +41,8 @@ from semq.engine.time.schedule import Schedule
 from semq.errors import Misconfigured, SemqError
 from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
-from semq.service.identity import NodeIdentity, ring_of
+from semq.service.credentials.identity import NodeIdentity, ring_of
+from semq.service.credentials.secrecy import sealing_of
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import BrokerOperations
 from semq.service.operations.inquiry import InquiryOperation
@@ -53,7 +54,6 @@ from semq.service.operations.overview import Views
 from semq.service.operations.proofs import LedgerCheck, Proofs
 from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
-from semq.service.secrecy import sealing_of
 from semq.store.unit import Recovered
 from semq.store.views import submissions
 from semq.store.views.messages import certificates, waiting_for

@@ -10,7 +10,7 @@ from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.local_engine import LocalEngine
 from semq.engine.secrecy.sealing import Sealing
-from semq.service.identity import NodeIdentity
+from semq.service.credentials.identity import NodeIdentity
 from semq.service.operations.messages import Looking
 from semq.store.postgres.store import PostgresStore
 from semq.umx_t.address import Address

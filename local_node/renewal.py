@@ -12,7 +12,7 @@ import structlog
 from local_node.enrolment import HubAddress, renew
 from semq.clock import Clock
 from semq.errors import SemqError
-from semq.service.identity import NodeIdentity
+from semq.service.credentials.identity import NodeIdentity
 from semq.umx_t import retry
 
 LOOK_S = 5.0

@@ -19,7 +19,7 @@ from semq.broker.vhost import VirtualHost
 from semq.pki.errors import TokenRefused
 from semq.pki.trust import TrustStore
 from semq.service.admin import AskedExchange, typed
-from semq.service.identity import certificate_of
+from semq.service.credentials.identity import certificate_of
 from semq.umx_t.address import parse_address
 
 ENROLL_EXCHANGE = "semq.enroll"

@@ -20,7 +20,7 @@ from platform_node.registry import Registry
 from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, UserTable
 from semq.errors import SemqError
-from semq.service.identity import certificate_of
+from semq.service.credentials.identity import certificate_of
 from semq.transport.peer import PeerInfo
 
 UMX, ENROLL = "umx", "enroll"

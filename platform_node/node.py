@@ -32,8 +32,8 @@ from semq.engine.people.stuck import Surroundings
 from semq.engine.time.schedule import Schedule
 from semq.pki.errors import NoAuthority
 from semq.service.clockwork import ScheduledJob
-from semq.service.identity import NodeIdentity
-from semq.service.keyring import split
+from semq.service.credentials.identity import NodeIdentity
+from semq.service.credentials.keyring import split
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.broker import BrokerOperations
 from semq.service.operations.inquiry import InquiryOperation

@@ -8,7 +8,7 @@ from platform_node.registry import Registry
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
-from semq.service.identity import NodeIdentity
+from semq.service.credentials.identity import NodeIdentity
 from semq.service.operations.messages import Looking
 from semq.store.postgres.store import PostgresStore
 from semq.umx_t.address import Address

@@ -22,7 +22,7 @@ from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRevoked, NoAuthority, Revoked, TokenRefused, WrongName
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
-from semq.service.identity import days_left, ring_of
+from semq.service.credentials.identity import days_left, ring_of
 from semq.store import identities
 from semq.store.files import write_safely
 from semq.store.identities import Issued, StoreLife, Ticket

@@ -14,7 +14,7 @@ from semq.errors import SemqError
 from semq.moments import utc_text
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import OutOfDate
-from semq.service.identity import certificate_of
+from semq.service.credentials.identity import certificate_of
 
 REVOCATION_S = 10.0
 log = structlog.get_logger("semq.guard")

@@ -22,7 +22,7 @@ platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py
 semq.amqp.events                       amqp/test_connection.py
 semq.app.document_tasks                webhooks/test_deliveries.py
-semq.service.companion_process         folders/test_process.py
+semq.service.companion.process         folders/test_process.py
 semq.app.requests                      app/test_client.py
 semq.app.watch                         app/test_client.py
 semq.app.worker                        cli/messages/test_worker.py
@@ -122,8 +122,8 @@ semq.service.database                  service/test_node.py
 semq.service.message_names             local_node/test_node.py
 semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/test_stuck.py
-semq.service.operations.node            service/test_health.py
-semq.service.operations.proofs         service/test_secrecy.py
+semq.service.operations.node            service/monitoring/test_health.py
+semq.service.operations.proofs         service/credentials/test_secrecy.py
 semq.status_words                      console/test_words.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py

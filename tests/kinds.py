@@ -73,7 +73,7 @@ store/postgres/test_migration.py       slow                  file
 store/views/test_names.py              slow                  file
 broker/test_long_tasks.py              slow                  file
 service/test_node.py                   slow                  file
-service/test_companion.py              slow,processes        file
+service/companion/test_program.py              slow,processes        file
 service/test_process_memory.py         slow,processes        file
 folders/test_process.py                slow,processes        doors
 web/test_process.py                    slow,processes        file

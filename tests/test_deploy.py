@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from semq.config.names import leads_somewhere
-from semq.service.metrics import LATENCY, METRICS
+from semq.service.monitoring.metrics import LATENCY, METRICS
 from tests.cli.command import semq
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from semq.config.sections import HubSection
-from semq.service.identity import must_be_hub
+from semq.service.credentials.identity import must_be_hub
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.umx_t.address import Address
 

@@ -24,7 +24,7 @@ from semq.engine.frames import read_frame, write_frame
 from semq.engine.local_engine import LocalEngine
 from semq.errors import SemqError
 from semq.pki.errors import WrongName
-from semq.service.identity import certificate_of
+from semq.service.credentials.identity import certificate_of
 from semq.service.intake import Intake
 from semq.store.work import after_commit
 from semq.transport.client import ClientLink

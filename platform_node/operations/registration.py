@@ -9,7 +9,7 @@ from platform_node.registry import node_in
 from semq.access_rights import AccessRole
 from semq.engine.errors import UnknownTarget
 from semq.moments import utc_text
-from semq.service.identity import days_left
+from semq.service.credentials.identity import days_left
 from semq.service.operations.arguments import WHY_MAX, Arguments, Institution
 from semq.service.operations.operation import Caller, act, look
 from semq.store.identities import Issued

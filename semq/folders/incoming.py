@@ -17,7 +17,7 @@ from semq.app.document_tasks import DocumentTasks
 from semq.folders.layout import Layout, fit, marked, read_note, write_note
 from semq.foreign_text import shown
 from semq.moments import utc_text
-from semq.service.section_states import SectionStates
+from semq.service.companion.section_states import SectionStates
 from semq.store.files import write_safely
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress

@@ -13,7 +13,7 @@ import structlog
 from semq.app import Client, DocumentEvent
 from semq.folders.layout import Layout, kept, marked, note_of, read_note, write_note
 from semq.moments import utc_text
-from semq.service.companion_sections import QUEUE_EXPIRES_S
+from semq.service.companion.sections import QUEUE_EXPIRES_S
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.short_name import short_name

@@ -23,7 +23,7 @@ from semq.errors import BadInput, SemqError, Unavailable
 from semq.folders.errors import FileTooLarge, FileUnreadable
 from semq.folders.layout import Layout, Offered, note_of
 from semq.foreign_text import shown
-from semq.service.section_states import SectionStates
+from semq.service.companion.section_states import SectionStates
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")

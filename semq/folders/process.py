@@ -24,10 +24,10 @@ from semq.folders.layout import Layout
 from semq.folders.outcomes import Outcomes
 from semq.folders.outgoing import Outgoing
 from semq.foreign_text import shown
-from semq.service import companion_sections
-from semq.service.companion_process import Job
-from semq.service.companion_sections import PATIENCE_S, CompanionSection
-from semq.service.section_states import SectionStates
+from semq.service.companion import sections as companion_sections
+from semq.service.companion.process import Job
+from semq.service.companion.section_states import SectionStates
+from semq.service.companion.sections import PATIENCE_S, CompanionSection
 
 log = structlog.get_logger("semq.folders")
 

@@ -6,7 +6,7 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.installation.process import NodeProcess
 from semq.pki.certificate import NodeCertificate
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 
 
 async def enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = False) -> NodeCertificate:

@@ -32,16 +32,16 @@ from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange
-from semq.service.alerts import Alerts
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
-from semq.service.companion import Companion, Program
+from semq.service.companion.program import Companion, Program
+from semq.service.credentials.secrecy import vault_of
 from semq.service.database import NodeDatabase
-from semq.service.health import FAILING, Check, checks
 from semq.service.housekeeping import Tidying
+from semq.service.monitoring.alerts import Alerts
+from semq.service.monitoring.health import FAILING, Check, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
 from semq.service.operations.operation import BoundOperation, Operation, bind
 from semq.service.operations.reload import Reloading
-from semq.service.secrecy import vault_of
 from semq.service.standby import Claim
 from semq.store.broker.store import PostgresMessageStore
 from semq.store.postgres.errors import LeaseHeld, StoreFenced

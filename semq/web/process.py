@@ -14,8 +14,8 @@ import uvloop
 from semq.clock import SystemClock
 from semq.config.reach import url_of
 from semq.config.settings import Settings
-from semq.service import companion_process
-from semq.service.companion_process import Job
+from semq.service.companion import process as companion_process
+from semq.service.companion.process import Job
 from semq.service.nightly_extract import DATABASE_VARIABLE
 from semq.store import accounts, audit
 from semq.store.embedded.server import EmbeddedPostgres

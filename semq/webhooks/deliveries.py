@@ -17,8 +17,8 @@ from semq.app.document_tasks import DocumentTasks
 from semq.clock import Clock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
-from semq.service.companion_sections import QUEUE_EXPIRES_S
-from semq.service.section_states import SectionStates
+from semq.service.companion.section_states import SectionStates
+from semq.service.companion.sections import QUEUE_EXPIRES_S
 from semq.umx_t import retry
 from semq.webhooks.destination import Webhook
 from semq.webhooks.errors import NoAnswerFromWebhook, RefusedByWebhook

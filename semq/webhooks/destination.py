@@ -23,7 +23,7 @@ from semq.clock import Clock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
 from semq.seal.webhook_signature import key_of, signed
-from semq.service.section_states import SectionStates
+from semq.service.companion.section_states import SectionStates
 from semq.umx_t import retry
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest

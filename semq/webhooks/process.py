@@ -9,10 +9,10 @@ from semq.app import Client, LoginRefused
 from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
 from semq.config.settings import Settings
-from semq.service import companion_sections
-from semq.service.companion_process import Job
-from semq.service.companion_sections import PATIENCE_S, CompanionSection
-from semq.service.section_states import SectionStates
+from semq.service.companion import sections as companion_sections
+from semq.service.companion.process import Job
+from semq.service.companion.section_states import SectionStates
+from semq.service.companion.sections import PATIENCE_S, CompanionSection
 from semq.webhooks.deliveries import Deliveries
 from semq.webhooks.errors import WebhookTrustUnreadable
 

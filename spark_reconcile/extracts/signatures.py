@@ -15,7 +15,7 @@ from semq.errors import SemqError
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.trust import TrustStore
 from semq.seal import keys
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 from semq.umx_t.address import NodeType
 from spark_reconcile.extracts.manifest import Sign, Signature, Verify
 from spark_reconcile.node import node_settings

@@ -10,7 +10,7 @@ from semq.pki import Identity
 from semq.pki.authority import Authority, create_authority
 from semq.pki.keys import PrivateKey, key_id, new_key
 from semq.pki.trust import TrustStore
-from semq.service.keyring import NodeKeys, Own
+from semq.service.credentials.keyring import NodeKeys, Own
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import Outcome

@@ -10,7 +10,7 @@ import psycopg
 
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.cli.command import semq
-from tests.service.test_secrecy import command_lines
+from tests.service.credentials.test_secrecy import command_lines
 
 PASSWORD, VARIABLE, PASSPHRASE = "PLANTED-pass-4711", "PLANTED-env-4712", "PLANTED-phrase-4713"
 WRONG = "PLANTED-bad-4714"

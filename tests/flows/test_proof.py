@@ -15,7 +15,7 @@ from semq.pki.keys import key_id
 from semq.seal.errors import SignerGone
 from semq.seal.receipts import Statement, climb, leaf, path, root
 from semq.seal.token import read_token
-from semq.service.keyring import Own
+from semq.service.credentials.keyring import Own
 from semq.store.rows import Event, KeptKey, KeptReceipts
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, Presence, Receipt

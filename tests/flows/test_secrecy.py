@@ -11,7 +11,7 @@ from semq.pki import Identity
 from semq.pki.authority import create_authority
 from semq.pki.trust import TrustStore
 from semq.seal.session import KeyLimits
-from semq.service.keyring import NodeKeys, Own
+from semq.service.credentials.keyring import NodeKeys, Own
 from semq.store.rows import Event, KeptKey
 from semq.umx_t.address import Address
 from semq.umx_t.attributes import Attribute

@@ -13,7 +13,7 @@ from semq.app import Document
 from semq.folders.incoming import Incoming
 from semq.folders.layout import Layout
 from semq.umx_t.app_key import AppKey
-from tests.service.reported import Reported
+from tests.service.companion.reported import Reported
 from tests.waiting import until
 
 

@@ -13,7 +13,7 @@ from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
 from semq.folders.outgoing import AGAIN_S_MAX, Outgoing, _content, _Held
-from tests.service.reported import Reported
+from tests.service.companion.reported import Reported
 from tests.waiting import until
 
 

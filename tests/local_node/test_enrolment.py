@@ -18,7 +18,7 @@ from semq.pki.keys import key_id
 from semq.pki.slots import KeyRing
 from semq.pki.tls import server_context
 from semq.pki.trust import TrustStore
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 from semq.transport.errors import DialFailed
 from semq.umx_t.address import Address
 from tests.pki.people import ring, trust

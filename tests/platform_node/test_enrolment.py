@@ -17,7 +17,7 @@ from semq.pki.authority import new_request
 from semq.pki.keys import new_key
 from semq.pki.slots import KeyRing
 from semq.pki.tls import server_context
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 from semq.transport.errors import DialFailed
 from semq.umx_t.address import Address
 from tests.pki.people import authority, ring, trust

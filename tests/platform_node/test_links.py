@@ -18,7 +18,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.engine.frames import write_frame
 from semq.pki.tls import client_context
-from semq.service.identity import ring_of, trust_of
+from semq.service.credentials.identity import ring_of, trust_of
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.address import Address

@@ -20,7 +20,7 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.config.settings import Settings
 from semq.pki.tls import client_context
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 from semq.transport.client import ClientLink
 from semq.transport.dialer import DialConfig, dial
 from tests.waiting import until

@@ -11,8 +11,8 @@ import pytest
 from local_node.node import LocalNode
 from tests.pki.people import authority
 from tests.pki.people import ring as ring_with
+from tests.service.credentials.test_secrecy import SECRET
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
-from tests.service.test_secrecy import SECRET
 from tests.waiting import until
 
 OURS = authority()

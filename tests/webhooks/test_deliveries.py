@@ -15,7 +15,7 @@ from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
 from semq.umx_t.app_key import AppKey
 from semq.webhooks.deliveries import Deliveries
-from tests.service.reported import Reported
+from tests.service.companion.reported import Reported
 from tests.waiting import until
 from tests.webhooks.hook import Hook, Taken, serving
 

@@ -17,7 +17,7 @@ from semq.webhooks import destination as module
 from semq.webhooks.destination import OPEN_AFTER, Webhook, _is_public, _seconds
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest
-from tests.service.reported import Reported
+from tests.service.companion.reported import Reported
 from tests.webhooks.hook import Hook, Taken, serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

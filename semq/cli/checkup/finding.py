@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from semq.errors import SemqError
-from semq.service.health import FAILING as FAILING
-from semq.service.health import OK as OK
-from semq.service.health import WARNING as WARNING
+from semq.service.monitoring.health import FAILING as FAILING
+from semq.service.monitoring.health import OK as OK
+from semq.service.monitoring.health import WARNING as WARNING
 
 
 @dataclass(frozen=True, slots=True)

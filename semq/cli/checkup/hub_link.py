@@ -15,7 +15,7 @@ from semq.clock import SystemClock
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.pki.tls import client_context
-from semq.service.identity import ring_of, trust_of
+from semq.service.credentials.identity import ring_of, trust_of
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn

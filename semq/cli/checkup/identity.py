@@ -6,7 +6,7 @@ from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.clock import SystemClock
 from semq.config.settings import Settings
 from semq.errors import SemqError
-from semq.service.identity import days_left, ring_of, trust_of
+from semq.service.credentials.identity import days_left, ring_of, trust_of
 
 
 def look(settings: Settings) -> Iterator[Finding]:

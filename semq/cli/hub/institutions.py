@@ -26,7 +26,7 @@ def init_ca(
     """Create the hub's authority and its own certificate if they do not exist (its first start does the same)."""
     from platform_node.registry import prepare_authority
     from semq.clock import SystemClock
-    from semq.service.identity import ring_of
+    from semq.service.credentials.identity import ring_of
 
     settings = read_config(config)
     if settings.node.kind != "platform":

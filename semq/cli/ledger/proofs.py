@@ -41,7 +41,7 @@ def verify(
     from semq.pki import TrustStore, read_certificate
     from semq.seal.errors import ProofWrong
     from semq.seal.proof import check_document, check_proof, read_proof
-    from semq.service.keyring import split
+    from semq.service.credentials.keyring import split
     from semq.umx_t.address import parse_address
 
     proof = read_proof(_read(file))

@@ -133,7 +133,7 @@ def request(
 ) -> None:
     """Make a key in slot next and print a request (PKCS#10) for another authority; a repetition uses the same key."""
     from semq.pki.authority import new_request
-    from semq.service.identity import ring_of
+    from semq.service.credentials.identity import ring_of
 
     ring = ring_of(read_config(config))
     pem = new_request(ring.begin(), ring.node, tuple(name or ())).decode("ascii")
@@ -149,7 +149,7 @@ def install(
 ) -> None:
     """Install a certificate from another authority in slot next; the first one becomes active."""
     from semq.clock import SystemClock
-    from semq.service.identity import ring_of, trust_of
+    from semq.service.credentials.identity import ring_of, trust_of
 
     settings, now = read_config(config), SystemClock().wall()
     ring = ring_of(settings)

@@ -34,7 +34,7 @@ def enroll(
     """Make a key, have the hub sign it, and trust the hub's authority from now on."""
     from local_node.enrolment import HubAddress, enrol
     from semq.clock import SystemClock
-    from semq.service.identity import ring_of
+    from semq.service.credentials.identity import ring_of
 
     settings = read_config(config)
     where = HubAddress.of(hub or (settings.hub.url if settings.hub else ""), settings.tls.minimum)

@@ -12,8 +12,8 @@ from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.errors import Unavailable
-from semq.service.health import Check, health
-from semq.service.metrics import Figures, render
+from semq.service.monitoring.health import Check, health
+from semq.service.monitoring.metrics import Figures, render
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import BoundOperation, Caller, act, look
 from semq.service.operations.reload import Reloading

@@ -19,8 +19,8 @@ from semq.seal.chain import ChainLink
 from semq.seal.proof import Proof, check_proof, write_proof
 from semq.seal.receipts import HASH_LENGTH, path, read_signature
 from semq.seal.token import bytes_of
+from semq.service.credentials.keyring import NodeKeys
 from semq.service.errors import BadArguments
-from semq.service.keyring import NodeKeys
 from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import Arguments, ByName
 from semq.service.operations.operation import look

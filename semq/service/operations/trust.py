@@ -13,7 +13,7 @@ from msgspec import Meta
 from semq.access_rights import AccessRole
 from semq.pki.errors import TrustNeeded, TrustUnreadable
 from semq.pki.trust import TrustStore, plain_fingerprint
-from semq.service.identity import NodeIdentity
+from semq.service.credentials.identity import NodeIdentity
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import Caller, act, look
 

@@ -12,7 +12,7 @@ from semq.cli.checkup import database, hub_link, identity, machine
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.config import load
 from semq.config.settings import Settings
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 from tests.app.network import Network
 from tests.cli.command import semq, semq_process
 from tests.pki.people import authority

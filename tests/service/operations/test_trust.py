@@ -10,14 +10,14 @@ from platform_node.node import HubNode
 from semq.clock import SystemClock
 from semq.pki.authority import Authority
 from semq.pki.tls import client_context
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
 from tests.pki.people import LOCAL, NOW, authority, trust
 from tests.pki.people import ring as ring_with
+from tests.service.credentials.test_secrecy import pair, sent
 from tests.service.inprocess import InProcess, ask, linked
-from tests.service.test_secrecy import pair, sent
 from tests.waiting import until
 
 NEW = authority("new")

@@ -15,7 +15,7 @@ import pytest
 from semq.clock import SystemClock
 from semq.config import load
 from semq.pki.errors import TrustUnreadable
-from semq.service.identity import ring_of
+from semq.service.credentials.identity import ring_of
 from spark_reconcile import commands
 from spark_reconcile.days import parse_date
 from spark_reconcile.extracts.manifest import Sign

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from tests.service.inprocess import InProcess, linked
-from tests.service.test_metrics import read_openmetrics
+from tests.service.monitoring.test_metrics import read_openmetrics
 from tests.waiting import until
 from tests.web.running import Site, serving
 

@@ -4,7 +4,7 @@ import pytest
 
 from semq.clock import SystemClock
 from semq.pki.errors import Untrusted
-from semq.service.keyring import CHAIN_SIZE_MAX, END, NodeKeys, split
+from semq.service.credentials.keyring import CHAIN_SIZE_MAX, END, NodeKeys, split
 from semq.umx_t.address import Address
 from tests.pki.people import authority, issued, trust
 

@@ -1,7 +1,7 @@
 """States of the sections of a companion: which of its folders or webhooks fails, since when, and why.
 
 The companion writes a line of JSON to its standard output whenever a state changes; its node reads the lines
-(``companion``) and shows the failing sections in its health. A section without a line works.
+(``program``) and shows the failing sections in its health. A section without a line works.
 """
 
 from collections.abc import Callable

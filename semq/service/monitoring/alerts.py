@@ -24,7 +24,7 @@ from semq.config.sections import AlertsSection as AlertSettings
 from semq.foreign_text import shortened, shown
 from semq.moments import utc_text
 from semq.service.clockwork import ScheduledJob
-from semq.service.health import OK, Check
+from semq.service.monitoring.health import OK, Check
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.alerts")

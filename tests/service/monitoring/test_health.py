@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from platform_node.node import HubNode
-from semq.service.health import checks, health
+from semq.service.monitoring.health import checks, health
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 

@@ -16,9 +16,9 @@ import structlog
 from semq.clock import SystemClock
 from semq.config.settings import Settings
 from semq.errors import SemqError, Unavailable
-from semq.service import companion_process
-from semq.service.companion_process import WITH_PARENT, Job
-from semq.service.section_states import SectionStates
+from semq.service.companion import process as companion_process
+from semq.service.companion.process import WITH_PARENT, Job
+from semq.service.companion.section_states import SectionStates
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.companion")

@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from platform_node.node import HubNode
 from semq.engine.latency import BOUNDS_S, Latency, Stage
-from semq.service.metrics import LATENCY, METRICS, SUMS, Figures, render
+from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
-from tests.service.test_health import VIOLATIONS, changed
+from tests.service.monitoring.test_health import VIOLATIONS, changed
 
 QUEUES = {
     "as_of": 9_000, "sent": {"SS_SENT": 3}, "received": {"NEW": 1}, "submitted": {"refused": 2}, "failed": 2,

@@ -1,7 +1,7 @@
 """States of sections as a test reads them: what a companion reports, heard as its node hears it."""
 
 from semq.clock import SystemClock
-from semq.service.section_states import FailingSection, ReportedStates, SectionStates
+from semq.service.companion.section_states import FailingSection, ReportedStates, SectionStates
 
 
 class Reported:

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from semq.config import load
-from semq.service.alerts import Alerts
-from semq.service.health import FAILING, OK, WARNING, Check
+from semq.service.monitoring.alerts import Alerts
+from semq.service.monitoring.health import FAILING, OK, WARNING, Check
 from tests.clocks import ManualClock
 from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.waiting import until

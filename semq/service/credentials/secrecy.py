@@ -12,8 +12,8 @@ from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Passphrase
 from semq.seal.session import KeyLimits
 from semq.seal.vault import SALT_LENGTH, Vault
-from semq.service.identity import NodeIdentity
-from semq.service.keyring import CERTIFICATES_MAX, NodeKeys, Own
+from semq.service.credentials.identity import NodeIdentity
+from semq.service.credentials.keyring import CERTIFICATES_MAX, NodeKeys, Own
 from semq.umx_t.address import Address
 
 PATIENCE = 4  # inquiries; a certificate may arrive later than a document signed with it

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from semq.clock import SystemClock
-from semq.service.companion import Companion, Program
+from semq.service.companion.program import Companion, Program
 from tests.waiting import until
 
 SERVES = ("http.server", ("0", "--bind", "127.0.0.1"))
@@ -60,8 +60,8 @@ REPORTS = """
 import sys, time
 from semq.clock import SystemClock
 from semq.errors import SemqError
-from semq.service.companion_sections import _report
-from semq.service.section_states import SectionStates
+from semq.service.companion.sections import _report
+from semq.service.companion.section_states import SectionStates
 
 states = SectionStates(_report, SystemClock())
 print("x" * 100_000, flush=True)
@@ -73,7 +73,7 @@ sys.stdin.read()
 async def test_a_node_knows_which_sections_of_a_program_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after a line that is too long."""
     (tmp_path / "reporting.py").write_text(REPORTS)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
     reports = companion("reporting")
     reports.start()
     await until(lambda: list(reports.states.failing) == ["erp"])
@@ -84,7 +84,7 @@ async def test_a_node_knows_which_sections_of_a_program_fail(tmp_path: Path, mon
 
 async def test_states_end_with_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ending.py").write_text(REPORTS.replace("sys.stdin.read()", ""))
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
     reports = companion("ending")
     reports.start()
     await until(lambda: reports.exit_status == 0 and not reports.states.failing)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from semq.errors import SemqError
-from semq.service.section_states import SECTIONS_MAX, ReportedStates
-from tests.service.reported import Reported
+from semq.service.companion.section_states import SECTIONS_MAX, ReportedStates
+from tests.service.companion.reported import Reported
 
 
 def test_failures_are_counted_from_the_first_to_the_next_success() -> None:

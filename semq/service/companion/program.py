@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from semq.clock import Clock
-from semq.service.section_states import ReportedStates
+from semq.service.companion.section_states import ReportedStates
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.companion")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from semq import __version__
 from semq.counters import COUNTERS
 from semq.engine.latency import BOUNDS_S, Histogram, Stage
-from semq.service.health import VERDICTS, checks
+from semq.service.monitoring.health import VERDICTS, checks
 
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]

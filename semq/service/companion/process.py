@@ -1,7 +1,7 @@
 """The frame of a companion: a program beside a node that serves applications and speaks AMQP to the node.
 
 It reads the node's configuration, finds the node, and runs its jobs until a signal. Started by the node
-(``companion``), it ends with the node, because its standard input ends then. Used by the main functions of
+(``program``), it ends with the node, because its standard input ends then. Used by the main functions of
 ``semq.folders``, ``semq.webhooks`` and ``semq.web``.
 """
 

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from semq.app import LoginRefused, RefusedByNode
-from semq.service import companion_sections
-from semq.service.companion_sections import CompanionSection, until
-from tests.service.reported import Reported
+from semq.service.companion import sections as companion_sections
+from semq.service.companion.sections import CompanionSection, until
+from tests.service.companion.reported import Reported
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import structlog
 from semq.clock import SystemClock
 from semq.config import load
 from semq.pki.errors import KeyRefused, NoIdentity, Untrusted, WrongName
-from semq.service.identity import NodeIdentity, certificate_of, must_be_hub, ring_of
+from semq.service.credentials.identity import NodeIdentity, certificate_of, must_be_hub, ring_of
 from semq.transport.peer import PeerInfo
 from tests.pki.people import DAY, NOW, add, authority, issued, ring
 

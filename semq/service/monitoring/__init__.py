@@ -1,0 +1,8 @@
+"""The state of a node for monitoring systems, all derived from ``node.status``.
+
+| module  | subject                                                       |
+|---------|---------------------------------------------------------------|
+| health  | checks with their verdicts                                    |
+| alerts  | a program of the operator, started when a verdict changes     |
+| metrics | figures for Prometheus                                        |
+"""
