@@ -17,7 +17,7 @@ import msgspec
 
 from local_node.errors import NoSuchFingerprint, RefusedByHub
 from local_node.link.hub_request import PATIENCE_S, VIRTUAL_HOST, request
-from semq.amqp.client import ClientConnection
+from semq.amqp.connection.client import ClientConnection
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import ConnectionLimits
 from semq.clock import Clock

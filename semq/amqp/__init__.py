@@ -59,7 +59,7 @@ frames after a close, assembly of contents, 311 for bodies over ``limits.body_ma
 error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output;
 where the specification forbids sending (unknown frame type, bad frame end, silence) ``ConnectionClosed`` at once.
 
-**Events** are in ``semq.amqp.events``, **methods** in ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables
+**Connections** are in ``semq.amqp.connection``, **events** in ``semq.amqp.events``, **methods** in ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables
 in ``semq.amqp.wire`` (``Table``, ``Timestamp``, ``encode_table``, ``decode_table``), ``ConnectionLimits`` in
 ``semq.amqp.limits``.
 
@@ -72,10 +72,10 @@ differ (None removes); all other bytes are unchanged. Reading a property of a ma
 ``SyntaxFault``: pass it to ``connection_error``.
 """
 
-from semq.amqp.client import ClientConnection
+from semq.amqp.connection.client import ClientConnection
+from semq.amqp.connection.server import ServerConnection
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import ConnectionLimits
-from semq.amqp.server import ServerConnection
 
 __all__ = ["AmqpError", "ClientConnection", "ConnectionLimits", "ContentHeader", "Properties", "ServerConnection"]

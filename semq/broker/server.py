@@ -15,9 +15,9 @@ from platform import python_version
 from typing import Any
 
 from semq import __version__
+from semq.amqp.connection.server import ServerConnection
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.amqp.sasl import Credentials
-from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.durable.journal import Journal

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from semq.amqp import events as e
 from semq.amqp import methods as m
+from semq.amqp.connection.server import ServerConnection
 from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, InternalError, LocalMisuse
-from semq.amqp.server import ServerConnection
 from semq.broker import refusals
 from semq.broker.allowance import Allowance
 from semq.broker.channel.arrival import ArrivingBody

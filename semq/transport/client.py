@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from semq.amqp.client import ClientConnection
+from semq.amqp.connection.client import ClientConnection
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import (
     Acked,

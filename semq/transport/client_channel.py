@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from semq.amqp import methods as m
-from semq.amqp.channel import whole
-from semq.amqp.client import ClientConnection
+from semq.amqp.connection.channel import whole
+from semq.amqp.connection.client import ClientConnection
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, LocalMisuse, UnexpectedFrame
 from semq.amqp.events import (

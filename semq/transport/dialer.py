@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from semq.amqp import sasl
-from semq.amqp.client import ClientConnection
+from semq.amqp.connection.client import ClientConnection
 from semq.amqp.errors import Broken
 from semq.amqp.limits import ConnectionLimits
 from semq.clock import Clock

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from semq.amqp import sasl
-from semq.amqp.client import ClientConnection
+from semq.amqp.connection.client import ClientConnection
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import ChannelOpened, ConnectionClosed, ConnectionEvent, MethodReceived, Opened
 from semq.amqp.limits import ConnectionLimits

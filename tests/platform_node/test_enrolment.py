@@ -9,9 +9,9 @@ import pytest
 from local_node.enrolment import HubAddress, enrol
 from local_node.errors import NoSuchFingerprint, RefusedByHub
 from platform_node.node import HubNode
+from semq.amqp.connection.server import ServerConnection
 from semq.amqp.errors import AmqpError
 from semq.amqp.limits import ConnectionLimits
-from semq.amqp.server import ServerConnection
 from semq.clock import SystemClock
 from semq.pki.authority import new_request
 from semq.pki.keys import new_key

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from semq.amqp import ConnectionLimits
+from semq.amqp.connection.negotiation import NegotiatedLimits, accept, answer, capabilities_of, lower
 from semq.amqp.errors import NotAllowed
 from semq.amqp.methods import ConnectionTune, ConnectionTuneOk
-from semq.amqp.negotiation import NegotiatedLimits, accept, answer, capabilities_of, lower
 
 OURS = ConnectionLimits(frame_max=8192, channel_max=100, heartbeat=30)
 NONE = ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0)

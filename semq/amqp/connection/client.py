@@ -7,8 +7,11 @@ Made by semq/transport for each socket that it connects; ``connection`` does the
 from typing import ClassVar, Final
 
 from semq.amqp import hot
-from semq.amqp.channel import Channel
-from semq.amqp.connection import CHANNEL_MAX, AmqpConnection
+from semq.amqp.connection.channel import Channel
+from semq.amqp.connection.connection import CHANNEL_MAX, AmqpConnection
+from semq.amqp.connection.negotiation import CLIENT_CAPABILITIES, answer
+from semq.amqp.connection.sender import Octets
+from semq.amqp.connection.states import CLIENT, ChannelState, ConnectionState, Grid
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, CommandInvalid, LocalMisuse, NotSupported, WrongProtocol
 from semq.amqp.events import Blocked, Challenged, Opened, Started, Unblocked
@@ -29,10 +32,7 @@ from semq.amqp.methods import (
     ConnectionTuneOk,
     ConnectionUnblocked,
 )
-from semq.amqp.negotiation import CLIENT_CAPABILITIES, answer
-from semq.amqp.sender import Octets
 from semq.amqp.spec import PROTOCOL_HEADER
-from semq.amqp.states import CLIENT, ChannelState, ConnectionState, Grid
 from semq.amqp.wire import Table
 
 # the first byte of a protocol header, with which a server of another version answers

@@ -4,7 +4,8 @@ import pytest
 
 from semq.amqp import ConnectionLimits
 from semq.amqp import methods as m
-from semq.amqp.channel import Budget, Channel, ContentMethod, event_of
+from semq.amqp.connection.channel import Budget, Channel, ContentMethod, event_of
+from semq.amqp.connection.states import ChannelState
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, CommandInvalid, ContentTooLarge, FrameError, ResourceError, UnexpectedFrame
 from semq.amqp.events import (
@@ -21,7 +22,6 @@ from semq.amqp.events import (
     Rejected,
     Returned,
 )
-from semq.amqp.states import ChannelState
 from tests.amqp.helpers import header_of
 
 LIMITS = ConnectionLimits(body_max=100, arriving_max=150)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from semq.amqp import ConnectionLimits
 from semq.amqp import methods as m
+from semq.amqp.connection.sender import JOINED_MAX
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import LocalMisuse
 from semq.amqp.events import (
@@ -26,7 +27,6 @@ from semq.amqp.events import (
     Published,
     Returned,
 )
-from semq.amqp.sender import JOINED_MAX
 from tests.amqp.helpers import WirePair, header_of, opened, oracle, output
 
 SMALLEST = ConnectionLimits(frame_max=4096)

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from semq.amqp.connection.states import ChannelState
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import CommandInvalid, ContentTooLarge, ResourceError, UnexpectedFrame
 from semq.amqp.events import (
@@ -37,7 +38,6 @@ from semq.amqp.methods import (
     Method,
 )
 from semq.amqp.spec import ROWS
-from semq.amqp.states import ChannelState
 
 ContentMethod: TypeAlias = BasicPublish | BasicDeliver | BasicReturn | BasicGetOk
 

@@ -1,6 +1,6 @@
 """Times at which a heartbeat is due and a peer is given up."""
 
-from semq.amqp.heartbeat import Heartbeat
+from semq.amqp.connection.heartbeat import Heartbeat
 
 
 def test_without_interval_nothing_is_ever_due() -> None:

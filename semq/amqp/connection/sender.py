@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from semq.amqp import hot
-from semq.amqp.channel import Budget, Channel, ContentMethod
 from semq.amqp.codec import encode_method
+from semq.amqp.connection.channel import Budget, Channel, ContentMethod
+from semq.amqp.connection.states import ChannelState, ConnectionState
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import LocalMisuse
 from semq.amqp.frames import END, FRAME_HEAD, frame
 from semq.amqp.methods import ConnectionUpdateSecret, Method
 from semq.amqp.spec import CLASS_IDS, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
-from semq.amqp.states import ChannelState, ConnectionState
 
 JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with its frames
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from semq.amqp import hot
-from semq.amqp.connection import AmqpConnection
+from semq.amqp.connection.connection import AmqpConnection
+from semq.amqp.connection.negotiation import SERVER_CAPABILITIES, accept
+from semq.amqp.connection.sender import Octets
+from semq.amqp.connection.states import SERVER, ConnectionState, Grid
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AccessRefused, CommandInvalid, LocalMisuse, WrongProtocol
 from semq.amqp.events import LoginAnswered, LoginOffered, OpenRequested, SecretOffered
@@ -30,10 +33,7 @@ from semq.amqp.methods import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
-from semq.amqp.negotiation import SERVER_CAPABILITIES, accept
-from semq.amqp.sender import Octets
 from semq.amqp.spec import PROTOCOL_HEADER
-from semq.amqp.states import SERVER, ConnectionState, Grid
 from semq.amqp.wire import Table
 
 

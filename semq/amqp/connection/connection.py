@@ -9,8 +9,12 @@ allowed in which state; the actions that they name are the methods ``_on_…``. 
 from enum import Enum
 from typing import Any, ClassVar, Final
 
-from semq.amqp.channel import Channel, ContentMethod, event_of
 from semq.amqp.codec import IDS, decode_method
+from semq.amqp.connection.channel import Channel, ContentMethod, event_of
+from semq.amqp.connection.lifecycle import MUTE, Lifecycle
+from semq.amqp.connection.negotiation import NegotiatedLimits, capabilities_of
+from semq.amqp.connection.sender import UNLIMITED
+from semq.amqp.connection.states import CHANNEL, Cell, ChannelState, ConnectionState, Grid
 from semq.amqp.errors import (
     AmqpError,
     Blame,
@@ -34,7 +38,6 @@ from semq.amqp.events import (
 )
 from semq.amqp.frames import BAD_END, OVERSIZE, UNKNOWN_TYPE, FrameReader
 from semq.amqp.hot import Lane
-from semq.amqp.lifecycle import MUTE, Lifecycle
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import (
     ChannelClose,
@@ -46,8 +49,6 @@ from semq.amqp.methods import (
     ConnectionCloseOk,
     Method,
 )
-from semq.amqp.negotiation import NegotiatedLimits, capabilities_of
-from semq.amqp.sender import UNLIMITED
 from semq.amqp.spec import (
     CLASS_IDS,
     CONNECTION,
@@ -57,7 +58,6 @@ from semq.amqp.spec import (
     FRAME_METHOD,
     REPLY_SUCCESS,
 )
-from semq.amqp.states import CHANNEL, Cell, ChannelState, ConnectionState, Grid
 from semq.amqp.wire import Table
 
 CHANNEL_CLASS: Final = CLASS_IDS["channel"]

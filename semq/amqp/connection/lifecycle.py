@@ -6,7 +6,10 @@ Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
 
 from typing import Final
 
-from semq.amqp.channel import Channel
+from semq.amqp.connection.channel import Channel
+from semq.amqp.connection.heartbeat import Heartbeat
+from semq.amqp.connection.sender import CommandSender, Octets
+from semq.amqp.connection.states import ChannelState, ConnectionState
 from semq.amqp.errors import (
     AmqpError,
     Broken,
@@ -20,12 +23,9 @@ from semq.amqp.errors import (
 )
 from semq.amqp.events import ChannelClosed, ConnectionClosed, ConnectionEvent, ConnectionFailed
 from semq.amqp.frames import HEARTBEAT_FRAME
-from semq.amqp.heartbeat import Heartbeat
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import ChannelClose, ConnectionClose
-from semq.amqp.sender import CommandSender, Octets
 from semq.amqp.spec import REPLY_SUCCESS
-from semq.amqp.states import ChannelState, ConnectionState
 from semq.amqp.wire import Table
 
 # States before connection.start, in which no method exists that could carry a reason.

@@ -8,12 +8,12 @@ import pytest
 from semq.amqp import ClientConnection, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
+from semq.amqp.connection.states import CHANNEL, CLIENT, SERVER, Cell, ChannelState, ConnectionState, read
 from semq.amqp.errors import CommandInvalid, ConnectionException
 from semq.amqp.events import ConnectionClosed, ConnectionEvent, ConnectionFailed
 from semq.amqp.frames import frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER
-from semq.amqp.states import CHANNEL, CLIENT, SERVER, Cell, ChannelState, ConnectionState, read
 from tests.amqp.helpers import header_of, opened
 
 Either: TypeAlias = ServerConnection | ClientConnection
