@@ -22,18 +22,19 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import backlog, cli, disk, floor, large_documents, phases, rows
+from bench import backlog, cli, disk, large_documents, phases
 from bench.cli import Result, say, show
-from bench.floor import Observed
+from bench.floor import floor, rows
+from bench.floor.floor import Observed
 from bench.interpreter import is_optimized
 from bench.network import BenchNetwork
 
 # name | module with ``main(argv) -> exit status``: other benchmarks
 OTHERS = {
-    "broker": "bench.broker",
-    "http": "bench.http",
-    "peers": "bench.peers",
-    "reconcile": "bench.reconciliation",
+    "broker": "bench.rabbitmq.broker",
+    "http": "bench.http.pages",
+    "peers": "bench.rabbitmq.peers",
+    "reconcile": "bench.reconciliation.nightly_job",
     "secrecy": "bench.secrecy",
 }
 WARM_UP = 500

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from statistics import quantiles
 from typing import Any, TypeVar
 
-from bench import gauges, rows
+from bench import gauges
 from bench.errors import Incomplete, Stuck
-from bench.floor import Observed
+from bench.floor import rows
+from bench.floor.floor import Observed
+from bench.floor.reference import TableWork
 from bench.load import SILENCE_S_MAX, LoadApplication, LoadListener, LoadReceiver, LoadSubmitter, Watcher
 from bench.network import ABSENT, A, BenchNetwork
-from bench.reference import TableWork
 from semq.installation.configuration import HUB
 
 Result = dict[str, Any]

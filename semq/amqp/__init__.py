@@ -59,9 +59,9 @@ frames after a close, assembly of contents, 311 for bodies over ``limits.body_ma
 error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output;
 where the specification forbids sending (unknown frame type, bad frame end, silence) ``ConnectionClosed`` at once.
 
-**Connections** are in ``semq.amqp.connection``, **events** in ``semq.amqp.events``, **methods** in ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables
-in ``semq.amqp.wire`` (``Table``, ``Timestamp``, ``encode_table``, ``decode_table``), ``ConnectionLimits`` in
-``semq.amqp.limits``.
+**Connections** are in ``semq.amqp.connection``, **events** in ``semq.amqp.events``, **methods** in
+``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables in ``semq.amqp.wire`` (``Table``, ``Timestamp``,
+``encode_table``, ``decode_table``), ``ConnectionLimits`` in ``semq.amqp.limits``.
 
 **Content header** (``semq.amqp.content``): ``header.raw`` (payload of the header frame), ``header.body_size``,
 ``header.properties`` (``Properties``), and single properties decoded on first use: ``content_type content_encoding

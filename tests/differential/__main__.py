@@ -15,7 +15,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from bench.lone_node import node
-from bench.rabbitmq import PROGRAM, is_installed, rabbitmq
+from bench.rabbitmq.server import PROGRAM, is_installed, rabbitmq
 from tests.differential.chance import draw
 from tests.differential.differences import KNOWN
 from tests.differential.player import Player, Script

@@ -5,7 +5,7 @@ import time
 import psycopg
 from sqlalchemy import create_engine
 
-from bench.large_tables import LIFE, PARTNERS, fill
+from bench.http.large_tables import LIFE, PARTNERS, fill
 from semq.store.views.census import failed_numbers, groups
 
 SPOIL = """

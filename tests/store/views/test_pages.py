@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, create_engine, text
 
-from bench.large_tables import fill
+from bench.http.large_tables import fill
 from semq.store.views import pages
 from semq.store.views.pages import Search, search_page
 

@@ -22,7 +22,7 @@ import uvloop
 
 from bench.cli import end_in_order
 from bench.lone_node import node
-from bench.rabbitmq import is_installed, rabbitmq
+from bench.rabbitmq.server import is_installed, rabbitmq
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bench.broker import BrokerLoad, _ratios, _table
 from bench.lone_node import node
+from bench.rabbitmq.broker import BrokerLoad, _ratios, _table
 
 
 async def test_every_phase_ends(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Both carry documents from A by a hub to B, and one receipt for each back to A. What each side does and promises:
 
-- Processes. Ours: hub, A and B, each with its own Postgres. The chain (``bench/chain.py``): one RabbitMQ with three
-  virtual hosts and four shovels.
+- Processes. Ours: hub, A and B, each with its own Postgres. The chain (``chain``): one RabbitMQ with three virtual
+  hosts and four shovels.
 - A's application has 1,000 documents unconfirmed. Ours confirms what is committed, with fsync; RabbitMQ what it has
   written with fsync, or what its consumer has acknowledged before that.
 - Way. Ours: A and B store, the hub forwards from memory. The chain: each of the three queues stores, and a shovel
@@ -31,11 +31,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import chain, cli, gauges, phases
+from bench import cli, gauges, phases
 from bench.cli import say, show
 from bench.load import PREFETCH
 from bench.network import BenchNetwork
-from bench.rabbitmq import PROGRAM, RabbitServer, is_installed, server
+from bench.rabbitmq import chain
+from bench.rabbitmq.server import PROGRAM, RabbitServer, is_installed, server
 
 WARM_UP = 500
 SUMMARY = """

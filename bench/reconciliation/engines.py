@@ -1,7 +1,7 @@
-"""One engine of the comparison, as a process: ``python -m bench.reconciliation_engines ENGINE FOLDER DATE MIB``.
+"""One engine of the comparison, as a process: ``python -m bench.reconciliation.engines ENGINE FOLDER DATE MIB``.
 
-Started by ``bench.reconciliation``, which watches its memory. Prints one JSON object: seconds, verdicts, and figures
-of the engine.
+Started by ``nightly_job``, which watches its memory. Prints one JSON object: seconds, verdicts, and figures of the
+engine.
 """
 
 import json
@@ -19,7 +19,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
 from bench.cli import end_in_order
-from bench.reconciliation_sql import DUCKDB, POSTGRES, facts_sql, situation_sql
+from bench.reconciliation.sql import DUCKDB, POSTGRES, facts_sql, situation_sql
 from semq.clock import SystemClock
 from semq.store.embedded.server import EmbeddedPostgres
 from spark_reconcile.days import Calendar

@@ -3,7 +3,7 @@ beside.
 
 The same facts and the same words (made from the tables of ``spark_reconcile.judgement.situation``), judged by the same
 grid. Wrong clocks, carried messages and missing sources are left out: the invented ledgers have none. Used by
-``bench.reconciliation_engines`` alone.
+``bench.reconciliation.engines`` alone.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,9 +7,9 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from bench.floor_script import ScriptPlan, run, steps
-from bench.reference import TableWork
-from bench.rows import RowChanges
+from bench.floor.reference import TableWork
+from bench.floor.rows import RowChanges
+from bench.floor.script import ScriptPlan, run, steps
 
 ALL = {
     "tb_0031": RowChanges(10, 26, 4),

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import peers, rabbitmq
-from bench.chain import DOCUMENTS, HOSTS, RECEIPTS, ConfirmedTags, definitions
+from bench.rabbitmq import peers
+from bench.rabbitmq import server as rabbitmq
+from bench.rabbitmq.chain import DOCUMENTS, HOSTS, RECEIPTS, ConfirmedTags, definitions
 
 
 def test_the_chain_leads_documents_there_and_receipts_back() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bench.floor import differences
-from bench.floor_script import KEYS, steps
-from bench.reference import REFERENCE, TableWork, of
-from bench.rows import RowChanges
+from bench.floor.floor import differences
+from bench.floor.reference import REFERENCE, TableWork, of
+from bench.floor.rows import RowChanges
+from bench.floor.script import KEYS, steps
 
 
 def test_what_shrank_is_named_with_both_figures() -> None:

@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from bench import rows
 from bench.errors import Stuck
+from bench.floor import rows
 from tests.waiting import until
 
 INSERT = "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')"

@@ -41,10 +41,10 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from bench import reference
 from bench.errors import FloorFailed
-from bench.floor_script import KEYS, ScriptPlan, run, steps
-from bench.reference import TableWork
+from bench.floor import reference
+from bench.floor.reference import TableWork
+from bench.floor.script import KEYS, ScriptPlan, run, steps
 from semq.installation.configuration import HUB
 from semq.store.postgres import ledger_partitions
 from semq.store.postgres.migration import upgrade

@@ -20,11 +20,12 @@ from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench import cli, large_tables
+from bench import cli
 from bench.cli import Result, say, show
 from bench.errors import Incomplete
 from bench.gauges import session_s
-from bench.http_client import HttpConnection
+from bench.http import large_tables
+from bench.http.client import HttpConnection
 from semq.app import Client
 from semq.clock import SystemClock
 from semq.console.routes import ROUTES

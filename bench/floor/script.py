@@ -15,9 +15,9 @@ import psycopg
 from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, LargeBinary, SmallInteger, Text
 from sqlalchemy.types import TypeEngine
 
+from bench.floor.reference import TableWork
+from bench.floor.rows import RowChanges
 from bench.network import NODE_IDS, A, B
-from bench.reference import TableWork
-from bench.rows import RowChanges
 from semq.engine.bodies import encode_envelope
 from semq.store import tables
 from semq.store.postgres.pipeline import OPTIONS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.reconciliation_engines import ENGINES
+from bench.reconciliation.engines import ENGINES
 from semq.clock import SystemClock
 from spark_reconcile.days import Calendar
 from spark_reconcile.samples.invention import generate

@@ -8,8 +8,8 @@ of the ledger was merged with another. Used by ``floor``.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bench.floor.rows import RowChanges
 from bench.network import A
-from bench.rows import RowChanges
 from semq.installation.configuration import HUB
 
 DOCUMENTS = 1000
