@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from statistics import median
 
-from tests.test_house import imports, modules, unmirrored
+from tests.house_sources import imports, modules, unmirrored
 
 
 def import_graph() -> dict[str, set[str]]:

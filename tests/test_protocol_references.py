@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.test_house import ROOT, at, committed
+from tests.house_sources import ROOT, at, committed
 
 PROTOCOL = ROOT / "PROTOCOL.md"
 # letter | what it names | how PROTOCOL.md defines one

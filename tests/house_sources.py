@@ -1,0 +1,102 @@
+"""The sources as the house tests read them: modules, imports, names, docstrings, and the tests opposite."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the product by its dotted name."""
+    folders = ("semq", "local_node", "platform_node", "spark_reconcile", "migrations")
+    files = (file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    return {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"), filename=str(file))
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Every imported name, as (line, "package.module" or "package.module.name")."""
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def committed() -> list[Path]:
+    """The files under version control; in an unpacked archive, everything that is no environment or cache."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        return [file for name in listed.stdout.split("\0") if name and (file := ROOT / name).is_file()]
+    hidden = {".venv", ".git", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "__pycache__", "var"}
+    return [file for file in ROOT.rglob("*") if file.is_file() and not hidden & set(file.relative_to(ROOT).parts)]
+
+
+def at(file: Path, line: int) -> str:
+    return f"{file.relative_to(ROOT)}:{line}"
+
+
+def names_in(file: Path) -> set[str]:
+    """Return the names that a module defines or uses."""
+    parts = ((getattr(node, part, None) for part in ("id", "attr", "arg", "name")) for node in ast.walk(tree(file)))
+    return {one for names in parts for one in names if isinstance(one, str)}
+
+
+def code_of(node: ast.ClassDef) -> str | None:
+    for line in node.body:
+        target = (
+            line.target
+            if isinstance(line, ast.AnnAssign)
+            else line.targets[0]
+            if isinstance(line, ast.Assign)
+            else None
+        )
+        if isinstance(target, ast.Name) and target.id == "code" and isinstance(line, ast.Assign | ast.AnnAssign):
+            return (
+                line.value.value if isinstance(line.value, ast.Constant) and isinstance(line.value.value, str) else None
+            )
+    return None
+
+
+def faults_of_prose(docstring: str) -> Iterator[str]:
+    """Yield the signs of a sentence that was cut in two: an open bracket, a paragraph that begins with its rest."""
+    first, *rest = docstring.split("\n\n")
+    prose = re.sub(
+        r"``[^`]*``|\[\d+, \d+\)", "", first
+    )  # code, and intervals such as [0, 1), have brackets of their own
+    if prose.count("(") != prose.count(")"):
+        yield "the first paragraph has an open bracket"
+    # An indented paragraph is a table or code.
+    if rest and re.match(r"(And|But|Or)\b|\d+\)|[a-z]+ [a-z]", rest[0]):
+        yield "the second paragraph begins in the middle of a sentence"
+
+
+def unmirrored() -> list[str]:
+    """Modules of the product without a test opposite, name for name; packages and entry points need none."""
+    named = [name for name in modules() if not name.startswith("migrations.")]
+    named = [name for name in named if name.rpartition(".")[2] not in ("__init__", "__main__", "errors")]
+    return [name for name in named if not any(map(Path.exists, opposite_tests(name)))]
+
+
+def opposite_tests(module: str) -> Iterator[Path]:
+    """Yield where tests of a module may stand: of its name, of a part of it, or in a folder of its name."""
+    place = ROOT.joinpath("tests", *module.removeprefix("semq.").split("."))
+    yield place.with_name(f"test_{place.name}.py")
+    yield from place.parent.glob(f"test_{place.name}_*.py")
+    yield from place.glob("test_*.py")
+
+
+def opposite(place: Path, subject: str) -> bool:
+    """Is there a module of that name, or one whose name the subject goes on with (test_frames_golden of frames)?"""
+    words = subject.split("_")
+    stems = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
+    return any((place / f"{stem}.py").exists() or (place / stem).is_dir() for stem in stems)
