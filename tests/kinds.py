@@ -65,7 +65,7 @@ cli                                    -                     network
 app                                    -                     network
 service/test_standby.py                slow,processes        file
 local_node/test_plain_broker.py        slow,processes        file
-flows/test_planted.py                  slow,processes        file
+flows/secrecy/test_planted.py                  slow,processes        file
 store/embedded                         slow,processes        file
 store/broker/test_store.py             slow                  file
 store/postgres/test_store.py           slow                  file

@@ -2,7 +2,7 @@
 
 Derived from the table: the headers between nodes (``headers``), what a seal and a signature bind
 (``semq.engine.secrecy.binding``), the arguments of clients and operations, the headers of the receiver's application,
-the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.attribute_pages`` writes them), and the tests that
+the tables in README.md and PROTOCOL.md (``python -m tests.umx_t.pages.attributes`` writes them), and the tests that
 alter each attribute on its way. Defaults are those of the fields of ``Attributes`` and ``Envelope``; each field has a
 row.
 """

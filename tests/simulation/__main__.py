@@ -8,7 +8,7 @@ import time
 
 from semq.umx_t.grids import Heard, Standing
 from tests.simulation.campaign import Totals, cover, focus_of, run_campaign, tell
-from tests.simulation.drills import Goal
+from tests.simulation.disturbances.drills import Goal
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import simulate
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from semq.umx_t.grids import GRIDS, HUB, SENDER, SENDER_12, Heard, Standing
-from tests.simulation.drills import Goal
+from tests.simulation.disturbances.drills import Goal
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import CellCoverage, simulate
 

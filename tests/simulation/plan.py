@@ -14,8 +14,8 @@ from semq.umx_t.app_key import AppKey
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument, attributes
-from tests.simulation.drills import GOALS, TRUTHS, Goal
-from tests.simulation.faults import DISASTERS, HELL_ONLY, KINDS
+from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
+from tests.simulation.disturbances.faults import DISASTERS, HELL_ONLY, KINDS
 from tests.simulation.timeline import EPOCH
 
 HELL_SHARE = 0.25  # of the seeds

@@ -15,7 +15,7 @@ from semq.umx_t.locator import LK0
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
-    from tests.simulation.oracle import Oracle
+    from tests.simulation.oracle.oracle import Oracle
 
 AGAIN_S = 1.0  # until rows that have to wait are looked at again
 

@@ -14,15 +14,15 @@ from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.grid import Grid
 from semq.umx_t.locator import Store
 from semq.umx_t.status import Arrival, Outcome
-from tests.simulation.drills import Goal
-from tests.simulation.faults import Faults
+from tests.simulation.disturbances.drills import Goal
+from tests.simulation.disturbances.faults import Faults
 from tests.simulation.host import Host, HubHost, LocalHost
-from tests.simulation.messages import Books, SimulatedMessage
 from tests.simulation.network import SimLink
-from tests.simulation.oracle import InvariantBroken, Oracle
+from tests.simulation.oracle.messages import Books, SimulatedMessage
+from tests.simulation.oracle.oracle import InvariantBroken, Oracle
+from tests.simulation.oracle.truth import was_taken_and_refused
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
-from tests.simulation.truth import was_taken_and_refused
 
 REST_S = 12_000.0  # within this time after the last fault everything is at rest
 PASSED_ON_S = 10.0  # then what the hub was just passing on, or held back as a note, has arrived

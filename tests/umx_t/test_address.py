@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.errors import BadAddress
-from tests.umx_t.strategies import addresses
+from tests.umx_t.samples.strategies import addresses
 
 
 @given(addresses)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from semq.umx_t.app_key import NO_KEY, PART_MAX, AppKey, check_app_key, parse_app_key
 from semq.umx_t.errors import BadAppKey
-from tests.umx_t.strategies import app_keys
+from tests.umx_t.samples.strategies import app_keys
 
 
 @given(app_keys)

@@ -25,8 +25,8 @@ from semq.umx_t.attributes import (
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.headers import read_envelope, read_submission
 from semq.umx_t.status import SaveFwd
-from tests.umx_t.altered import altered
-from tests.umx_t.attribute_pages import PAGES, ROOT, printed
+from tests.umx_t.pages.attributes import PAGES, ROOT, printed
+from tests.umx_t.samples.altered import altered
 from tests.umx_t.test_headers import PEER
 
 OF_APPLICATIONS = {row.field: row for row in ATTRIBUTES if row.by is By.APPLICATION}
@@ -59,7 +59,7 @@ def test_an_unknown_word_is_refused_at_import(word: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_pages_show_the_table(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
-    assert printed(page, text) == text, "write it: ./run python -m tests.umx_t.attribute_pages"
+    assert printed(page, text) == text, "write it: ./run python -m tests.umx_t.pages.attributes"
 
 
 def test_every_client_takes_every_attribute_of_applications() -> None:

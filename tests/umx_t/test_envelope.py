@@ -8,7 +8,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, Pos, parse_lk0
 from semq.umx_t.status import SaveFwd
-from tests.umx_t.strategies import envelopes
+from tests.umx_t.samples.strategies import envelopes
 
 LK = LK0(1, "10008", 1, 1, 0xABC, 7)
 

@@ -38,7 +38,7 @@ from semq.umx_t.grids import (
     Standing,
 )
 from semq.umx_t.status import AckStatus, AppStatus, Arrival
-from tests.umx_t.grid_pages import PROTOCOL, printed
+from tests.umx_t.pages.grids import PROTOCOL, printed
 
 ENGINE = Path(__file__).parents[2] / "semq" / "engine"
 AnyGrid = Grid[Any, Any, Any]

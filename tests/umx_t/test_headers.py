@@ -23,7 +23,7 @@ from semq.umx_t.headers import (
     write_envelope,
 )
 from semq.umx_t.status import SaveFwd
-from tests.umx_t.strategies import envelopes, fields, numbers, printable
+from tests.umx_t.samples.strategies import envelopes, fields, numbers, printable
 
 PEER = {"app_id": "1.10008", "message_id": "1.10008.1.1.ff.1"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from semq.umx_t.address import Address
 from semq.umx_t.errors import BadLocator
 from semq.umx_t.locator import INT64_MAX, LK0, LK1, Pos, Store, parse_lk0, parse_lk1, parse_pos
-from tests.umx_t.strategies import fields, lk0s, lk1s, positions
+from tests.umx_t.samples.strategies import fields, lk0s, lk1s, positions
 
 
 @given(lk0s)

@@ -22,7 +22,7 @@ from semq.umx_t.headers import (
 )
 from semq.umx_t.locator import INT64_MAX, LK0, LK1, Pos
 from semq.umx_t.packed_envelope import Packed, pack
-from tests.umx_t.strategies import envelopes, texts
+from tests.umx_t.samples.strategies import envelopes, texts
 
 LK0_1 = LK0(1, "10008", 1, 1, 255, 1)
 PLAIN = Envelope(source=LK0_1.node, target=LK0_1.node, lk0=LK0_1, attributes=Attributes(), sid=0)

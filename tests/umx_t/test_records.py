@@ -24,7 +24,7 @@ from semq.umx_t.records import (
     encode_records,
     record_size,
 )
-from tests.umx_t.strategies import inquiries, presences, receipts
+from tests.umx_t.samples.strategies import inquiries, presences, receipts
 
 KINDS = [
     (Function.RECEIPTS, Primitive.INDICATION),

@@ -11,7 +11,7 @@ from semq.umx_t.app_key import AppKey
 from semq.umx_t.attributes import ATTRIBUTES, Attribute, Bound, read_row
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.locator import Pos, parse_lk0
-from tests.umx_t.altered import BOUND, CARRIED, altered
+from tests.umx_t.samples.altered import BOUND, CARRIED, altered
 
 PLAIN = Envelope(
     source=Address(1, "10008"),

@@ -9,7 +9,7 @@ from semq.app import Client, NodeBusy, NotDelivered
 from semq.config.settings import Settings
 from semq.engine.errors import QuotaReached
 from tests.cli.command import semq_aside
-from tests.flows.test_left_alone import ProxiedInstitution, count, left
+from tests.flows.real_nodes.test_left_alone import ProxiedInstitution, count, left
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import until
 

@@ -20,7 +20,7 @@ from semq.umx_t.records import AckFlag, Answer, Presence, Receipt
 from semq.umx_t.status import Outcome
 from tests.flows.sealed import KEYS, SECRET, SealedWorld, keys_of, outcomes, send, watching
 from tests.flows.trio import TrioWire
-from tests.umx_t.altered import BOUND, altered
+from tests.umx_t.samples.altered import BOUND, altered
 
 # ------------------------------------------------------------------------------------------------- nobody else reads
 

@@ -14,7 +14,7 @@ from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.records import Answer, HubFlag
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
-from tests.simulation.rumours import HINTS, Hint, harmless, refused_copy, said, truth, truth_said
+from tests.simulation.disturbances.rumours import HINTS, Hint, harmless, refused_copy, said, truth, truth_said
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host

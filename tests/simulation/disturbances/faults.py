@@ -15,10 +15,10 @@ from semq.store.memory_tables import Tables
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.locator import Pos, Store
-from tests.simulation.drills import drill, next_to_go
-from tests.simulation.messages import Books
-from tests.simulation.namesakes import another
-from tests.simulation.rumours import rumours, rumours_of_copies
+from tests.simulation.disturbances.drills import drill, next_to_go
+from tests.simulation.disturbances.namesakes import another
+from tests.simulation.disturbances.rumours import rumours, rumours_of_copies
+from tests.simulation.oracle.messages import Books
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost

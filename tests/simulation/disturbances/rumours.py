@@ -15,7 +15,7 @@ from semq.store.rows import InStreamKey, Outbound, Slot
 from semq.umx_t.envelope import Frame, Function, Packet, Primitive
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Direction, SaveFwd, SendStatus
-from tests.simulation import namesakes
+from tests.simulation.disturbances import namesakes
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host

@@ -22,10 +22,10 @@ from semq.umx_t.locator import LK0, Pos, parse_lk0
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, Receipt
 from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
-from tests.simulation.faults import HELL_ONLY
-from tests.simulation.messages import Books, SimulatedMessage, SourceStream
+from tests.simulation.disturbances.faults import HELL_ONLY
+from tests.simulation.oracle.messages import Books, SimulatedMessage, SourceStream
+from tests.simulation.oracle.truth import belies, is_correction, is_true, was_corrected
 from tests.simulation.schedule import ScheduleBooks
-from tests.simulation.truth import belies, is_correction, is_true, was_corrected
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost

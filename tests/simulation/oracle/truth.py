@@ -5,7 +5,7 @@ from semq.engine.sender.receipts import NO_TARGET_KNOWN
 from semq.engine.sender.refused_copies import says_returned
 from semq.store.rows import Outbound
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
-from tests.simulation.messages import SimulatedMessage
+from tests.simulation.oracle.messages import SimulatedMessage
 
 NOT_DELIVERED = frozenset({Outcome.REJECTED, Outcome.CANCELLED, Outcome.LOST, Outcome.DROPPED})
 

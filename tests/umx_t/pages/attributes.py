@@ -1,4 +1,4 @@
-"""The attributes as README.md and PROTOCOL.md show them; ``python -m tests.umx_t.attribute_pages`` writes them."""
+"""The attributes as README.md and PROTOCOL.md show them; ``python -m tests.umx_t.pages.attributes`` writes them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, By
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def of_applications() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The grids as PROTOCOL.md section 5 shows them, between markers; ``python -m tests.umx_t.grid_pages`` writes them."""
+"""The grids as PROTOCOL.md section 5 shows them, between markers; ``python -m tests.umx_t.pages.grids`` writes them."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from semq.umx_t.grids import (
     SenderDeed,
 )
 
-PROTOCOL = Path(__file__).parents[2] / "PROTOCOL.md"
+PROTOCOL = Path(__file__).parents[3] / "PROTOCOL.md"
 # What the words of a grid mean; those of class12 are printed with class3.
 WORDS: dict[str, tuple[type[Enum], type[Enum]]] = {
     "class3": (Heard, SenderDeed),
