@@ -224,6 +224,11 @@ class LocalNode(Node[LocalEngine]):
 
     async def trust_changed(self) -> None:
         """Apply changed authorities: to new connections, partners' certificates, and a new link."""
+        self.trust_widened()
+        await self.uplink.restart()
+
+    def trust_widened(self) -> None:
+        """Apply changed authorities to new connections and partners' certificates; the link stays."""
         if self.who is not None:
             if self.settings.amqp.tls:
                 self.server.listener.use(self.who.server())
@@ -231,7 +236,6 @@ class LocalNode(Node[LocalEngine]):
                 self.uplink.use(self.who.client())
         if self.sealing is not None:
             self.sealing.look_again()
-        await self.uplink.restart()
 
     def parts(self) -> Iterable[object]:
         return (

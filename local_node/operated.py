@@ -33,5 +33,8 @@ class OperatedLocalNode(Looking, Protocol):
     def identity_in_use(self) -> NodeIdentity:
         """Return the certificates and authorities. Raises NoIdentity."""
 
+    def trust_widened(self) -> None:
+        """Use more authorities than before; the link stays."""
+
     async def drained(self, timeout_s: float) -> bool:
         """Accept no more documents, and wait until all are settled; return whether they are in time."""

@@ -40,6 +40,13 @@ class TooManyLogins(Unavailable):
     )
 
 
+class NoRoll(BadInput):
+    """No change of the hub's authority is in progress."""
+
+    code = "SEMQ-1256"
+    remedy = "`semq hub ca show` shows the last one; `semq hub ca roll` begins another."
+
+
 class DefinitionsRefused(BadInput):
     """The definitions are not put in force."""
 

@@ -9,11 +9,14 @@ from typing import Any
 import structlog
 
 from platform_node.ask_exchange import AskService
+from platform_node.authority_roll import LOOK_S as ROLL_S
+from platform_node.authority_roll import AuthorityRoll
 from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.directory import HubDirectory
 from platform_node.enrolment import Enrolling
 from platform_node.links import Links
 from platform_node.logins import ENROLL, UMX, HubLogins
+from platform_node.operations.authority import AuthorityOperations
 from platform_node.operations.definitions import FOLLOW_S, Defining
 from platform_node.operations.held import HeldOperations
 from platform_node.operations.registration import RegistryOperations
@@ -62,6 +65,7 @@ class HubNode(Node[HubEngine]):
     table = OPERATIONS
     who: NodeIdentity | None = None  #: with amqp.tls
     registry: Registry
+    authority_roll: AuthorityRoll | None = None  #: with an authority of its own
 
     async def prepare(self) -> None:
         authority = None
@@ -127,6 +131,8 @@ class HubNode(Node[HubEngine]):
         self._register_queues()
         vhost.hooks.append(SessionHooks(on_open=self.links.opened))
         self.guard = Guard(self.registry, self.clock)
+        if self.registry.authority is not None:
+            self.authority_roll = AuthorityRoll(self)
         for name in (UMX, ENROLL):
             self.server.vhosts[name].hooks.append(SessionHooks(self.guard.opened, self.guard.closed))
         enrolling = self.server.vhosts[ENROLL]
@@ -165,6 +171,7 @@ class HubNode(Node[HubEngine]):
                 ScheduledJob("revocation", REVOCATION_S, self._look_at_links),
                 ScheduledJob("certificate", 5.0, self._look_after),
                 ScheduledJob("certificates", WARN_S, self._warn),
+                ScheduledJob("authority", ROLL_S, self._look_at_authority),
             ]
         return jobs
 
@@ -212,11 +219,28 @@ class HubNode(Node[HubEngine]):
             if days <= self.settings.tls.warn_days:
                 log.warning("certificate_of_institution_ends", node=node, days_left=days)
 
-    async def trust_changed(self) -> None:
-        """Apply changed authorities: to new connections, institutions' certificates, and every link."""
+    async def _look_at_authority(self) -> None:
+        if self.authority_roll is not None:
+            await self.authority_roll.look()
+
+    def roll_soon(self) -> None:
+        """Carry the change of the authority on now."""
+        self.clockwork.hasten("authority")
+
+    def greet_anew(self) -> None:
+        """Show nodes that enrol the authority that signs now."""
+        config = self.server.config
+        config.properties = {**config.properties, **self.greeting()}
+
+    def trust_widened(self) -> None:
+        """Apply more authorities than before: to new connections and institutions' certificates; links stay."""
         if self.who is not None:
             self.server.listener.use(self.who.server())
         self._look_at_certificates()
+
+    async def trust_changed(self) -> None:
+        """Apply changed authorities: to new connections, institutions' certificates, and every link."""
+        self.trust_widened()
         self.guard.end_all("the hub believes other authorities now")
 
     def renew_own(self) -> None:
@@ -237,6 +261,7 @@ class HubNode(Node[HubEngine]):
             HeldOperations(self),
             StoreOperations(self),
             RegistryOperations(self),
+            AuthorityOperations(self),
             TrustOperations(self),
             self.defining,
             InquiryOperation(self),

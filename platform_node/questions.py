@@ -112,6 +112,10 @@ class Questions:
         if self._readers.get(node) is reader:
             del self._readers[node], self._turns[node]
 
+    def readers(self) -> list[str]:
+        """Return the nodes that can be asked now."""
+        return list(self._readers)
+
     def has_reader(self, node: str) -> bool:
         """Whether a session of this node reads its questions."""
         return node in self._readers

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from platform_node.allowance import RateAllowance
+from platform_node.authority_state import signing_folder
 from platform_node.errors import NoSuchCertificate, SecondStore, TooManyRenewals
 from semq.clock import Clock
 from semq.config.settings import Settings
@@ -41,7 +42,7 @@ def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
     the missing parts.
     """
     ring = ring_of(settings)
-    authority = read_authority(settings.pki_dir, ring.passphrase())
+    authority = read_authority(signing_folder(settings.pki_dir), ring.passphrase())
     if authority is None:
         if settings.tls.trust is not None:
             return None

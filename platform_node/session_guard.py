@@ -6,6 +6,7 @@ after ``semq cert revoke``, here or in another process of the hub (NOTIFY), and 
 
 import structlog
 
+from platform_node.logins import UMX
 from platform_node.registry import Registry
 from semq.amqp.errors import ConnectionForced
 from semq.broker.services import SessionInfo
@@ -36,6 +37,15 @@ class Guard:
     def closed(self, session: SessionInfo) -> None:
         """Note the end of a session."""
         self._sessions.pop(session, None)
+
+    def nodes(self) -> list[str]:
+        """Return the nodes whose links are among these sessions."""
+        return list({session.user for session in self._sessions if session.vhost == UMX})
+
+    def certificate(self, node: str) -> NodeCertificate | None:
+        """Return the certificate of a node's newest link; a session of enrolment may be a trial of another one."""
+        newest_first = reversed(self._sessions.items())
+        return next((one for session, one in newest_first if (session.user, session.vhost) == (node, UMX)), None)
 
     def end_all(self, why: str) -> None:
         """End every session with a certificate; its node reconnects if the certificate is still valid."""

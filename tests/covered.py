@@ -9,6 +9,10 @@ TABLE = """
 local_node.link.hub_request            local_node/operations/test_trace.py
 local_node.operated                    local_node/operations/test_trace.py
 local_node.operations.certificates     cli/node/test_certificates.py
+local_node.succession                  platform_node/test_authority_roll.py
+platform_node.authority_state          platform_node/test_authority_roll.py
+platform_node.operations.authority     platform_node/test_authority_roll.py
+semq.cli.hub.authority                 cli/test_output_of_commands.py
 local_node.operations.failed           cli/messages/test_worker.py
 local_node.operations.messages         local_node/test_node.py
 local_node.operations.submission       local_node/test_node.py

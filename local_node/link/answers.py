@@ -1,4 +1,4 @@
-"""Answers of a local node to partners' questions about their messages, which the hub passes on.
+"""Answers of a local node to partners' questions about their messages, which the hub passes on, and to the hub's own.
 
 Questions arrive over the link, from queue ``node.ID.asked`` (``platform_node.questions``); with ``hub.answer_partners =
 false`` none is answered. ``semq.service.story`` decides what is answered to whom, from this node's ledger.
@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from local_node.operated import OperatedLocalNode
+from local_node.succession import SuccessionDuty, SuccessionQuestion
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
@@ -40,9 +41,10 @@ class NotTold(BadInput):
 class PassedQuestion(msgspec.Struct):
     """A question passed on by the hub."""
 
-    lk0: str
     asker: str  #: according to the hub; the story is signed for this asker
+    lk0: str = ""
     nonce: str = ""
+    authority: SuccessionQuestion | None = None  #: the hub's own question, about its authority
 
 
 class Answers:
@@ -50,6 +52,7 @@ class Answers:
 
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
+        self._duty = SuccessionDuty(node)
         self._tasks: set[asyncio.Task[None]] = set()
         self._second = 0  #: of the clock, in which ``_asked_in_it`` questions have come
         self._asked_in_it = 0
@@ -91,6 +94,8 @@ class Answers:
         _answer(channel, correlation_id, told)
 
     async def _told(self, question: PassedQuestion) -> Mapping[str, Any]:
+        if question.authority is not None:
+            return await self._duty.told(question.authority)
         if self._node.settings.hub is None or not self._node.settings.hub.answer_partners:
             raise NotTold
         lk0, me = str(parse_lk0(question.lk0)), str(self._node.address)

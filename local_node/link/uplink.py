@@ -30,6 +30,7 @@ from semq.store.work import after_commit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import DialConfig, dial
+from semq.transport.errors import NotTrusted
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 from semq.umx_t.address import Address, NodeType, parse_address
@@ -173,8 +174,9 @@ class Uplink:
                 failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
-                self.last_error = str(error)
-                log.warning("uplink_down", error=str(error), failures=failures)
+                # Distrust does not pass by itself: what to do is shown wherever the state of the link is.
+                self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
+                log.warning("uplink_down", error=self.last_error, failures=failures)
             except Exception as error:  # a defect must not stop the dialling
                 failures += 1
                 self.last_error = repr(error)

@@ -1,6 +1,7 @@
 """The table of the hub's operations. Each module has the rows of its handlers."""
 
 from platform_node.ask_exchange import TRACE
+from platform_node.operations.authority import AUTHORITY
 from platform_node.operations.definitions import DEFINITIONS
 from platform_node.operations.held import HELD
 from platform_node.operations.registration import REGISTRATION
@@ -20,6 +21,7 @@ OPERATIONS = (
     *NODE,
     *JOBS,
     *REGISTRATION,
+    *AUTHORITY,
     *DEFINITIONS,
     *HELD,
     *STORES,

@@ -74,7 +74,12 @@ GROUPS = (
         "State and administration of a node.",
         ("semq.cli.node.enrolment",),
     ),
-    CommandGroup("hub", "semq.cli.hub.institutions:group", "A hub's authority, enrolment of institutions, stores."),
+    CommandGroup(
+        "hub",
+        "semq.cli.hub.institutions:group",
+        "A hub's authority, enrolment of institutions, stores.",
+        ("semq.cli.hub.authority",),
+    ),
     CommandGroup(
         "cert", "semq.cli.node.certificates:group", "Certificates: show, renew, rotate, revoke; trusted authorities."
     ),

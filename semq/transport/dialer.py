@@ -12,7 +12,7 @@ from semq.amqp.errors import Broken
 from semq.amqp.limits import ConnectionLimits
 from semq.clock import Clock
 from semq.transport.client import ClientLink
-from semq.transport.errors import DialFailed, LinkLost
+from semq.transport.errors import DialFailed, LinkLost, NotTrusted
 from semq.transport.link import SocketLink
 from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
@@ -59,7 +59,8 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
             await owner.opened()
     except (OSError, TimeoutError, LinkLost, Broken) as error:
         _give_up(owner)
-        raise DialFailed(host=config.host, port=config.port, cause=repr(error)) from error
+        kind = NotTrusted if _is_distrust(error) else DialFailed
+        raise kind(host=config.host, port=config.port, cause=repr(error)) from error
     except BaseException:
         _give_up(owner)
         raise
@@ -74,6 +75,16 @@ def _machine(config: DialConfig) -> ClientConnection:
         response=b"" if external else sasl.plain(config.user, config.password or ""),
         virtual_host=config.virtual_host,
         client_properties={"product": "SEMQ", **config.client_properties},
+    )
+
+
+def _is_distrust(error: BaseException) -> bool:
+    """Whether TLS ended because one end does not trust the authority of the other."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__
+    return cause is not None and (
+        isinstance(cause, ssl.SSLCertVerificationError) or "UNKNOWN_CA" in (cause.reason or str(cause)).upper()
     )
 
 

@@ -1,7 +1,11 @@
 """Errors of connections other than those that AMQP defines (semq.amqp.errors).
 
-Unavailable ├── DialFailed      no connection was made └── LinkLost        an open connection was lost Misconfigured └──
-ForeignBroker   the address belongs to another product
+| below         | error          | meaning                                                     |
+|---------------|----------------|-------------------------------------------------------------|
+| Unavailable   | DialFailed     | no connection was made                                      |
+| DialFailed    | NotTrusted     | one end does not trust the authority of the other end       |
+| Unavailable   | LinkLost       | an open connection was lost                                 |
+| Misconfigured | ForeignBroker  | the address belongs to another product                      |
 """
 
 from semq.errors import Misconfigured, Unavailable
@@ -12,6 +16,16 @@ class DialFailed(Unavailable):
 
     code = "SEMQ-4910"
     remedy = "Check host, port and network; the facts name the address and the cause. Dialling again is safe."
+
+
+class NotTrusted(DialFailed):
+    """One end does not trust the authority that issued the certificate of the other end."""
+
+    code = "SEMQ-4913"
+    remedy = (
+        "A hub may have changed its authority while this node was away (`semq hub ca show` there): ask its operator for"
+        " a token and the fingerprint, and enrol again (`semq node enroll`). What is in the node's queues stays."
+    )
 
 
 class ForeignBroker(Misconfigured):

@@ -74,6 +74,10 @@ OPERATION = {
         "$ref": BAD, "$defs": {BAD: {"properties": {BAD: {"type": BAD, "description": BAD, "default": BAD}}}},
     },
 }  # fmt: skip
+ROLL = {
+    "authority": BAD, "phase": BAD, "former": BAD, "new": BAD, "started_at": BAD, "waiting_for": [BAD],
+    "nodes": [{"node": BAD, "state": BAD, "online": BAD, "left_behind": BAD, "fault": BAD}],
+}  # fmt: skip
 # Operation | what the node answers; others answer with a row
 ANSWERS: dict[str, Any] = {
     "msg.list": [ROW], "stuck.list": [ROW], "failed.list": [ROW], "held.list": [ROW | {"held": True}],
@@ -92,6 +96,7 @@ ANSWERS: dict[str, Any] = {
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
     "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
     "stores.list": [{"store": BAD, "state": "retired", "by": BAD, "why": BAD}],
+    **dict.fromkeys(("ca.show", "ca.roll", "ca.leave"), ROLL),
     "stores.retire": {"was_retired": True, "store": BAD},
     "ledger.verify": {"lines": BAD, "from": BAD, "to": BAD, "head": BAD},
     "failed.requeue": {"became": {BAD: {"lk0": BAD, "name": BAD, "state": BAD, "reason": [BAD, BAD]}}},
@@ -112,6 +117,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "node status": (), "node health": (), "node metrics": (), "node incarnation": (), "node drain": (),
     "node reload": (),
     "node list": (), "hub nodes token": ("1",), "hub nodes rebind": ("1",),
+    "hub ca show": (), "hub ca roll": (), "hub ca leave": ("1",),
     "hub stores list": (), "hub stores retire": ("1.2", "--why", "x"), "cert list": (), "cert show": (),
     "cert trust": (), "cert renew": (), "cert rotate": (), "cert revoke": ("1",), "cert needs-renewal": (),
     "definitions export": (), "definitions diff": ("FILE",),

@@ -1,0 +1,90 @@
+"""The node's side of a change of the hub's authority: what the hub asks for over the link, and what the node has done.
+
+| the hub asks | the node                                                              |
+|--------------|-----------------------------------------------------------------------|
+| believe      | trusts the new authority, too                                         |
+| renew        | the same; renews its certificate unless it is of the new authority    |
+| withdraw     | the same; then trusts the former authority no more                    |
+
+The answer states what is true when it is given; the hub asks again. Nothing is believed without the signature of the
+former authority (``semq.pki.succession``).
+"""
+
+import asyncio
+from typing import Any, Literal, Protocol
+
+import msgspec
+import structlog
+
+from local_node.renewal import Renewing
+from semq.errors import SemqError, unusable
+from semq.pki.succession import Succession, is_issued_by, verified
+from semq.service.identity import NodeIdentity
+
+log = structlog.get_logger("semq.succession")
+
+
+class SuccessionQuestion(msgspec.Struct):
+    """What the hub asks for."""
+
+    step: Literal["believe", "renew", "withdraw"]
+    succession: Succession
+
+
+class SucceededNode(Protocol):
+    """The part of the node that a change uses."""
+
+    renewing: Renewing | None
+
+    def identity_in_use(self) -> NodeIdentity:
+        """Return the certificates and authorities. Raises NoIdentity."""
+
+    def trust_widened(self) -> None:
+        """Use more authorities than before; the link stays."""
+
+
+class SuccessionDuty:
+    """Follow the changes that the hub asks for."""
+
+    def __init__(self, node: SucceededNode) -> None:
+        self._node = node
+        self._renewal: asyncio.Task[None] | None = None
+        self._fault = ""
+
+    async def told(self, question: SuccessionQuestion) -> dict[str, Any]:
+        """Do what is asked, or begin it, and return what is true now. Raises WrongAuthority, NoIdentity."""
+        who, said = self._node.identity_in_use(), question.succession
+        new = said.new
+        fingerprint, former = said.fingerprint, said.former
+        if fingerprint not in who.trust.fingerprints:
+            self._trust(who, [*who.trust.authorities, verified(said, who.trust)])
+        is_renewed = is_issued_by(who.certificate, new)
+        if question.step != "believe" and not is_renewed:
+            self._renew()
+        if question.step == "withdraw" and is_renewed and former in who.trust.fingerprints:
+            verified(said, who.trust)
+            pairs = zip(who.trust.fingerprints, who.trust.authorities, strict=True)
+            self._trust(who, [one for name, one in pairs if name != former])
+        trusted = who.trust.fingerprints
+        return {"trusts_new": fingerprint in trusted, "trusts_former": former in trusted, "fault": self._fault}
+
+    def _trust(self, who: NodeIdentity, authorities: list[Any]) -> None:
+        try:
+            who.retrust(authorities)
+        except OSError as error:
+            raise unusable(error) or error from error
+        self._node.trust_widened()
+
+    def _renew(self) -> None:
+        """Renew in a task: it takes longer than the hub waits for an answer, and ends the link."""
+        if self._node.renewing is not None and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.get_running_loop().create_task(self._renewed(self._node.renewing))
+
+    async def _renewed(self, renewing: Renewing) -> None:
+        try:
+            await renewing.now()
+        except (SemqError, OSError) as error:
+            self._fault = str(error)
+            log.warning("not_renewed", error=str(error))
+        else:
+            self._fault = ""

@@ -1,0 +1,247 @@
+"""The change of the hub's own authority on a living network: the job that carries it on.
+
+| phase    | signs  | the hub trusts | a node is asked to                 | it ends when every node that counts     |
+|----------|--------|----------------|------------------------------------|-----------------------------------------|
+| believe  | former | both           | trust the new authority, too       | trusts both                             |
+| renew    | new    | both           | renew its certificate              | has logged in with a certificate of it  |
+| withdraw | new    | new            | trust the former authority no more | has said that it does not               |
+| done     | new    | new            | the same, if it was away           |                                         |
+
+A node counts if it is an institution of this hub, has a valid certificate, and the operator has not left it behind by
+name. ``authority.json`` (``authority_state``) names the phase; everything that a phase requires is done again
+at each look, so a hub that was killed at any step goes on from the file. Partners verify each other's certificates: so
+no certificate of the new authority is issued before every node trusts it. Operations: ``operations.authority``.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from platform_node.authority_state import STATE_FILE, STEPS, WORDS, Phase, Roll, folder_of, read_roll
+from platform_node.errors import NoRoll
+from platform_node.questions import Questions
+from platform_node.registry import Registry
+from platform_node.session_guard import Guard
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.foreign_text import shortened
+from semq.moments import utc_text
+from semq.pki.authority import KEY_FILE, Authority, create_authority, read_authority
+from semq.pki.errors import NoAuthority
+from semq.pki.succession import is_issued_by, succession
+from semq.pki.trust import fingerprint_of
+from semq.service.identity import NodeIdentity, ring_of
+from semq.store.files import write_safely
+from semq.umx_t.address import Address
+
+LOOK_S = 5.0
+AT_ONCE = 16  # nodes that are asked at the same time
+log = structlog.get_logger("semq.authority")
+
+
+class RolledHub(Protocol):
+    """The part of the hub that the change uses."""
+
+    settings: Settings
+    clock: Clock
+    address: Address
+    registry: Registry
+    questions: Questions
+    guard: Guard
+
+    def identity_in_use(self) -> NodeIdentity:
+        """Return the hub's certificates and authorities. Raises NoAuthority."""
+
+    def is_node(self, name: str) -> bool:
+        """Return whether this is the address of an institution."""
+
+    def renew_own(self) -> None:
+        """Issue a new certificate for the hub itself."""
+
+    def greet_anew(self) -> None:
+        """Show nodes that enrol the authority that signs now."""
+
+    def trust_widened(self) -> None:
+        """Use more authorities than before; links stay."""
+
+    async def trust_changed(self) -> None:
+        """Use changed authorities, and end every link."""
+
+
+class AuthorityRoll:
+    """The change of one hub's authority."""
+
+    def __init__(self, hub: RolledHub) -> None:
+        self._hub = hub
+        self._folder = hub.settings.pki_dir
+        self._passphrase = ring_of(hub.settings).passphrase
+        self.state = read_roll(self._folder)
+        self._faults: dict[str, str] = {}  #: by node: why its last answer was none
+        self._looking = asyncio.Lock()
+
+    def begin(self, left: Sequence[str]) -> bool:
+        """Begin a change, or go on with the one in progress; return whether it is a new one. Raises NoAuthority."""
+        if self._hub.registry.authority is None:
+            raise NoAuthority
+        roll = self.state
+        is_new = roll is None or roll.phase is Phase.DONE
+        if is_new:
+            roll = self._begun(self._hub.registry.authority, roll.generation + 1 if roll else 2)
+            log.warning("authority_roll_begins", new=roll.succession.fingerprint, former=roll.succession.former)
+        assert roll is not None
+        self._save(roll.noted("left", left))
+        return is_new
+
+    def _begun(self, former: Authority, generation: int) -> Roll:
+        folder, now = folder_of(self._folder, generation), self._hub.clock.wall()
+        new = read_authority(folder, self._passphrase())  # left by a crash before the state was written
+        if new is None:
+            new = create_authority(f"{self._hub.settings.node.id} {generation}", now)
+            new.write(folder, self._passphrase())
+        return Roll(generation, Phase.BELIEVE, succession(former, new), now)
+
+    def leave(self, nodes: Sequence[str]) -> None:
+        """Wait no more for these nodes. Raises NoRoll."""
+        if self.state is None or self.state.phase is Phase.DONE:
+            raise NoRoll
+        self._save(self.state.noted("left", nodes))
+        log.warning("authority_roll_leaves", nodes=list(nodes))
+
+    async def look(self) -> None:
+        """Carry the change on. A job."""
+        async with self._looking:
+            if self.state is None or self._hub.registry.authority is None:
+                return
+            await self._establish(self.state)
+            await self._ask_all(self.state)
+            await self._advance()
+
+    async def _establish(self, roll: Roll) -> None:
+        """Do what the phase requires of the hub itself, unless it is done."""
+        who, registry = self._hub.identity_in_use(), self._hub.registry
+        new, former = roll.succession.fingerprint, roll.succession.former
+        trusted = dict(zip(who.trust.fingerprints, who.trust.authorities, strict=True))
+        if new not in trusted:
+            who.retrust([*trusted.values(), roll.succession.new])
+            self._hub.trust_widened()
+        if roll.phase is Phase.BELIEVE:
+            return
+        assert registry.authority is not None
+        if registry.authority.fingerprint != new:
+            registry.authority = read_authority(folder_of(self._folder, roll.generation), self._passphrase())
+            self._hub.greet_anew()
+        if not is_issued_by(who.certificate, roll.succession.new):
+            self._hub.renew_own()
+        if roll.phase is Phase.RENEW:
+            return
+        if former in trusted:
+            who.retrust([one for name, one in trusted.items() if name != former])
+            await self._hub.trust_changed()
+            log.warning("authority_withdrawn", former=former)
+        if roll.phase is Phase.DONE:
+            (folder_of(self._folder, roll.generation - 1) / KEY_FILE).unlink(missing_ok=True)
+
+    async def _ask_all(self, roll: Roll) -> None:
+        """Ask every node that is online and has not done yet what the phase asks."""
+        questions = self._hub.questions
+        nodes = [node for node in questions.readers() if not roll.has_done(node)]
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def asked(node: str) -> None:
+            async with turns:
+                await self._ask(roll, node)
+
+        await asyncio.gather(*map(asked, nodes))
+        if roll.phase is Phase.RENEW:
+            self._note("renewed", [node for node in self._hub.guard.nodes() if self._shows_new(node)])
+
+    async def _ask(self, roll: Roll, node: str) -> None:
+        step = Phase.WITHDRAW if roll.phase is Phase.DONE else roll.phase
+        question = {"asker": str(self._hub.address), "authority": {"step": step, "succession": roll.succession}}
+        try:
+            told = await self._hub.questions.ask(node, question)
+        except SemqError as error:
+            self._faults[node] = str(error)
+            return
+        result = told.get("result")
+        if not told.get("ok") or not isinstance(result, dict):
+            error_told = told.get("error")
+            why = error_told if isinstance(error_told, dict) else {}
+            self._faults[node] = shortened(f"{why.get('code')} {why.get('text')}", 300)
+            return
+        self._faults.pop(node, None)
+        if result.get("fault"):
+            self._faults[node] = shortened(str(result["fault"]), 300)
+        if result.get("trusts_new"):
+            self._note("believing", [node])
+            if result.get("trusts_former") is False:
+                self._note("dropped", [node])
+
+    def _shows_new(self, node: str) -> bool:
+        """Whether the node's session uses a certificate of the new authority, or of one that is not the hub's."""
+        assert self.state is not None
+        shown, former = self._hub.guard.certificate(node), self.state.succession.former
+        trusted = self._hub.identity_in_use().trust.authorities
+        return shown is not None and not any(
+            fingerprint_of(one) == former and is_issued_by(shown, one) for one in trusted
+        )
+
+    def _note(self, name: str, nodes: Iterable[str]) -> None:
+        assert self.state is not None
+        self._save(self.state.noted(name, nodes))
+
+    async def _advance(self) -> None:
+        roll = self.state
+        assert roll is not None
+        if roll.phase is Phase.DONE or await self._missing(roll):
+            return
+        after = STEPS[roll.phase][0]
+        self._save(replace(self.state or roll, phase=after))
+        log.warning("authority_roll_phase", phase=after.value, left=list(roll.left))
+        await self._establish(self.state or roll)
+
+    async def _missing(self, roll: Roll) -> list[str]:
+        """Return the nodes that are waited for."""
+        return [node for node in await self._active() if node not in roll.left and not roll.has_done(node)]
+
+    async def _active(self) -> list[str]:
+        """Return the institutions with a valid certificate, or with a session by certificate."""
+        valid = {node for node, days in (await self._hub.registry.days_left()).items() if days > 0}
+        return sorted(node for node in valid | set(self._hub.guard.nodes()) if self._hub.is_node(node))
+
+    def _save(self, roll: Roll) -> None:
+        if roll != self.state:
+            write_safely(self._folder / STATE_FILE, msgspec.json.encode(roll))
+            self.state = roll
+
+    async def status(self) -> dict[str, Any]:
+        """Return the phase, the authorities, and how far each node is."""
+        authority, roll = self._hub.registry.authority, self.state
+        told: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}
+        if roll is None:
+            return {**told, "phase": "none", "waiting_for": [], "nodes": []}
+        missing = await self._missing(roll) if roll.phase is not Phase.DONE else []
+        return {
+            **told,
+            "phase": roll.phase.value,
+            "former": roll.succession.former,
+            "new": fingerprint_of(roll.succession.new),
+            "started_at": utc_text(roll.started_at),
+            "waiting_for": missing,
+            "nodes": [self._told(roll, node) for node in sorted({*await self._active(), *roll.left})],
+        }
+
+    def _told(self, roll: Roll, node: str) -> dict[str, Any]:
+        has = [word for name, word in WORDS.items() if node in getattr(roll, name)]
+        return {
+            "node": node,
+            "state": has[-1] if has else "trusts the former one",
+            "online": self._hub.questions.has_reader(node),
+            "left_behind": node in roll.left,
+            "fault": self._faults.get(node, ""),
+        }

@@ -1,0 +1,91 @@
+"""The state of a change of the hub's authority, in ``authority.json``, which is replaced by one rename.
+
+The first authority of a hub is in its key folder, later ones are in ``authorities/GENERATION``. ``authority_roll``
+changes the state; ``registry`` takes the folder of the authority that signs from it.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from semq.foreign_text import shortened
+from semq.pki.errors import KeyRefused
+from semq.pki.succession import Succession
+
+STATE_FILE, LATER = "authority.json", "authorities"
+
+
+class Phase(StrEnum):
+    """The phases, in order."""
+
+    BELIEVE = "believe"
+    RENEW = "renew"
+    WITHDRAW = "withdraw"
+    DONE = "done"
+
+
+# Phase | the next one, and the list of the nodes that have done what it asks.
+STEPS = {
+    Phase.BELIEVE: (Phase.RENEW, "believing"),
+    Phase.RENEW: (Phase.WITHDRAW, "renewed"),
+    Phase.WITHDRAW: (Phase.DONE, "dropped"),
+    Phase.DONE: (Phase.DONE, "dropped"),
+}
+WORDS = {
+    "believing": "trusts both",
+    "renewed": "has a certificate of the new one",
+    "dropped": "trusts the new one only",
+}
+
+
+class Roll(msgspec.Struct, frozen=True):
+    """The content of ``authority.json``: the last change, or the one in progress."""
+
+    generation: int  #: of the new authority; the first one of a hub is 1
+    phase: Phase
+    succession: Succession
+    started_at: datetime
+    left: tuple[str, ...] = ()  #: nodes that are not waited for
+    believing: tuple[str, ...] = ()
+    renewed: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def signs(self) -> int:
+        """The generation of the authority that signs."""
+        return self.generation - 1 if self.phase is Phase.BELIEVE else self.generation
+
+    def has_done(self, node: str) -> bool:
+        """Whether a node has done what the phase asks."""
+        return node in getattr(self, STEPS[self.phase][1])
+
+    def noted(self, name: str, nodes: Iterable[str]) -> "Roll":
+        """Return this state with more nodes in one of its lists."""
+        return replace(self, **{name: tuple(sorted({*getattr(self, name), *nodes}))})
+
+
+def read_roll(folder: Path) -> Roll | None:
+    """Return the state of the last change of the authority, or None. Raises KeyRefused."""
+    path = folder / STATE_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Roll)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        fault = shortened(str(error), 200)
+        raise KeyRefused("The state of the authority cannot be read.", file=str(path), fault=fault) from error
+
+
+def folder_of(pki_dir: Path, generation: int) -> Path:
+    """Return the folder of an authority."""
+    return pki_dir if generation == 1 else pki_dir / LATER / str(generation)
+
+
+def signing_folder(pki_dir: Path) -> Path:
+    """Return the folder of the authority that signs now. Raises KeyRefused."""
+    roll = read_roll(pki_dir)
+    return folder_of(pki_dir, roll.signs if roll is not None else 1)

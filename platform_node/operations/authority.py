@@ -1,0 +1,90 @@
+"""Operations on the change of the hub's authority (``authority_roll``): show it, begin it, leave nodes behind."""
+
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta
+
+from platform_node.authority_roll import AuthorityRoll
+from platform_node.registry import node_in
+from semq.engine.errors import UnknownTarget
+from semq.pki.errors import NoAuthority
+from semq.service.operations.arguments import Arguments, Institution
+from semq.service.operations.operation import AccessRole, Caller, act, look
+
+NODES_MAX = 10_000
+
+
+class LeaveBehind(Arguments, frozen=True, kw_only=True):
+    """Institutions that are not waited for."""
+
+    nodes: Annotated[
+        tuple[Institution, ...],
+        Meta(max_length=NODES_MAX, description="Institutions that must enrol again when they are back."),
+    ]
+
+
+class ChangeAuthority(Arguments, frozen=True, kw_only=True):
+    """The same, if any."""
+
+    leave_behind: Annotated[
+        tuple[Institution, ...],
+        Meta(max_length=NODES_MAX, description="Institutions not to wait for: they must enrol again."),
+    ] = ()
+
+
+class AuthorityHub(Protocol):
+    """The part of the hub that the operations use."""
+
+    authority_roll: AuthorityRoll | None
+
+    def is_node(self, name: str) -> bool:
+        """Return whether this is the address of an institution."""
+
+    def roll_soon(self) -> None:
+        """Run the job of the change now."""
+
+
+class AuthorityOperations:
+    """The handlers."""
+
+    def __init__(self, hub: AuthorityHub) -> None:
+        self._hub = hub
+
+    async def show(self, arguments: Arguments) -> dict[str, Any]:
+        """Show the hub's authority and how far its change is: phase, what each institution has, who is waited for."""
+        return await self._roll().status()
+
+    async def roll(self, arguments: ChangeAuthority, caller: Caller) -> dict[str, Any]:
+        """Change the hub's authority: all nodes trust both, get new certificates, and drop the former one. Goes on
+        with a change in progress.
+        """
+        roll = self._roll()
+        is_new = roll.begin(self._names(arguments.leave_behind))
+        self._hub.roll_soon()
+        return {"began": is_new, **await roll.status()}
+
+    async def leave(self, arguments: LeaveBehind, caller: Caller) -> dict[str, Any]:
+        """Wait no more for these institutions in the change of the authority; they must enrol again."""
+        roll = self._roll()
+        roll.leave(self._names(arguments.nodes))
+        self._hub.roll_soon()
+        return await roll.status()
+
+    def _roll(self) -> AuthorityRoll:
+        if self._hub.authority_roll is None:
+            raise NoAuthority
+        return self._hub.authority_roll
+
+    def _names(self, nodes: tuple[str, ...]) -> list[str]:
+        names = [str(node_in(node)) for node in nodes]
+        for name in names:
+            if not self._hub.is_node(name):
+                raise UnknownTarget(target=name)
+        return names
+
+
+AUTHORITY = (
+    look("ca.show", AccessRole.VIEWER, Arguments, AuthorityOperations.show),
+    act("ca.roll", AccessRole.ADMIN, ChangeAuthority, AuthorityOperations.roll),
+    act("ca.leave", AccessRole.ADMIN, LeaveBehind, AuthorityOperations.leave),
+)

@@ -1,0 +1,75 @@
+"""``semq hub ca``: the change of the hub's authority."""
+
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.hub.institutions import group
+from semq.cli.output.values import node_name
+from semq.cli.session import Session, on_node
+
+authority = typer.Typer()
+group.add_typer(authority, name="ca", help="The hub's authority: show it, change it.", no_args_is_help=True)
+Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Numbers of institutions.")]
+COLUMNS = (("institution", "<"), ("has", "<"), ("online", "<"), ("left behind", "<"), ("fault", "<"))
+PHASES = {
+    "none": "The authority has not been changed.",
+    "believe": "1 of 3: the nodes are asked to trust the new authority, too.",
+    "renew": "2 of 3: the nodes get certificates of the new authority.",
+    "withdraw": "3 of 3: the hub trusts the new authority only; the nodes are asked to do so, too.",
+    "done": "The change is finished; the former authority is withdrawn.",
+}
+
+
+@authority.command()
+@on_node
+async def show(session: Session) -> None:
+    """Show the authority, and how far its change is: phase, what each institution has, who is waited for."""
+    _told(session, await session.ask("ca.show"))
+
+
+@authority.command()
+@on_node
+async def roll(
+    session: Session,
+    leave_behind: Annotated[
+        list[str] | None,
+        typer.Option("--leave-behind", metavar="NODE", help="An institution not to wait for; it must enrol again."),
+    ] = None,
+) -> None:
+    """Change the hub's authority while everything runs, or go on with a change in progress.
+
+    All nodes come to trust both authorities, get new certificates over their links, and then drop the former one. A
+    node that is away is waited for, unless it is left behind; it must then enrol again, and keeps its documents.
+    """
+    _told(session, await session.ask("ca.roll", leave_behind=leave_behind))
+
+
+@authority.command()
+@on_node
+async def leave(session: Session, nodes: Nodes) -> None:
+    """Wait no more for institutions in the change in progress; they must enrol again when they are back."""
+    _told(session, await session.ask("ca.leave", nodes=nodes))
+
+
+def _told(session: Session, told: dict[str, Any]) -> None:
+    out = session.out
+    if out.as_json:
+        out.data(told)
+        return
+    out.facts({name: told.get(name) for name in ("authority", "former", "new", "started_at") if told.get(name)})
+    out.talk(PHASES.get(str(told["phase"]), str(told["phase"])))
+    rows = [
+        (node_name(row["node"]), row["state"], _yes(row["online"]), _yes(row["left_behind"]), row["fault"])
+        for row in told["nodes"]
+    ]
+    if rows:
+        out.table(COLUMNS, rows)
+    if told["waiting_for"]:
+        out.talk(
+            f"Waiting for {', '.join(map(node_name, told['waiting_for']))}; `semq hub ca leave NODE` leaves one behind."
+        )
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else ""

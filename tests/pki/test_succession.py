@@ -1,0 +1,49 @@
+"""The statement that one authority follows another, and who believes it."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from semq.pki.authority import create_authority
+from semq.pki.errors import WrongAuthority
+from semq.pki.succession import is_issued_by, succession, verified
+from semq.pki.trust import TrustStore
+from tests.pki.people import NOW, authority, issued
+
+FORMER, NEW, OTHER = authority(), create_authority("hub 2", NOW), create_authority("another", NOW)
+
+
+def test_who_trusts_the_former_one_believes_its_statement() -> None:
+    said = succession(FORMER, NEW)
+    assert verified(said, TrustStore([FORMER.certificate])) == NEW.certificate
+    assert said.fingerprint == NEW.fingerprint
+
+
+@pytest.mark.parametrize("signer", [OTHER, NEW])
+def test_a_statement_by_somebody_else_is_not_believed(signer: object) -> None:
+    forged = replace(succession(OTHER if signer is OTHER else NEW, NEW), former=FORMER.fingerprint)
+    with pytest.raises(WrongAuthority, match="not signed"):
+        verified(forged, TrustStore([FORMER.certificate]))
+    with pytest.raises(WrongAuthority, match="does not trust"):
+        verified(succession(OTHER, NEW), TrustStore([FORMER.certificate]))
+
+
+@pytest.mark.parametrize("signature", ["", "!", "AAAA"])
+def test_a_signature_that_is_none(signature: str) -> None:
+    with pytest.raises(WrongAuthority):
+        verified(replace(succession(FORMER, NEW), signature=signature), TrustStore([FORMER.certificate]))
+
+
+def test_a_statement_about_another_certificate_is_not_believed() -> None:
+    moved = replace(succession(FORMER, NEW), pem=OTHER.pem.decode())
+    with pytest.raises(WrongAuthority):
+        verified(moved, TrustStore([FORMER.certificate]))
+
+
+def test_who_issued_a_certificate() -> None:
+    mine = issued(FORMER)
+    assert is_issued_by(mine, FORMER.certificate)
+    assert not is_issued_by(mine, NEW.certificate)
+    again = create_authority("hub", NOW + timedelta(days=1))  # of the same name
+    assert not is_issued_by(mine, again.certificate)

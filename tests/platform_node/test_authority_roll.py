@@ -1,0 +1,184 @@
+"""The change of the hub's authority: on a living network, ended at every write, and without a node that is away."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.authority_roll import AuthorityRoll
+from platform_node.authority_state import Phase, read_roll
+from platform_node.node import HubNode
+from platform_node.registry import prepare_authority
+from semq.clock import SystemClock
+from semq.pki.succession import is_issued_by
+from semq.service.identity import NodeIdentity
+from semq.store import files
+from semq.transport.client import ClientLink
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform_node.node.ROLL_S", 0.1)
+
+
+async def show(hub: HubNode) -> dict[str, Any]:
+    assert hub.authority_roll is not None
+    return await hub.authority_roll.status()
+
+
+async def done(hub: HubNode) -> None:
+    async def is_done() -> bool:
+        return bool((await show(hub))["phase"] == "done")
+
+    await until(is_done)
+
+
+def uses_new(node: LocalNode, hub: HubNode) -> bool:
+    authority = hub.registry.authority
+    assert node.who is not None
+    assert authority is not None
+    return is_issued_by(node.who.certificate, authority.certificate) and node.who.trust.fingerprints == [
+        authority.fingerprint
+    ]
+
+
+async def submit(link: ClientLink, target: str, count: int, name: str) -> list[str]:
+    documents = [{"target": target, "body_base64": "eA==", "token": f"{target}-{name}-{n}"} for n in range(count)]
+    return [(await ask(link, "msg.submit", one))["result"]["lk0"] for one in documents]
+
+
+async def delivered(link: ClientLink, sent: list[str]) -> None:
+    async def all_are() -> bool:
+        rows = (await ask(link, "msg.list"))["result"]
+        return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
+
+    await until(all_are)
+
+
+async def test_a_living_network_gets_another_authority(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    await linked(a, b)
+    operator, app = await inprocess.client(hub), await inprocess.client(a)
+    before = (await ask(operator, "ca.show"))["result"]
+    assert (before["phase"], before["nodes"]) == ("none", [])
+    sent = await submit(app, "56001", 20, "before")
+    told = (await ask(operator, "ca.roll"))["result"]
+    assert told["began"]
+    assert told["former"] == before["authority"]
+    sent += await submit(app, "56001", 20, "during")
+    await done(hub)
+    await until(lambda: uses_new(a, hub) and uses_new(b, hub))
+    after = (await ask(await inprocess.client(hub), "ca.show"))["result"]
+    assert after["authority"] == told["new"] != before["authority"]
+    assert {row["state"] for row in after["nodes"]} == {"trusts the new one only"}
+    assert hub.who is not None
+    assert hub.who.trust.fingerprints == [told["new"]]
+    assert not (hub.settings.pki_dir / "authority.key").exists()
+    await linked(a, b)
+    await delivered(app, sent + await submit(app, "56001", 20, "after"))
+    # A start takes the new authority.
+    kept = prepare_authority(hub.settings, hub.clock)
+    assert kept is not None
+    assert kept.fingerprint == told["new"]
+
+
+async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    await linked(a, b)
+    operator, app = await inprocess.client(hub), await inprocess.client(a)
+    await b.stop()
+    sent = await submit(app, "56001", 5, "stored")
+    await until(lambda: hub.engine.holding.held.get("1.56001", 0) == 5)
+    await ask(operator, "ca.roll")
+
+    async def waits_for_b_only() -> bool:
+        told = await show(hub)
+        return (
+            told["waiting_for"] == ["1.56001"] and "both" in {r["node"]: r["state"] for r in told["nodes"]}["1.10008"]
+        )
+
+    await until(waits_for_b_only)
+    assert hub.authority_roll is not None
+    assert hub.authority_roll.state is not None
+    assert hub.authority_roll.state.phase is Phase.BELIEVE
+    assert (await ask(operator, "ca.leave", {"nodes": ["99999"]}))["error"]["code"] == "SEMQ-1201"
+    left = (await ask(operator, "ca.leave", {"nodes": ["56001"]}))["result"]
+    assert left["waiting_for"] in ([], ["1.10008"])
+    await done(hub)
+    b = LocalNode(b.settings, SystemClock())
+    inprocess.stack.push_async_callback(b.stop)
+    await b.start()
+    await until(lambda: "SEMQ-4913" in b.uplink.last_error)
+    assert "enrol again" in next(one.detail for one in await b.checks() if one.name == "link")
+    own = await submit(await inprocess.client(b), "10008", 3, "kept")
+    await inprocess.enrol(b.settings, hub)
+    await b._look_after()  # as its job does, every few seconds
+    await linked(a, b)
+    await delivered(app, sent)
+    await delivered(await inprocess.client(b), own)
+    assert uses_new(b, hub)
+
+
+async def test_nothing_to_leave_when_nothing_is_changed(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    told = await ask(await inprocess.client(hub), "ca.leave", {"nodes": ["10008"]})
+    assert told["error"]["code"] == "SEMQ-1256"
+
+
+class Ended(Exception):
+    """The process ends here."""
+
+
+async def test_a_change_goes_on_after_an_end_at_any_write(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change ends before its first write, goes on from the disk and ends before its second one, and so on."""
+    monkeypatch.setattr("platform_node.node.ROLL_S", 3600.0)
+    hub = await inprocess.secure_hub()
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    former, folder, write = hub.registry.authority, hub.settings.pki_dir, files.write_safely
+    left = 0
+
+    def writing(path: Path, content: bytes, mode: int = 0o644) -> None:
+        nonlocal left
+        if path.is_relative_to(folder):
+            left -= 1
+            if left < 0:
+                raise Ended
+        write(path, content, mode)
+
+    for module in ("semq.pki.authority", "semq.pki.keys", "semq.pki.slots", "semq.service.identity"):
+        monkeypatch.setattr(f"{module}.write_safely", writing)
+    monkeypatch.setattr("platform_node.authority_roll.write_safely", writing)
+    ends = 0
+    for life in range(50):
+        left = life  # writes before the end
+        if (roll := read_roll(folder)) is not None and roll.phase is Phase.DONE:
+            break
+        # What a start does with the files that it finds.
+        hub.registry.authority = prepare_authority(hub.settings, hub.clock)
+        hub.who = NodeIdentity(hub.settings, hub.clock)
+        hub.server.listener.use(hub.who.server())
+        hub.authority_roll = AuthorityRoll(hub)
+        hub.greet_anew()
+        try:
+            hub.authority_roll.begin(())
+            await hub.authority_roll.look()
+        except Ended:
+            ends += 1
+        await until(lambda: "1.10008" in hub.questions.readers())
+    assert ends >= 5
+    assert hub.authority_roll is not None
+    await until(lambda: "1.10008" in hub.questions.readers())
+    await hub.authority_roll.look()
+    await until(lambda: uses_new(a, hub))
+    assert former is not None
+    assert hub.registry.authority is not None
+    assert hub.registry.authority.fingerprint != former.fingerprint
+    await linked(a)
