@@ -6,10 +6,11 @@ from msgspec import Meta
 
 from platform_node.authority_roll import AuthorityRoll
 from platform_node.registry import node_in
+from semq.access_rights import AccessRole
 from semq.engine.errors import UnknownTarget
 from semq.pki.errors import NoAuthority
 from semq.service.operations.arguments import Arguments, Institution
-from semq.service.operations.operation import AccessRole, Caller, act, look
+from semq.service.operations.operation import Caller, act, look
 
 NODES_MAX = 10_000
 
