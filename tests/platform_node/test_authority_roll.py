@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from semq.service.identity import NodeIdentity
 
 from local_node.node import LocalNode
 from platform_node.authority_roll import AuthorityRoll
@@ -12,7 +13,6 @@ from platform_node.node import HubNode
 from platform_node.registry import prepare_authority
 from semq.clock import SystemClock
 from semq.pki.succession import is_issued_by
-from semq.service.identity import NodeIdentity
 from semq.store import files
 from semq.transport.client import ClientLink
 from tests.service.inprocess import InProcess, ask, linked
