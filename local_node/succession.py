@@ -15,11 +15,11 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 import structlog
-from semq.service.identity import NodeIdentity
 
 from local_node.renewal import Renewing
 from semq.errors import SemqError, unusable
 from semq.pki.succession import Succession, is_issued_by, verified
+from semq.service.credentials.identity import NodeIdentity
 
 log = structlog.get_logger("semq.succession")
 

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 from msgspec.structs import replace
-from semq.service.identity import NodeIdentity, ring_of
 
 from platform_node.authority_state import STATE_FILE, STEPS, WORDS, Phase, Roll, folder_of, read_roll
 from platform_node.errors import NoRoll
@@ -36,6 +35,7 @@ from semq.pki.authority import KEY_FILE, Authority, create_authority, read_autho
 from semq.pki.errors import NoAuthority
 from semq.pki.succession import is_issued_by, succession
 from semq.pki.trust import fingerprint_of
+from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.store.files import write_safely
 from semq.umx_t.address import Address
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from semq.service.identity import NodeIdentity
 
 from local_node.node import LocalNode
 from platform_node.authority_roll import AuthorityRoll
@@ -13,6 +12,7 @@ from platform_node.node import HubNode
 from platform_node.registry import prepare_authority
 from semq.clock import SystemClock
 from semq.pki.succession import is_issued_by
+from semq.service.credentials.identity import NodeIdentity
 from semq.store import files
 from semq.transport.client import ClientLink
 from tests.service.inprocess import InProcess, ask, linked
@@ -153,7 +153,7 @@ async def test_a_change_goes_on_after_an_end_at_any_write(
                 raise Ended
         write(path, content, mode)
 
-    for module in ("semq.pki.authority", "semq.pki.keys", "semq.pki.slots", "semq.service.identity"):
+    for module in ("semq.pki.authority", "semq.pki.keys", "semq.pki.slots", "semq.service.credentials.identity"):
         monkeypatch.setattr(f"{module}.write_safely", writing)
     monkeypatch.setattr("platform_node.authority_roll.write_safely", writing)
     ends = 0
