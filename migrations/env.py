@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from semq.store.postgres.migration import VERSION_TABLE
+from semq.store.postgres.schema_version import VERSION_TABLE
 from semq.store.tables import metadata
 
 context.configure(

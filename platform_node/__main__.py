@@ -2,8 +2,11 @@
 
 import sys
 
-from platform_node.node import HubNode
-from semq.service.process import main
+from semq.imports import lasting_imports
 
 if __name__ == "__main__":
+    with lasting_imports():
+        from platform_node.node import HubNode
+        from semq.service.process import main
+
     sys.exit(main("platform", HubNode))

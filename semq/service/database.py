@@ -4,7 +4,7 @@ import asyncio
 
 from semq.config.settings import Settings
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import migration
+from semq.store.postgres import schema_version
 
 
 class NodeDatabase:
@@ -16,7 +16,7 @@ class NodeDatabase:
 
     async def open(self) -> str:
         """Return the URL of a database with a suitable schema. Raises SemqError (see ``semq.store.embedded``,
-        ``semq.store.postgres.migration``)."""
+        ``semq.store.postgres.schema_version``)."""
         url = self._settings.database.dsn
         if url is None:
             embedded = EmbeddedPostgres(self._settings.data_dir)
@@ -24,9 +24,9 @@ class NodeDatabase:
             # From here on ``close`` stops the server; after a refused start it belongs to another process.
             self._embedded = embedded
         if self._settings.database.migrate:
-            await asyncio.to_thread(migration.upgrade, url)
+            await asyncio.to_thread(_upgrade, url)
         else:
-            await asyncio.to_thread(migration.check, url)
+            await asyncio.to_thread(schema_version.check, url)
         return url
 
     async def revive(self) -> None:
@@ -43,3 +43,11 @@ class NodeDatabase:
         """Stop the embedded server."""
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
+
+
+def _upgrade(url: str) -> None:
+    """Upgrade older tables. Alembic is imported only for them."""
+    if schema_version.current(url) != schema_version.head():
+        from semq.store.postgres.migration import upgrade
+
+        upgrade(url)

@@ -2,7 +2,10 @@
 
 import sys
 
-from semq.webhooks.process import main
+from semq.imports import lasting_imports
 
 if __name__ == "__main__":
+    with lasting_imports():
+        from semq.webhooks.process import main
+
     sys.exit(main())

@@ -12,7 +12,7 @@ from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import migration, roles
+from semq.store.postgres import roles, schema_version
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import SchemaTooOld
 
@@ -86,11 +86,13 @@ def _rights(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
 
 def _tables(url: str, settings: Settings) -> Finding:
     try:
-        migration.check(url)
+        schema_version.check(url)
     except SchemaTooOld as error:
         if settings.database.migrate:
-            return Finding("tables", OK, f"{error.facts['found']}; the next start brings them to {migration.head()}")
+            return Finding(
+                "tables", OK, f"{error.facts['found']}; the next start brings them to {schema_version.head()}"
+            )
         return failing("tables", error)
     except SemqError as error:
         return failing("tables", error)
-    return Finding("tables", OK, migration.head())
+    return Finding("tables", OK, schema_version.head())

@@ -1,6 +1,6 @@
 """``semq db``: a node's database: version of its tables, migration, roles for applications.
 
-SQLAlchemy and Alembic are imported by the commands that need them, so that the others start quickly.
+psycopg, SQLAlchemy and Alembic are imported by the commands that need them, so that the others start quickly.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ group = typer.Typer()
 @group.command()
 def upgrade(config: FileOption, json: JsonOption = False) -> None:
     """Migrate the tables to this version of SEMQ; it is safe to repeat this, also from several processes."""
-    from semq.store.postgres import migration
+    from semq.store.postgres import migration, schema_version
 
     with _database(config) as url:
-        before = migration.current(url)
+        before = schema_version.current(url)
         revision = migration.upgrade(url)
     _tell(json, {"before": before, "revision": revision}, f"tables: {before or 'none'} before, {revision} now")
 
@@ -31,23 +31,21 @@ def upgrade(config: FileOption, json: JsonOption = False) -> None:
 @group.command()
 def check(config: FileOption, json: JsonOption = False) -> None:
     """Check whether the tables have the version that this SEMQ needs; exit status 78 if not."""
-    from semq.store.postgres import migration
+    from semq.store.postgres.schema_version import check, head
 
     with _database(config) as url:
-        migration.check(url)
-    _tell(json, {"ok": True, "revision": migration.head()}, f"tables: {migration.head()}, as this version needs them")
+        check(url)
+    _tell(json, {"ok": True, "revision": head()}, f"tables: {head()}, as this version needs them")
 
 
 @group.command()
 def current(config: FileOption, json: JsonOption = False) -> None:
     """Show the version of the tables, and the one that this SEMQ needs."""
-    from semq.store.postgres import migration
+    from semq.store.postgres.schema_version import current, head
 
     with _database(config) as url:
-        found = migration.current(url)
-    _tell(
-        json, {"revision": found, "needed": migration.head()}, f"tables: {found or 'none'}, needed: {migration.head()}"
-    )
+        found = current(url)
+    _tell(json, {"revision": found, "needed": head()}, f"tables: {found or 'none'}, needed: {head()}")
 
 
 @group.command()

@@ -3,6 +3,7 @@
 import typer
 
 from semq.cli.session import FileOption
+from semq.imports import lasting_imports
 
 platform = typer.Typer()
 local = typer.Typer()
@@ -21,8 +22,9 @@ def _local() -> None:
 @platform.command("run")
 def run_platform(config: FileOption) -> None:
     """Run the hub until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
-    from platform_node.node import HubNode
-    from semq.service.process import main
+    with lasting_imports():
+        from platform_node.node import HubNode
+        from semq.service.process import main
 
     raise typer.Exit(main("platform", HubNode, ["--config", str(config)]))
 
@@ -30,7 +32,8 @@ def run_platform(config: FileOption) -> None:
 @local.command("run")
 def run_local(config: FileOption) -> None:
     """Run an institution's node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
-    from local_node.node import LocalNode
-    from semq.service.process import main
+    with lasting_imports():
+        from local_node.node import LocalNode
+        from semq.service.process import main
 
     raise typer.Exit(main("local", LocalNode, ["--config", str(config)]))

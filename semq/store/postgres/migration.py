@@ -1,7 +1,7 @@
-"""Upgrade of the tables of a database to this version of SEMQ, and refusal of other versions.
+"""Upgrade of the tables of a database to this version of SEMQ.
 
-``upgrade`` is called by ``semq db upgrade`` and by nodes that start their own Postgres; ``check`` by every node before
-it opens its store. The revisions are in the package ``migrations``.
+``upgrade`` is called by ``semq db upgrade`` and by nodes whose tables are older. The revisions are in the package
+``migrations``; ``schema_version`` compares.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.pool import NullPool
 
 import migrations
-from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, SchemaTooOld, StoreUnavailable
+from semq.store.postgres.errors import SchemaBusy, StoreUnavailable
+from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
 
-VERSION_TABLE = "semq_version"  # not Alembic's default: an application with Alembic may use the same database
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
 # Below the deadlock_timeout of Postgres (1 s): if an upgrade and a node block each other, the upgrade is the one that
 # retries.
@@ -53,7 +53,7 @@ def upgrade(url: str) -> str:
         with connection.begin():
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})  # until the connection ends
             found = _revision(connection)
-        _refuse_newer(found)
+        refuse_newer(found)
         for script in reversed(list(_scripts().iterate_revisions("head", found or "base"))):
             _apply(connection, script.revision)
     return head()
@@ -78,27 +78,6 @@ def _apply(connection: Connection, revision: str) -> None:
     raise SchemaBusy(revision=revision, used_by=used_by or "unknown")
 
 
-def check(url: str) -> None:
-    """Check that the tables are exactly those of this version. Raises SchemaTooOld, SchemaTooNew, StoreUnavailable."""
-    found = current(url)
-    _refuse_newer(found)
-    if found != head():
-        raise SchemaTooOld(found=found or "none", needed=head())
-
-
-def current(url: str) -> str | None:
-    """Return the revision of the tables in the database, or None without tables. Raises StoreUnavailable."""
-    with _connected(url) as connection:
-        return _revision(connection)
-
-
-def head() -> str:
-    """Return the revision that this version of SEMQ requires."""
-    revision = _scripts().get_current_head()
-    assert revision is not None, "the revisions are part of the package"
-    return revision
-
-
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
     """Yield a connection. Raises StoreUnavailable if there is none, or if it is lost while in use."""
@@ -111,12 +90,6 @@ def _connected(url: str) -> Iterator[Connection]:
 
 def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
-
-
-def _refuse_newer(found: str | None) -> None:
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if found is not None and found not in known:
-        raise SchemaTooNew(found=found, needed=head())
 
 
 def _config(connection: Connection | None = None) -> Config:

@@ -33,10 +33,10 @@ from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, agree
-from semq.store.postgres.migration import check
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire
 from semq.store.postgres.recovery import recover
+from semq.store.postgres.schema_version import check
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import Writer, WriterCounters
 from semq.store.unit import Recovered

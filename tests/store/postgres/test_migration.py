@@ -13,37 +13,31 @@ from psycopg import conninfo
 from sqlalchemy import Connection, text
 
 from semq.store.broker.statements import BROKER
-from semq.store.postgres import migration
-from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, SchemaTooOld, StoreUnavailable
+from semq.store.postgres import migration, schema_version
+from semq.store.postgres.errors import SchemaBusy, SchemaTooNew
 from semq.store.postgres.pipeline import OPTIONS
+from semq.store.postgres.schema_version import VERSION_TABLE, head
 from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
 from semq.store.tables import EXTERNAL, STORAGE, metadata
 
 
 def test_upgrading_an_empty_database(empty_database: str) -> None:
-    assert migration.current(empty_database) is None
-    with pytest.raises(SchemaTooOld) as caught:
-        migration.check(empty_database)
-    assert caught.value.facts == {"found": "none", "needed": migration.head()}
-    assert migration.upgrade(empty_database) == migration.head()
-    assert migration.current(empty_database) == migration.head()
-    migration.check(empty_database)
-    assert migration.upgrade(empty_database) == migration.head()
+    assert migration.upgrade(empty_database) == head()
+    assert schema_version.current(empty_database) == head()
+    assert migration.upgrade(empty_database) == head()
 
 
 def test_a_newer_schema_is_refused(database: str) -> None:
     with psycopg.connect(database) as connection:
-        connection.execute(f"UPDATE {migration.VERSION_TABLE} SET version_num = '9999'".encode())
-    with pytest.raises(SchemaTooNew):
-        migration.check(database)
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'".encode())
     with pytest.raises(SchemaTooNew):
         migration.upgrade(database)
 
 
 def test_upgrades_wait_for_one_another(empty_database: str) -> None:
     with ThreadPoolExecutor() as pool:
-        assert list(pool.map(migration.upgrade, [empty_database] * 3)) == [migration.head()] * 3
-    migration.check(empty_database)
+        assert list(pool.map(migration.upgrade, [empty_database] * 3)) == [head()] * 3
+    schema_version.check(empty_database)
 
 
 @pytest.fixture
@@ -65,11 +59,11 @@ def test_an_upgrade_beside_a_session_that_holds_a_table_says_who_and_goes_on_lat
             migration.upgrade(older_database)
         assert refused.value.facts["revision"] == "0007"
         assert "semq 1.10008" in refused.value.facts["used_by"]
-        assert migration.current(older_database) == "0006"  # what came before is done
+        assert schema_version.current(older_database) == "0006"  # what came before is done
         node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # the node works on
         other.execute("SELECT count(*) FROM tb_0031_submit")  # nobody waits behind the upgrade
-    assert migration.upgrade(older_database) == migration.head()
-    migration.check(older_database)
+    assert migration.upgrade(older_database) == head()
+    schema_version.check(older_database)
 
 
 def test_where_an_upgrade_and_a_node_wait_for_each_other_the_upgrade_gives_way(older_database: str) -> None:
@@ -82,9 +76,9 @@ def test_where_an_upgrade_and_a_node_wait_for_each_other_the_upgrade_gives_way(o
         running = pool.submit(migration.upgrade, older_database)
         wait_until(older_database, "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted")
         node.execute("LOCK TABLE tb_0031 IN ROW EXCLUSIVE MODE")  # waits for the upgrade, which waits for tb_0030
-        assert migration.current(older_database) == "0010"
+        assert schema_version.current(older_database) == "0010"
         node.commit()
-        assert running.result(60) == migration.head()
+        assert running.result(60) == head()
 
 
 def wait_until(url: str, question: str) -> None:
@@ -108,11 +102,6 @@ def test_nothing_takes_the_place_of_what_was_recorded_before_proofs_were_kept(em
     assert found == [(1, True), (2, False)]
 
 
-def test_a_database_that_is_away(postgres: Any) -> None:
-    with pytest.raises(StoreUnavailable):
-        migration.check(postgres.url_of("no_such_database"))
-
-
 # ------------------------------------------------------------------------------------ models and migrations agree
 
 
@@ -131,7 +120,7 @@ def _is_model(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
 
 def test_alembic_finds_no_difference(made: tuple[Connection, Connection]) -> None:
     options = {
-        "version_table": migration.VERSION_TABLE,
+        "version_table": VERSION_TABLE,
         "compare_type": True,
         "compare_server_default": True,
         "include_object": _is_model,
@@ -153,7 +142,7 @@ CATALOG = {
 @pytest.mark.parametrize("kind", CATALOG)
 def test_the_catalogs_agree(made: tuple[Connection, Connection], kind: str) -> None:
     def rows(connection: Connection) -> list[str]:
-        own = ("semq_ledger_", migration.VERSION_TABLE)
+        own = ("semq_ledger_", VERSION_TABLE)
         found = [tuple(row) for row in connection.execute(text(CATALOG[kind]))]
         return sorted(map(repr, (row for row in found if not row[0].startswith(own))))
 
