@@ -1,6 +1,7 @@
 """A node's configuration, from a TOML file and SEMQ_… variables. Used by nodes and tools, not by floors 0 to 3.
 
-``sections`` defines the settings, ``settings`` combines and checks them, ``file`` reads them.
+``sections`` defines the settings, ``settings`` combines and checks them, ``file`` reads them. ``reach`` derives the URL
+of a node, ``defaults`` has names and values that need no settings.
 
 These modules are imported on first use: commands that only ask a running node need none of them (``reach``).
 """

@@ -19,10 +19,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from semq.config.defaults import NESTED, PREFIX
 from semq.config.errors import ConfigFault, ConfigInvalid, ConfigUnreadable
 from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
-from semq.config.reach import NESTED, PREFIX
 from semq.config.sections import FolderSection, Section
 from semq.config.settings import Settings, cross_faults
 

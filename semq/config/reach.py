@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from semq.config.defaults import HOST, NESTED, PORT, PREFIX
+
 if TYPE_CHECKING:
     from semq.config.settings import Settings
 
-HOST, PORT = "127.0.0.1", 5672  # where a node listens unless its configuration says otherwise
 ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # wildcard addresses, and the addresses to connect to instead
 GUEST = "guest"  # user and password if no user is configured
-PREFIX, NESTED = "SEMQ_", "__"  # of environment variables
 SECTIONS = ("node", "amqp", "tls")  # those that `door_in` reads
 
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from semq.access_rights import RightName
-from semq.config.reach import HOST, PORT
+from semq.config.defaults import HOST, PORT
 
 MIB = 1024 * 1024
 

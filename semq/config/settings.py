@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from semq.config.defaults import NESTED, PREFIX
 from semq.config.nearest import did_you_mean
-from semq.config.reach import NESTED, PREFIX
 from semq.config.sections import (
     AccountSection,
     AlertsSection,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.cli.output.values import size
-from semq.config.reach import PREFIX
+from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings
 
 AMPLE = 4  # times the free space below which publishers are blocked
