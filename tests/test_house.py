@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 
 from tests.covered import COVERED, ERRORS
+from tests.house_figures import circles, import_graph
 from tests.house_sources import (
     ROOT,
     at,
@@ -319,6 +320,11 @@ def test_names_say_hub_and_bytes() -> None:
                 if not name.startswith(folders):
                     wrong += [f"{name}: {one}" for one in sorted(words - kept) if word in one.lower()]
     assert wrong == []
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """Also for type checking alone: what a part needs of its owner is a protocol, and the owner is passed in."""
+    assert circles(import_graph()) == []
 
 
 def test_every_module_opens_with_its_map() -> None:

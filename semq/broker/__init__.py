@@ -57,7 +57,7 @@ virtual host and that end.
 | rooms                                              | subject                                        |
 |----------------------------------------------------|------------------------------------------------|
 | server, limits, users                              | one endpoint, its limits, its users            |
-| session, login, allowance                          | one connection                                 |
+| session, login, allowance, ports                   | one connection; what it needs of the server    |
 | channel                                            | one channel: requests and replies of clients   |
 | vhost, definitions, routing                        | names, and the routing of messages             |
 | queues, arguments, timers                          | one queue                                      |

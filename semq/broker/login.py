@@ -6,15 +6,13 @@ specification requires (4.10.2) and is the same for every cause. Owned by ``sess
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semq.amqp import events as e
 from semq.amqp import sasl
 from semq.amqp.errors import AmqpError
 from semq.broker import refusals
-
-if TYPE_CHECKING:
-    from semq.broker.session import BrokerSession
+from semq.broker.ports import LoginSession
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +20,7 @@ log = logging.getLogger(__name__)
 class Login:
     """The decisions about the login of a connection, and about renewed credentials."""
 
-    def __init__(self, session: "BrokerSession") -> None:
+    def __init__(self, session: LoginSession) -> None:
         self._session = session
         self._mechanism = ""
         self.client_properties: Mapping[str, Any] = {}
@@ -36,7 +34,7 @@ class Login:
         except AmqpError as error:
             self._refuse(error.at(10, 11))
             return
-        self._session.server.authenticate(self._session, event.mechanism, credentials, self._answered)
+        self._session.server.authenticate(self._session.link.peer, event.mechanism, credentials, self._answered)
 
     def _answered(self, user: str | None) -> None:
         session = self._session

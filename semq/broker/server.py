@@ -19,12 +19,11 @@ from semq.amqp.connection.server import ServerConnection
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.amqp.sasl import Credentials
 from semq.broker import refusals
-from semq.broker.channel.channel import BrokerChannel
+from semq.broker.channel.reply_targets import ReplyTargets
 from semq.broker.durable.journal import Journal
 from semq.broker.durable.memory_store import NoStore
 from semq.broker.durable.restore import restore
 from semq.broker.environment import Environment
-from semq.broker.generated_names import reply_address
 from semq.broker.limits import BrokerLimits
 from semq.broker.long_tasks import LongTasks
 from semq.broker.memory_gauge import MemoryGauge
@@ -39,6 +38,7 @@ from semq.clock import Clock
 from semq.store.broker.operations import EndLife, MessageStore
 from semq.transport.link import AmqpMachine
 from semq.transport.listener import Drainable, Listener, ListenerConfig
+from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -62,32 +62,6 @@ class ServerCounters:
     delivered: int = 0
     logins_refused: int = 0
     alarms: int = 0
-
-
-class ReplyTargets:
-    """The channels that wait for direct replies, by the address that their requests carry."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._channels: dict[str, BrokerChannel] = {}
-        self._addresses: dict[BrokerChannel, str] = {}
-
-    def add(self, channel: BrokerChannel) -> None:
-        address = reply_address(self._clock)
-        self._channels[address] = channel
-        self._addresses[channel] = address
-
-    def remove(self, channel: BrokerChannel) -> None:
-        address = self._addresses.pop(channel, None)
-        if address is not None:
-            del self._channels[address]
-
-    def address(self, channel: BrokerChannel) -> str | None:
-        return self._addresses.get(channel)
-
-    def find(self, vhost: VirtualHost, address: str) -> BrokerChannel | None:
-        channel = self._channels.get(address)
-        return channel if channel is not None and channel.session.vhost is vhost else None
 
 
 @dataclass
@@ -250,12 +224,12 @@ class AmqpServer:
     # For sessions.
 
     def authenticate(
-        self, session: BrokerSession, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
+        self, peer: PeerInfo, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
     ) -> None:
-        """Authenticate the user of a session; ``answer`` is called in a later turn."""
+        """Authenticate the user of a connection; ``answer`` is called in a later turn."""
 
         async def ask() -> None:
-            user = await self.authenticator.authenticate(mechanism, credentials, session.link.peer)
+            user = await self.authenticator.authenticate(mechanism, credentials, peer)
             self.counters.logins_refused += user is None
             answer(user)
 

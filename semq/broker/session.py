@@ -9,7 +9,7 @@ counts open work.
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semq.amqp import events as e
 from semq.amqp import methods as m
@@ -20,20 +20,18 @@ from semq.broker.allowance import Allowance
 from semq.broker.channel.arrival import ArrivingBody
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import DEFINITIONS
-from semq.broker.channel.consumer import Consumer
 from semq.broker.channel.consumption import MESSAGES
+from semq.broker.channel.ports import ChannelConsumer, ConnectedChannel
 from semq.broker.channel.publication import REPLY_PREFIX, publish
 from semq.broker.channel.settlements import Settlements
 from semq.broker.login import Login
+from semq.broker.ports import SessionServer
 from semq.broker.queues.bodies import release
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import SessionInfo
 from semq.broker.users import Permissions, Right
 from semq.broker.vhost import VirtualHost
 from semq.transport.link import SocketLink
-
-if TYPE_CHECKING:
-    from semq.broker.server import AmqpServer
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +46,7 @@ class BrokerSession:
     link: SocketLink
     allowance: Allowance
 
-    def __init__(self, server: "AmqpServer", machine: ServerConnection) -> None:
+    def __init__(self, server: SessionServer, machine: ServerConnection) -> None:
         self.server = server
         self.machine = machine
         self.limits = server.limits
@@ -69,12 +67,12 @@ class BrokerSession:
         self._permissions = Permissions("", "", "")
         self._allowed: set[tuple[Right, str]] = set()
         self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads the replies
-        self._confirming: dict[BrokerChannel, None] = {}
-        self.feeding: dict[BrokerChannel, None] = {}  # channels with a large body being sent
+        self._confirming: dict[ConnectedChannel, None] = {}
+        self.feeding: dict[ConnectedChannel, None] = {}  # channels with a large body being sent
         self._notices: list[tuple[int, str]] = []  # notices of cancelled consumers that must follow a reply
         self._delays = 0
         self._feeds_first = False
-        self._turns: dict[Consumer, None] = {}  # consumers in turn: the one served last is at the end
+        self._turns: dict[ChannelConsumer, None] = {}  # consumers in turn: the one served last is at the end
 
     # From the link.
 
@@ -183,7 +181,7 @@ class BrokerSession:
         if self.vhost.has_dead:
             self.vhost.bury_dead()
 
-    def serve(self, channel: BrokerChannel, event: e.Published) -> None:
+    def serve(self, channel: ConnectedChannel, event: e.Published) -> None:
         """Publish a large message that has arrived completely, and release the body if nothing else uses it."""
         held, channel.held = channel.held, None
         self._on_channel(event, _published)
@@ -191,7 +189,7 @@ class BrokerSession:
             channel.held = held
         release(event.body)
 
-    def resume_events(self, channel: BrokerChannel, waiting: "deque[e.ConnectionEvent]") -> None:
+    def resume_events(self, channel: ConnectedChannel, waiting: "deque[e.ConnectionEvent]") -> None:
         """Process the events of a channel that had to wait."""
         self.allowance.hold(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
@@ -244,7 +242,7 @@ class BrokerSession:
             self.touch()
             self._end()
 
-    def fail_channel(self, channel: BrokerChannel, error: AmqpError) -> None:
+    def fail_channel(self, channel: ConnectedChannel, error: AmqpError) -> None:
         """Close the channel whose request failed, or the connection if the error is a hard one."""
         if not isinstance(error, ChannelException):
             log.warning("closing the connection of %s from %s: %s", self.user, self.link.peer, error)
@@ -260,7 +258,7 @@ class BrokerSession:
             self.touch()
             self._end_channel(channel)
 
-    def _end_channel(self, channel: BrokerChannel) -> None:
+    def _end_channel(self, channel: ConnectedChannel) -> None:
         self.channels.pop(channel.number, None)
         if channel.held:
             self.allowance.hold(-sum(map(_cost, channel.held)))
@@ -310,11 +308,11 @@ class BrokerSession:
 
     # Consumers.
 
-    def enter(self, consumer: Consumer) -> None:
+    def enter(self, consumer: ChannelConsumer) -> None:
         """Register a consumer that was started on this connection."""
         self._turns[consumer] = None
 
-    def leave(self, consumer: Consumer) -> None:
+    def leave(self, consumer: ChannelConsumer) -> None:
         """Remove a consumer that has ended."""
         self._turns.pop(consumer, None)
 
@@ -349,7 +347,7 @@ class BrokerSession:
 
     # Confirms.
 
-    def has_confirms(self, channel: BrokerChannel) -> None:
+    def has_confirms(self, channel: ConnectedChannel) -> None:
         """Note that a channel has confirms to send at the end of the turn."""
         if not self._confirming:
             self.server.turn.before_flush(self._write_confirms)
@@ -387,7 +385,7 @@ class BrokerSession:
 
     # Direct reply-to.
 
-    def find_reply_target(self, address: str) -> BrokerChannel | None:
+    def find_reply_target(self, address: str) -> ConnectedChannel | None:
         """Return the channel that waits for replies under this address."""
         return self.server.reply_targets.find(self.vhost, address.removeprefix(REPLY_PREFIX))
 

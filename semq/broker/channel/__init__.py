@@ -1,12 +1,15 @@
 """One channel: requests of clients, messages in both directions, and confirms.
 
-| module                | subject                                                |
-|-----------------------|--------------------------------------------------------|
-| channel               | consumers, unsettled deliveries, confirms              |
-| commands              | methods that define exchanges, queues, bindings        |
-| publication, arrival  | basic.publish; large bodies being received             |
-| consumption, consumer | qos, consume, get, ack; one consumer                   |
-| feeder                | large bodies being sent                                |
-| confirms, transaction | publisher confirms; tx                                 |
-| settlements           | settlements of service queues, in batches              |
+| module                | subject                                            |
+|-----------------------|----------------------------------------------------|
+| channel               | consumers, unsettled deliveries, confirms          |
+| ports                 | protocols between the parts, and to the connection |
+| commands              | methods that define exchanges, queues, bindings    |
+| publication, arrival  | basic.publish; large bodies being received         |
+| consumption, consumer | qos, consume, get, ack; one consumer               |
+| unsettled_delivery    | one delivery that is not settled                   |
+| feeder                | large bodies being sent                            |
+| reply_targets         | channels that wait for direct replies              |
+| confirms, transaction | publisher confirms; tx                             |
+| settlements           | settlements of service queues, in batches          |
 """

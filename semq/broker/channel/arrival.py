@@ -7,24 +7,20 @@ published like any other message. A service gets its messages complete, so it st
 larger ones are refused or drained and reported to it. Owned by ``channel``.
 """
 
-from typing import TYPE_CHECKING
-
 from semq.amqp.content import ContentHeader
 from semq.amqp.events import Published
 from semq.amqp.methods import BasicPublish
 from semq.broker import refusals
+from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.publication import check, publish
 from semq.broker.queues.bodies import CHUNK, Body, StoredBody
 from semq.broker.services import ServiceExchange
-
-if TYPE_CHECKING:
-    from semq.broker.channel.channel import BrokerChannel
 
 
 class ArrivingBody:
     """One body being received."""
 
-    def __init__(self, channel: "BrokerChannel", method: BasicPublish, header: ContentHeader) -> None:
+    def __init__(self, channel: BrokerChannel, method: BasicPublish, header: ContentHeader) -> None:
         """Check the content header. Raises AmqpError if the message may not be published there."""
         self._channel = channel
         self._method = method

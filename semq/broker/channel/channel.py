@@ -7,7 +7,7 @@ State and small steps on it; the methods of clients are processed by ``commands`
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import LocalMisuse, ResourceError
@@ -15,30 +15,16 @@ from semq.amqp.events import ConnectionEvent
 from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicReturn, Method
 from semq.broker import refusals
 from semq.broker.channel.confirms import Confirms
-from semq.broker.channel.consumer import Consumer, Source, counted
+from semq.broker.channel.consumer import counted
 from semq.broker.channel.feeder import Feeder
+from semq.broker.channel.ports import ChannelConnection, ChannelConsumer, LargeBodyArrival, LargeBodyFeeder, Source
+from semq.broker.channel.transaction import Transaction
+from semq.broker.channel.unsettled_delivery import UnsettledDelivery
 from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, StoredBody
 from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceQueue
-
-if TYPE_CHECKING:
-    from semq.broker.channel.arrival import ArrivingBody
-    from semq.broker.channel.transaction import Transaction
-    from semq.broker.session import BrokerSession
-
-
-class UnsettledDelivery:
-    """An unsettled delivery. ``consumer`` is None for basic.get."""
-
-    __slots__ = ("consumer", "item", "size", "source")
-
-    def __init__(self, source: Source, consumer: Consumer | None, item: Any, size: int) -> None:
-        self.source = source
-        self.consumer = consumer
-        self.item = item
-        self.size = size
 
 
 class BrokerChannel:
@@ -66,7 +52,7 @@ class BrokerChannel:
         "unacked",
     )
 
-    def __init__(self, session: "BrokerSession", number: int) -> None:
+    def __init__(self, session: ChannelConnection, number: int) -> None:
         self.session = session
         self.number = number
         self.is_open = True
@@ -74,18 +60,18 @@ class BrokerChannel:
         self.last_queue = ""
         self.prefetch = 0
         self.prefetch_global = 0
-        self.consumers: dict[str, Consumer] = {}
+        self.consumers: dict[str, ChannelConsumer] = {}
         self.unacked: dict[int, UnsettledDelivery] = {}
         self.counted = 0  # unacknowledged deliveries to consumers; those of basic.get do not count for prefetch
         self.next_tag = 1
         self.lowest_tag = 1
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
-        self.reply_consumer: Consumer | None = None
+        self.reply_consumer: ChannelConsumer | None = None
         self.held: deque[ConnectionEvent] | None = None
         self._holds = 0
-        self.arrival: ArrivingBody | None = None
-        self.feeder: Feeder | None = None
+        self.arrival: LargeBodyArrival | None = None
+        self.feeder: LargeBodyFeeder | None = None
 
     # Output.
 
@@ -207,7 +193,7 @@ class BrokerChannel:
 
     def deliver(
         self,
-        consumer: Consumer,
+        consumer: ChannelConsumer,
         item: Any,
         exchange: str,
         routing_key: str,
@@ -312,7 +298,7 @@ class BrokerChannel:
     def apply(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
         """Settle deliveries with their queues and services, then resume the consumers."""
         session = self.session
-        roomy: dict[Consumer, None] = {}
+        roomy: dict[ChannelConsumer, None] = {}
         for delivery in deliveries:
             consumer = delivery.consumer
             session.allowance.settle(delivery.size)
@@ -328,13 +314,13 @@ class BrokerChannel:
                 source.settle(consumer, items, disposition)
         self._make_room(roomy)
 
-    def _make_room(self, consumers: Iterable[Consumer]) -> None:
+    def _make_room(self, consumers: Iterable[ChannelConsumer]) -> None:
         if self.prefetch_global or self.session.allowance.was_full:
             self.session.wake_consumers()
         else:
             self.wake(consumers)
 
-    def wake(self, consumers: Iterable[Consumer]) -> None:
+    def wake(self, consumers: Iterable[ChannelConsumer]) -> None:
         """Resume these consumers if they were waiting for room."""
         for consumer in list(consumers):
             if consumer.is_parked:
@@ -371,7 +357,7 @@ class BrokerChannel:
 
     # Consumers.
 
-    def drop_consumer(self, consumer: Consumer) -> None:
+    def drop_consumer(self, consumer: ChannelConsumer) -> None:
         """Process basic.cancel: no more deliveries; unacknowledged ones stay outstanding."""
         self.consumers.pop(consumer.tag, None)
         self.session.leave(consumer)
@@ -385,7 +371,7 @@ class BrokerChannel:
         elif source.unsubscribe(consumer):
             self.session.vhost.remove_queue(source)
 
-    def lose(self, consumer: Consumer | None = None) -> None:
+    def lose(self, consumer: ChannelConsumer | None = None) -> None:
         """Requeue the unacknowledged deliveries of one consumer or of all. Deliveries settled in an open
         transaction stay with it, unless the channel ends.
         """
@@ -435,7 +421,7 @@ class BrokerChannel:
         self.session.touch()
 
 
-def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[Source, Consumer | None, list[Any]]]:
+def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[Source, ChannelConsumer | None, list[Any]]]:
     """Yield neighbouring deliveries of one source and consumer together, in order."""
     start = 0
     for at in range(1, len(deliveries) + 1):

@@ -5,17 +5,13 @@ basic.consume, owned by its ``channel``.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from semq.amqp.content import ContentHeader
+from semq.broker.channel.ports import ConnectedChannel, Source
 from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceQueue, SessionInfo
-
-if TYPE_CHECKING:
-    from semq.broker.channel.channel import BrokerChannel
-
-Source: TypeAlias = Queue | ServiceQueue
 
 
 class Consumer:
@@ -36,7 +32,7 @@ class Consumer:
 
     def __init__(
         self,
-        channel: "BrokerChannel",
+        channel: ConnectedChannel,
         source: Source,
         tag: str,
         no_ack: bool,

@@ -14,7 +14,8 @@ from semq.broker.arguments import QueueSettings
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import named_queue, queue_for
 from semq.broker.channel.confirms import Confirms
-from semq.broker.channel.consumer import Consumer, Source, counted
+from semq.broker.channel.consumer import Consumer, counted
+from semq.broker.channel.ports import Source
 from semq.broker.channel.publication import REPLY_TO, commit
 from semq.broker.channel.transaction import Commit, Transaction
 from semq.broker.generated_names import made_name

@@ -7,13 +7,10 @@ of one channel must not be mixed (AMQP 0-9-1, 4.2.6). Owned by ``channel``.
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from semq.amqp.errors import InternalError, LocalMisuse
+from semq.broker.channel.ports import ConnectedChannel
 from semq.broker.queues.bodies import StoredBody
-
-if TYPE_CHECKING:
-    from semq.broker.channel.channel import BrokerChannel
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +18,7 @@ log = logging.getLogger(__name__)
 class Feeder:
     """One body being sent; it is kept until the last byte has been sent or the channel is closed."""
 
-    def __init__(self, channel: "BrokerChannel", body: StoredBody) -> None:
+    def __init__(self, channel: ConnectedChannel, body: StoredBody) -> None:
         self._channel = channel
         self._body = body
         self._asked = 0  # number of chunks requested from the store

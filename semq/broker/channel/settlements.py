@@ -3,16 +3,23 @@
 A service that works in batches (a group commit) is called once for a hundred acknowledgements. Owned by ``session``.
 """
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from semq.broker.queues.queue import Disposition
-from semq.broker.services import ServiceQueue
+from semq.broker.services import ServiceConsumer, ServiceQueue
 from semq.transport.turn import Turn
 
-if TYPE_CHECKING:
-    from semq.broker.channel.consumer import Consumer
 
-_Key: TypeAlias = "tuple[ServiceQueue, Consumer | None, Disposition]"
+class SettlingConsumer(ServiceConsumer, Protocol):
+    """A consumer of a service queue that waits for room."""
+
+    is_parked: bool
+
+    @property
+    def is_attached(self) -> bool: ...
+
+
+_Key: TypeAlias = tuple[ServiceQueue, SettlingConsumer | None, Disposition]
 
 
 class Settlements:
@@ -24,7 +31,9 @@ class Settlements:
         self._turn = turn
         self._tokens: dict[_Key, list[Any]] = {}
 
-    def add(self, source: ServiceQueue, consumer: "Consumer | None", token: Any, disposition: Disposition) -> None:
+    def add(
+        self, source: ServiceQueue, consumer: SettlingConsumer | None, token: Any, disposition: Disposition
+    ) -> None:
         """Add one; it is passed on at the end of the read, or of the turn."""
         key = source, consumer, disposition
         found = self._tokens.get(key)

@@ -8,26 +8,25 @@ passed to the store in one list, and commit-ok is sent when it has saved them an
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.events import Published
 from semq.broker import refusals
+from semq.broker.channel.ports import ConnectedChannel
+from semq.broker.channel.unsettled_delivery import UnsettledDelivery
+from semq.broker.limits import BrokerLimits
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import release, retain, weight
 from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Disposition
 
-if TYPE_CHECKING:
-    from semq.broker.channel.channel import BrokerChannel, UnsettledDelivery
-    from semq.broker.limits import BrokerLimits
-
-Taken = list[tuple[int, "UnsettledDelivery"]]
+Taken = list[tuple[int, UnsettledDelivery]]
 
 
 @dataclass(slots=True)
 class _Settled:
-    taken: "Taken"
+    taken: Taken
     disposition: Disposition
 
 
@@ -49,7 +48,7 @@ class Transaction:
         self._everywhere = everywhere
         self.bytes = 0
 
-    def publish(self, event: Published, message: Message | None, limits: "BrokerLimits") -> None:
+    def publish(self, event: Published, message: Message | None, limits: BrokerLimits) -> None:
         """Keep a publish for the commit. Raises PreconditionFailed if this transaction, or all together, become too
         large.
         """
@@ -63,11 +62,11 @@ class Transaction:
         if self._everywhere.bytes > limits.transactions_bytes:
             raise refusals.bad_request("all open transactions together exceed the limit of this server")
 
-    def settle(self, taken: "Taken", disposition: Disposition) -> None:
+    def settle(self, taken: Taken, disposition: Disposition) -> None:
         """Keep a settlement for the commit."""
         self._settled.append(_Settled(taken, disposition))
 
-    def take_settlements(self) -> "list[_Settled]":
+    def take_settlements(self) -> list[_Settled]:
         settled, self._settled = self._settled, []
         return settled
 
@@ -76,7 +75,7 @@ class Transaction:
         published, self.published, self.bytes = self.published, [], 0
         return published
 
-    def give_back(self) -> "Taken":
+    def give_back(self) -> Taken:
         """Discard everything; return the settled deliveries, which are outstanding again."""
         for kept in self.take_published():
             release(kept.event.body)
@@ -88,7 +87,7 @@ class Commit:
 
     __slots__ = ("_channel", "_failure", "_waiting", "on_done")
 
-    def __init__(self, channel: "BrokerChannel") -> None:
+    def __init__(self, channel: ConnectedChannel) -> None:
         self._channel = channel
         self._waiting = 1
         self._failure: AmqpError | None = None

@@ -1,0 +1,187 @@
+"""Protocols between the parts of a channel, and between a channel and its connection.
+
+``BrokerSession`` implements ``ChannelConnection``, ``BrokerChannel`` implements ``ConnectedChannel``, ``Consumer``
+implements ``ChannelConsumer``. Each gets the other at construction and knows it by these protocols only.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from semq.amqp.connection.server import ServerConnection
+from semq.amqp.content import ContentHeader
+from semq.amqp.errors import AmqpError
+from semq.amqp.events import ConnectionEvent, Published
+from semq.broker.allowance import Allowance
+from semq.broker.channel.settlements import Settlements
+from semq.broker.durable.journal import Journal
+from semq.broker.limits import BrokerLimits
+from semq.broker.memory_gauge import MemoryGauge
+from semq.broker.queues.bodies import Bodies, Body
+from semq.broker.queues.consumers import Taker
+from semq.broker.queues.queue import Queue
+from semq.broker.services import ServiceConsumer, ServiceQueue, SessionInfo
+from semq.broker.users import Right
+from semq.broker.vhost import VirtualHost
+from semq.clock import Clock
+from semq.transport.turn import Turn
+
+Source: TypeAlias = Queue | ServiceQueue
+
+
+class ChannelConsumer(ServiceConsumer, Taker, Protocol):
+    """A consumer, for its channel and its connection."""
+
+    source: Source
+    unacked: int
+
+    @property
+    def channel(self) -> "ConnectedChannel": ...
+
+    @property
+    def is_attached(self) -> bool: ...
+
+    def wake(self) -> None: ...
+
+
+class LargeBodyFeeder(Protocol):
+    """A large body being sent, for its channel and its connection."""
+
+    on_end: Callable[[], None]
+
+    def go_on(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+class LargeBodyArrival(Protocol):
+    """A large body being received, for its channel and its connection."""
+
+    def add(self, data: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class ConnectedChannel(Protocol):
+    """A channel, for its consumers, its large bodies, its commits and its connection."""
+
+    number: int
+    is_open: bool
+    is_flowing: bool
+    prefetch: int
+    prefetch_global: int
+    counted: int
+    consumers: dict[str, ChannelConsumer]
+    reply_consumer: ChannelConsumer | None
+    held: deque[ConnectionEvent] | None
+    feeder: LargeBodyFeeder | None
+    arrival: LargeBodyArrival | None
+
+    @property
+    def session(self) -> "ChannelConnection": ...
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def deliver(
+        self,
+        consumer: ChannelConsumer,
+        item: Any,
+        exchange: str,
+        routing_key: str,
+        header: ContentHeader,
+        body: Body,
+        redelivered: bool,
+    ) -> None: ...
+
+    def drop_consumer(self, consumer: ChannelConsumer) -> None: ...
+
+    def lose(self, consumer: ChannelConsumer | None = None) -> None: ...
+
+    def fed(self, then: Callable[[], None]) -> None: ...
+
+    def release(self) -> None: ...
+
+    def write_confirms(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class ReplyAddresses(Protocol):
+    """The channels that wait for direct replies."""
+
+    def add(self, channel: ConnectedChannel) -> None: ...
+
+    def remove(self, channel: ConnectedChannel) -> None: ...
+
+    def address(self, channel: ConnectedChannel) -> str | None: ...
+
+    def find(self, vhost: VirtualHost, address: str) -> ConnectedChannel | None: ...
+
+
+class SharedByChannels(Protocol):
+    """The parts of a server that all channels share."""
+
+    turn: Turn
+    bodies: Bodies
+    in_transactions: MemoryGauge
+    message_max: int
+
+    @property
+    def reply_targets(self) -> ReplyAddresses: ...
+
+
+class ChannelConnection(Protocol):
+    """A connection, for its channels."""
+
+    info: SessionInfo
+    vhost: VirtualHost
+    machine: ServerConnection
+    journal: Journal
+    limits: BrokerLimits
+    clock: Clock
+    allowance: Allowance
+    settlements: Settlements
+    user: str
+    is_writable: bool
+    published: int
+    delivered: int
+    exclusive_queues: dict[Queue, None]
+    feeding: dict[ConnectedChannel, None]
+
+    @property
+    def server(self) -> SharedByChannels: ...
+
+    def touch(self) -> None: ...
+
+    def wrote(self) -> None: ...
+
+    def require(self, right: Right, kind: str, name: str) -> None: ...
+
+    def close(self, error: AmqpError) -> None: ...
+
+    def fail_channel(self, channel: ConnectedChannel, error: AmqpError) -> None: ...
+
+    def serve(self, channel: ConnectedChannel, event: Published) -> None: ...
+
+    def resume_events(self, channel: ConnectedChannel, waiting: "deque[ConnectionEvent]") -> None: ...
+
+    def has_confirms(self, channel: ConnectedChannel) -> None: ...
+
+    def has_published(self) -> None: ...
+
+    def enter(self, consumer: ChannelConsumer) -> None: ...
+
+    def leave(self, consumer: ChannelConsumer) -> None: ...
+
+    def cancel_consumer(self, number: int, tag: str) -> None: ...
+
+    def wake_consumers(self) -> None: ...
+
+    def delay_notices(self) -> None: ...
+
+    def tell_notices(self) -> None: ...
+
+    def find_reply_target(self, address: str) -> ConnectedChannel | None: ...
