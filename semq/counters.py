@@ -21,6 +21,7 @@ COUNTERS: dict[str, str] = {
     "corrected": "ended otherwise than first reported, by later evidence",
     "sealed_again": "sealed again for a new certificate of the target",
     "inquired": "inquiries sent",
+    "custody_lost": "times that a store of the hub was found to have lost copies",
     "cleaned": "rows deleted from the queues",
     # at the hub
     "forwarded": "forwarded to targets that are online",

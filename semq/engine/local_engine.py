@@ -78,8 +78,7 @@ class LocalEngine:
     def _start(self, recovered: Recovered) -> None:
         now, last = self.core.now(), recovered.first_id - 1
         self.sender.rows.pump.recover(recovered.tracks)
-        if recovered.unsettled:
-            self.asker.schedule.make_due(0, last, now)
+        self.sender.recover(recovered)
         if recovered.pending:
             self.owing.schedule.make_due(0, last, now)
         self.sender.rows.pump.run_all()
@@ -97,9 +96,8 @@ class LocalEngine:
         self.core.mail.wake()  # timers are due now
         self.partners.begin()
         self.introduce()
-        spread = self.core.settings.reconnect_spread_s
-        self.asker.schedule.hurry(self.core.now() + spread * self.core.clock.random())
-        self.owing.schedule.hurry(self.core.now() + spread * self.core.clock.random())
+        self.sender.began()
+        self.owing.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
         self.rows.pump.run_all()
 
     def introduce(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from semq.errors import SemqError
 from semq.store import memory_submissions as submissions
+from semq.store import spans
 from semq.store import unit as u
 from semq.store.ended import Row as AnyRow
 from semq.store.ended import end, rows_of
@@ -106,6 +107,7 @@ class MemoryStore:
             finished=sorted(row.bref for row in pending if row.is_done),
             pending=sum(not row.is_done for row in pending),
             retired=[row for row in tables.rare if isinstance(row, RetiredStore)],
+            custody=spans.in_custody(_custody_groups(rows)),
         )
 
     # --- the phases of a transaction
@@ -240,6 +242,18 @@ def load(tables: Tables, needs: Needs) -> Unit:
     for query in needs.queries:
         unit.found[query] = list(_find(tables, unit, query))
     return unit
+
+
+def _custody_groups(rows: Iterable[Outbound]) -> list[tuple[int, int, bool]]:
+    """Return the groups of ``spans.in_custody``."""
+    groups: dict[int, list[Outbound]] = {}
+    for row in sorted(rows, key=lambda row: row.object_id):
+        if row.outcome is None and row.direction is Direction.OWN:
+            groups.setdefault(row.object_id >> spans.GROUP_BITS, []).append(row)
+    return [
+        (group[0].object_id, group[-1].object_id, all(row.ss_status is SendStatus.SS_ACK for row in group))
+        for group in groups.values()
+    ]
 
 
 def _find(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:

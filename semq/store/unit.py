@@ -426,6 +426,7 @@ class Recovered:
     finished: list[int] = field(default_factory=list)  #: rows of tb_0030 that wait for cleanup
     pending: int = 0  #: rows of tb_0030 that are not done
     retired: list[RetiredStore] = field(default_factory=list)  #: permanently lost stores of the hub
+    custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
 
 
 def first_id(boot: int) -> int:

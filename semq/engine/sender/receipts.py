@@ -323,6 +323,7 @@ class _Answers(Statements):
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
         self._silences: Counter[int] = Counter()  #: answers that settle nothing, by row of class 1 or 2
+        self._lost: list[LK1] = []  #: copies that their custodian does not have, nor has the receiver the message
 
     def answer(self, lk0: LK0, record: Inquiry) -> None:
         """Take one answer; without the row it is ignored."""
@@ -352,7 +353,9 @@ class _Answers(Statements):
         N28)."""
         if row.save_fwd is not SaveFwd.MUST:
             self._count_silence(row)
-        elif answer is Answer.NOT:
+            return
+        self._note_loss(row, answer)
+        if answer is Answer.NOT:
             is_meant = self.is_target(row, lk0) and self.is_placed(row, record.sid)
             if is_meant and not self.sender.disbelief.is_put_off(row):
                 self.hear(row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
@@ -365,6 +368,13 @@ class _Answers(Statements):
             self._unavailable(row)
         elif answer is Answer.OFFLINE and (row.has_payload or row.void):
             self.hear(row, Heard.offline, "OFFLINE")
+
+    def _note_loss(self, row: Outbound, answer: Answer) -> None:
+        """Note a copy that is lost: its custodian has denied it, and its target has not recorded the message or is
+        offline (a target that records a message says so before the custodian deletes its copy)."""
+        is_told = (answer is Answer.NOT and row.target.node == self.source) or answer is Answer.OFFLINE
+        if is_told and row.custodian is not None and row.object_id in self.sender.rows.doubts:
+            self._lost.append(row.custodian)
 
     def _unavailable(self, row: Outbound) -> None:
         """S7: only after T_cust, and only while the payload could be sent again (rule N27)."""
@@ -383,4 +393,6 @@ class _Answers(Statements):
     def apply(self) -> None:
         """After the commit: also count the answers that settled nothing."""
         self.sender.unanswered.update(self._silences)
+        for custodian in self._lost:
+            self.sender.lost_copy(custodian)
         super().apply()

@@ -50,6 +50,7 @@ class Sender:
         self.asked: dict[int, int] = {}  #: inquiries about a row since the last statement about it
         self.unanswered: Counter[int] = Counter()  #: class 1 and 2: inquiries without an answer that settles anything
         self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
+        self._lossy: set[tuple[int, int]] = set()  #: stores of the hub that have lost copies, in this session
 
     # --- sending: the methods of ``lanes.Carrier``
     def room(self, lane: Lane) -> int:
@@ -82,6 +83,24 @@ class Sender:
         self.rows.left(row)
 
     # --- inquiries
+    def recover(self, recovered: Recovered) -> None:
+        """Plan inquiries about the rows that earlier processes left."""
+        if recovered.unsettled:
+            self.schedule.make_due_in_custody(recovered.custody, recovered.first_id - 1, self.core.now())
+
+    def began(self) -> None:
+        """Inquire in a new session: soon, except for rows in custody, of which only a sample is asked about soon."""
+        self._lossy.clear()
+        spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
+        self.schedule.hurry(self.core.now() + spread, self.core.settings.ask_rows)
+
+    def lost_copy(self, custodian: LK1) -> None:
+        """Inquire about all rows now: a store of the hub has lost a copy, perhaps more (once a session and store)."""
+        if custodian[:2] not in self._lossy:
+            self._lossy.add(custodian[:2])
+            self.core.count("custody_lost")
+            self.schedule.rush(self.core.now())
+
     def ask(self, row: Outbound, custodian: LK1 | None) -> None:
         """Send Inquiry S about a row: to the store of the hub that has custody, or to its target."""
         link = self.uplink.link

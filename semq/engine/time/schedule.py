@@ -3,12 +3,17 @@
 Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query
 finds the rows in it that are still unsettled; when none is left the slice is dropped, otherwise it is due again after
 twice the interval. Neighbours of one age are merged, so that a target away for weeks costs its rows and a handful of
-slices. Time is monotonic (rule N21).
+slices. Rows in custody have a slower pace (``patient``), also in a new session. Time is monotonic (rule N21).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from semq.umx_t import retry
+
+# Slices with at most so many ids between them are neighbours: a merged slice reads and asks about all rows in between.
+GAP_MAX = 4096
+SLICES_MAX = 256  # with more of them, any two slices may be merged
 
 
 @dataclass(slots=True)
@@ -45,7 +50,7 @@ class Schedule:
     def add(self, row_id: int, now: float) -> None:
         """Plan an inquiry about a row that is sent now, after the first interval."""
         slice_ = self._open
-        if slice_ is not None and now < self._open_until:
+        if slice_ is not None and now < self._open_until and self._is_near(slice_, row_id, row_id):
             slice_.first = min(slice_.first, row_id)
             slice_.last = max(slice_.last, row_id)
             return
@@ -59,12 +64,40 @@ class Schedule:
         self._slices.append(Slice(first, last, due))
         self._open = None
 
-    def hurry(self, due: float) -> None:
-        """Make all rows due at ``due`` and start again with the first interval, because the other side is back."""
-        if self._slices:
-            first, last = min(s.first for s in self._slices), max(s.last for s in self._slices)
-            self._slices = [Slice(first, last, due)]
-            self._open = None
+    def make_due_in_custody(self, spans: Iterable[tuple[int, int]], last: int, due: float) -> None:
+        """Ask about all rows up to ``last`` at ``due``; those of ``spans`` are in custody and have the slower pace."""
+        self._slices, self._open, following = [], None, 0
+        for first, end in spans:
+            if following < first:
+                self._slices.append(Slice(following, first - 1, due))
+            self._slices.append(Slice(first, end, due, patient=True))
+            following = end + 1
+        if following <= last:
+            self._slices.append(Slice(following, last, due))
+
+    def hurry(self, due: float, sample: int = 0) -> None:
+        """Make all rows due at ``due`` and start again with the first interval, because the other side is back.
+
+        Slices of the slower pace keep it, except for the last ``sample`` ids of each: if the custodian has lost
+        copies, it has lost the newest ones.
+        """
+        patient = [slice_ for slice_ in self._slices if slice_.patient]
+        newest = [Slice(max(s.first, s.last - sample + 1), s.last, due) for s in patient if sample]
+        merged: list[Slice] = []
+        for slice_ in sorted((s for s in self._slices if not s.patient), key=lambda s: s.first):
+            if merged and self._is_near(merged[-1], slice_.first, slice_.last):
+                merged[-1].last = max(merged[-1].last, slice_.last)
+            else:
+                merged.append(Slice(slice_.first, slice_.last, due))
+        for slice_ in patient:
+            slice_.due, slice_.asked = min(slice_.due, due), 0  # a round that has not ended goes on before the next one
+        self._slices, self._open = patient + merged + newest, None
+
+    def rush(self, due: float) -> None:
+        """Make all rows due at ``due``, none of them at the slower pace."""
+        for slice_ in self._slices:
+            slice_.due, slice_.asked, slice_.patient = due, 0, False
+        self._open = None
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
         """Remove and return the slice that was due first; pass it to ``again`` if rows of it remain.
@@ -91,6 +124,7 @@ class Schedule:
             near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
             # Of one age: both have reached the longest interval, or have the same number of inquiries.
             alike = other.asked == slice_.asked or min(other.asked, slice_.asked) >= self._asked_max
+            near = near and (slice_.patient or self._is_near(other, slice_.first, slice_.last))
             if other is not self._open and alike and near and other.patient is slice_.patient:
                 other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)
                 return
@@ -100,6 +134,13 @@ class Schedule:
         """Put a slice back unchanged, because the link went down before its inquiries."""
         slice_.due = due
         self._slices.append(slice_)
+
+    def _is_near(self, slice_: Slice, first: int, last: int) -> bool:
+        """Whether a slice may be extended to these rows."""
+        low, high = min(slice_.last, last) + 1, max(slice_.first, first) - 1  #: what lies between, if anything
+        if high < low or len(self._slices) >= SLICES_MAX:
+            return True
+        return high - low < GAP_MAX and not any(s.patient and s.first <= high and low <= s.last for s in self._slices)
 
     def due_of(self, row_id: int) -> float | None:
         """Return the time of the next inquiry about a row that is unsettled then; None if none is planned."""

@@ -10,12 +10,13 @@ from uuid import UUID
 
 import psycopg
 
+from semq.store import spans
 from semq.store.postgres import lease as leases
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.owner import Owner
 from semq.store.rows import OutStreamKey, RetiredStore
 from semq.store.unit import Recovered, StreamState, first_id
-from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
 
 MET = """
     INSERT INTO semq_meta AS m (store_uuid, boot) VALUES (%s, 1)
@@ -47,6 +48,10 @@ REFUSALS = f"""
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
     WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
 BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
+IN_CUSTODY = f"""
+    SELECT min(object_id), max(object_id), bool_and(ss_status = {SendStatus.SS_ACK:d}) FROM tb_0031
+    WHERE outcome IS NULL AND direction = {Direction.OWN:d}
+    GROUP BY object_id >> {spans.GROUP_BITS} ORDER BY 1"""
 SETTLED = "SELECT object_id FROM tb_0031 WHERE outcome IS NOT NULL ORDER BY object_id"
 IS_DONE = f"""(
     app_status <> {AppStatus.NEW:d}
@@ -80,6 +85,7 @@ async def recover(
             recovered.backlog[dest] = recovered.backlog.get(dest, 0) + waiting
         recovered.tracks.sort()
         recovered.unsettled = sum(recovered.backlog.values())
+        recovered.custody = spans.in_custody([row async for row in _stream(connection, IN_CUSTODY)])
         recovered.settled = [row[0] async for row in _stream(connection, SETTLED)]
         recovered.finished = [row[0] async for row in _stream(connection, FINISHED)]
         (recovered.pending,) = await _one(connection, PENDING)

@@ -1,6 +1,9 @@
 """What waits in custody for a partner that is away is asked about at a pace that does not grow with its number."""
 
+from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from semq.engine.settings import EngineSettings
 from semq.umx_t.envelope import Frame, Function, Packet
@@ -61,14 +64,76 @@ def test_what_is_under_way_does_not_wait_for_it() -> None:
     assert str(row.lk0) in asked(trio)[before:]
 
 
-def test_a_new_session_asks_about_everything_soon() -> None:
-    """The custodian may be another one now, or may have lost what it held."""
-    trio = waiting()
-    trio.later(60)
+def newest(trio: Trio, count: int) -> set[str]:
+    """The LK0s of the rows that A accepted last."""
+    return {str(row.lk0) for _, row in sorted(trio.a.store.tables.outbound.items())[-count:]}
+
+
+def reconnect(trio: Trio) -> None:
     trio.cut(trio.a)
     trio.connect(trio.a)
+
+
+def restart(trio: Trio) -> None:
+    trio.a.crash()
+    trio.connect(trio.a)
+
+
+@pytest.mark.parametrize("interrupt", [reconnect, restart])
+def test_a_new_session_asks_soon_about_a_sample_of_what_is_in_custody(interrupt: Callable[[Trio], None]) -> None:
+    """The rest keeps its pace, whether or not the process of A has begun anew."""
+    trio = waiting()
+    trio.later(60)
+    interrupt(trio)
     trio.later(10)
+    found = asked(trio)
+    assert newest(trio, PACED.ask_rows) <= set(found)
+    assert len(found) <= PER_S * 10 + 2 * PACED.ask_rows
+    trio.later(COUNT / PER_S + 60)
     assert len(set(asked(trio))) == COUNT
+
+
+def test_a_round_that_new_sessions_interrupt_reaches_every_row() -> None:
+    trio = waiting()
+    trio.later(60)
+    found: set[str] = set()
+    for _ in range(COUNT // 10):
+        reconnect(trio)
+        trio.later(20)
+        found |= set(asked(trio))
+    assert len(found) == COUNT
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_store_that_has_lost_copies_makes_a_sender_ask_about_all_soon(is_there: bool) -> None:
+    """Its hub was restored: the newest copies are missing. The target is away, or denies the messages."""
+    trio = waiting()
+    trio.later(60)
+    trio.crash_hub()
+    lost = newest(trio, COUNT // 4)
+    tables = trio.hub_store.tables
+    for object_id, row in list(tables.outbound.items()):
+        if str(row.lk0) in lost:
+            del tables.outbound[object_id], tables.relayed[str(row.lk0)]
+    trio.start_hub()
+    trio.connect(trio.a)
+    if is_there:
+        trio.connect(trio.b)
+    trio.later(30)
+    if is_there:
+        assert set(trio.b.app.payloads) == {b"%d" % n for n in range(COUNT)}
+    else:
+        assert len(set(asked(trio))) == COUNT
+    assert trio.a.engine.core.counters.counts["custody_lost"] == 1
+
+
+def test_copies_that_are_delivered_meanwhile_are_no_loss() -> None:
+    trio = waiting()
+    trio.later(60)
+    trio.connect(trio.b)
+    trio.later(300)
+    assert trio.is_clean()
+    assert "custody_lost" not in trio.a.engine.core.counters.counts
 
 
 def test_the_usual_pieces_are_small_and_keep_the_budget_of_a_link() -> None:

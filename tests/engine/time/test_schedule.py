@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.engine.time.schedule import Schedule, Slice
+from semq.engine.time.schedule import SLICES_MAX, Schedule, Slice
 
 FIRST_S, MAX_S = 16.0, 256.0
 MIDDLE = 0.5  # a jitter that leaves intervals as they are
@@ -120,3 +120,47 @@ def test_slices_of_different_pace_do_not_merge() -> None:
     schedule.again(Slice(0, 99, 0.0, 5, patient=True), 1.0, MIDDLE)
     assert [schedule.take(1e9, patient=False), schedule.take(1e9, patient=False)][0] is not None
     assert len(schedule) == 1
+
+
+def test_a_reconnect_leaves_the_slower_pace_to_slices_that_have_it_and_takes_a_sample() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.put_back(Slice(0, 9_999, 80.0, 5, patient=True), 80.0)
+    schedule.put_back(Slice(20_000, 29_999, 900.0, 5, patient=True), 900.0)
+    schedule.put_back(Slice(10_000, 10_099, 700.0, 5), 700.0)
+    schedule.hurry(due=100.0, sample=10)
+    soon = [schedule.take(100.0, patient=False) for _ in range(4)]
+    spans = [(slice_.first, slice_.last) for slice_ in soon if slice_ is not None]
+    assert sorted(spans) == [(9_990, 9_999), (10_000, 10_099), (29_990, 29_999)]
+    # What an earlier round has not reached goes first.
+    assert schedule.take(100.0) == Slice(0, 9_999, 80.0, patient=True)
+    assert schedule.take(100.0) == Slice(20_000, 29_999, 100.0, patient=True)
+
+
+def test_in_a_rush_nothing_keeps_the_slower_pace() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.put_back(Slice(0, 99, 900.0, 5, patient=True), 900.0)
+    schedule.rush(3.0)
+    assert schedule.take(3.0, patient=False) == Slice(0, 99, 3.0)
+
+
+def test_spans_in_custody_begin_at_the_slower_pace() -> None:
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.make_due_in_custody([(10, 19), (40, 49)], last=60, due=1.0)
+    found = []
+    while (slice_ := schedule.take(1.0)) is not None:
+        found.append((slice_.first, slice_.last, slice_.patient))
+    assert found == [(0, 9, False), (10, 19, True), (20, 39, False), (40, 49, True), (50, 60, False)]
+
+
+def test_two_rows_far_apart_do_not_take_along_what_lies_between() -> None:
+    """Neither as one moment's rows nor as neighbours of one age, as long as there are few slices."""
+    schedule = Schedule(FIRST_S, MAX_S)
+    schedule.add(1, now=0.0)
+    schedule.add(1_000_000, now=0.1)
+    for now in (20.0, 60.0, 140.0):
+        while (slice_ := schedule.take(now)) is not None:
+            schedule.again(slice_, now, MIDDLE)
+        assert len(schedule) == 2
+    for number in range(2, 1_000):
+        schedule.add(number * 1_000_000, now=200.0)
+    assert len(schedule) <= SLICES_MAX

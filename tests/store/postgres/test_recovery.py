@@ -121,6 +121,20 @@ async def test_what_was_received_is_sorted_by_what_is_still_owed(database: str) 
     assert found.pending == 3
 
 
+async def test_spans_in_custody_keep_out_only_the_groups_of_other_rows(database: str) -> None:
+    """Ten groups of ids; one has a row that is under way, one a settled row, one a row held for others."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at, ss_status,"
+            " outcome)"
+            " SELECT n, CASE n WHEN 7000 THEN 520 ELSE 510 END, n::text, 1, n, '1.b', 3, true, now(),"
+            " CASE WHEN n IN (3000, 7000) THEN 20 ELSE 40 END, CASE n WHEN 5000 THEN 120 END"
+            " FROM generate_series(100, 10000, 100) n"
+        )
+    found = await opened(database, 1)
+    assert found.custody == [(100, 2000), (3100, 10000)]
+
+
 async def test_refusals_that_an_older_node_wrote_are_carried_at_each_start(database: str) -> None:
     """An older node wrote a second row beside the new schema, before the first start and between two starts."""
     for life, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):

@@ -92,7 +92,7 @@ def _left_behind(r: Recovered) -> tuple[Any, ...]:
 def compare_recovered(expected: Recovered, found: Recovered) -> None:
     streams = [stream for stream in expected.streams if stream.floor < stream.next_sid]
     life = (found.store_uuid, found.boot, found.inc, found.first_id)
-    assert found == Recovered(*life, found.streams, *_left_behind(expected))
+    assert found == Recovered(*life, found.streams, *_left_behind(expected), custody=expected.custody)
     assert sorted(found.streams, key=str) == sorted(streams, key=str)
 
 
