@@ -161,6 +161,8 @@ def _again(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
     if envelope.signature and not (has_other or envelope.void or row.void or message.dropped):
         # A new signature, perhaps because the certificate of the older key was revoked (S16).
         unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
+        if row.parked:  # sent often enough under the older signature; under this one it may be recorded
+            after.wake.append(row)
     if has_other:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
         facts: dict[str, Any] = {"lk1": str(core.lk1(row.object_id)), "digest": envelope.digest}

@@ -3,7 +3,9 @@
 The certificate of the key that signed them was revoked. The receiver does not record them, since an unproved copy gets
 no position in its ledger, so inquiries about them would never end. A document in clear is signed again whenever it is
 sent: at once the first time under each key of this node, later at the pace of inquiries, because the receiver answers a
-further copy in the same way until it knows the key. A document sealed under an older key of this node becomes another
+further copy in the same way until it knows the key. Each later copy follows a report, too: a hint of custody may have
+overtaken an earlier one, and then only a copy with the new signature replaces the one that the hub holds. A document
+sealed under an older key of this node becomes another
 message (``resealing``) once a marker is recorded at its position. Used by ``receipts``.
 """
 
@@ -57,16 +59,18 @@ class Disbelief:
             return None
         if not envelope.is_sealed:
             in_clear.append(row.object_id)
-            return Heard.resend if self._is_first_under_key(row) else None
+            return Heard.resend if self._is_due(row) else None
         if self._secrecy.is_outdated(envelope):
             # The receiver's ledger decides the end of class 3; a marker inquires about it.
             return Heard.returned if row.sid >= 0 else Heard.rej
         raise NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
 
-    def _is_first_under_key(self, row: Outbound) -> bool:
-        """Whether the row was not yet sent again under the present key."""
+    def _is_due(self, row: Outbound) -> bool:
+        """Whether the row was not yet sent again under the present key, or the delay of its next copy has passed."""
         doubt = self._doubts.get(row.object_id)
-        return doubt is None or doubt.key != self._secrecy.signing_key()
+        if doubt is None or doubt.key != self._secrecy.signing_key():
+            return True
+        return doubt.times > 0 and self._core.now() >= doubt.until
 
     def note(self, object_id: int) -> None:
         """Delay the next copy of a document in clear, each time for longer. Called after the commit of the report."""

@@ -1,5 +1,6 @@
 """Copies that their receiver cannot believe: sent again in measure, answered by what the ledger says."""
 
+from dataclasses import replace as replaced
 from hashlib import sha256
 
 import pytest
@@ -11,9 +12,10 @@ from semq.seal.errors import SignatureWrong, SignerAwaited
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.records import Answer, Receipt
+from semq.umx_t.status import SendStatus
 from tests.flows.lying import honest, lies, sealing
 from tests.flows.sealed import KEYS, SealedWorld, keys_of, watching
-from tests.flows.trio import TrioWire
+from tests.flows.trio import SETTINGS, TrioWire
 
 COPIES_MAX = 12
 
@@ -129,3 +131,67 @@ def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> 
         opener.check_origin(replace(frame, envelope=replace(frame.envelope, signature=other)))
     opener.look_again()
     assert opener.check_origin(frame)
+
+
+def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
+    """B is away, the hub holds a document of A; the hub's word of custody."""
+    said: list[Packet] = []
+
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
+        if isinstance(frame, Packet) and wire is world.a.down:
+            said.append(frame)
+        return frame
+
+    world.cut(world.b)
+    world.settle()
+    world.tamper = tamper
+    keys_of(world.a).mine = world.own(world.a.address, "X")  # and the directory is not told
+    world.a.send(b"in clear")
+    world.settle()
+    world.tamper = honest
+    world.roll(world.a, "A1")
+    assert world.held == 1
+    return said[-1]
+
+
+def test_a_new_signature_reaches_the_hub_although_a_hint_of_custody_overtakes_it(world: SealedWorld) -> None:
+    custody = stored_under_a_key_that_nobody_learns(world)
+    (row,) = world.a.store.tables.outbound.values()
+    up, copies = world.a.up, []
+    assert up is not None
+
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
+        if isinstance(frame, Data) and wire is up:
+            copies.append(frame)
+        return frame
+
+    world.tamper = tamper
+    world.connect(world.b)
+    up.room = 0  # it waits to be sent again
+    while world.a.store.tables.outbound[row.object_id].ss_status is not SendStatus.SS_INIT:
+        world.later(1)
+    world.a.hear(custody)
+    up.room = 1000
+    world.settle()
+    assert copies == []
+    world.later(400)
+    assert world.b.app.payloads == [b"in clear"]
+    assert world.is_clean()
+
+
+def test_a_parked_copy_is_sent_when_it_gets_a_new_signature() -> None:
+    world = SealedWorld()
+    world.settings = replaced(SETTINGS, hub_attempts_max=8)
+    world.start_hub()
+    world.connect(world.a)
+    stored_under_a_key_that_nobody_learns(world)
+    assert world.a.up is not None
+    world.connect(world.b)
+    world.a.up.room = 0  # its new signature comes late
+    while not any(line.event is Event.PARKED for line in world.hub_store.tables.ledger):
+        world.later(5)
+    world.a.up.room = 1000
+    world.a.engine.room()
+    world.later(100)
+    assert world.b.app.payloads == [b"in clear"]
+    assert world.is_clean()
