@@ -269,8 +269,9 @@ class Oracle:
             return
         if row.direction is Direction.RELAYED:
             # Its receiver says SETTLED when an earlier life of its sender, put back since, saw its only copy refused.
-            # So it does of a copy that was left when its sender gave the message up without it.
-            refused = message.source_restored or message.returned
+            # So it does of a copy that was left when its sender gave the message up without it, or of which the network
+            # made two, the first of them refused.
+            refused = message.source_restored or message.returned or message.doubled
             refused = (refused and Outcome.REJECTED in message.ends) or Outcome.UNKNOWN in message.ends
             known = bool(message.ever) or refused or message.untold or self._is_returned(message, row)
             self.demand(known, "I2", f"platform row deleted before it was recorded: {row.lk0}", "lost")
