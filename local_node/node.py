@@ -44,6 +44,7 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.service.credentials.secrecy import sealing_of
 from semq.service.node import APPLICATIONS, Node
+from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
 from semq.service.operations.inquiry import InquiryOperation
 from semq.service.operations.jobs import Jobs
@@ -254,6 +255,7 @@ class LocalNode(Node[LocalEngine]):
             Jobs(self),
             Traces(self),
             TokenOperations(self),
+            AuditOperations(self),
             LegacyOperations(self),
             BrokerOperations(self),
         )

@@ -38,6 +38,7 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import split
 from semq.service.node import APPLICATIONS, Node
+from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
 from semq.service.operations.inquiry import InquiryOperation
 from semq.service.operations.jobs import Jobs
@@ -272,6 +273,7 @@ class HubNode(Node[HubEngine]):
             Jobs(self),
             AskService(self),
             TokenOperations(self),
+            AuditOperations(self),
             BrokerOperations(self),
         )
 

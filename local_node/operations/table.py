@@ -6,6 +6,7 @@ from local_node.operations.legacy import LEGACY
 from local_node.operations.messages import MESSAGES
 from local_node.operations.submission import SUBMISSION
 from local_node.operations.trace import TRACE
+from semq.service.operations.audit import AUDIT
 from semq.service.operations.broker import BROKER
 from semq.service.operations.inquiry import INQUIRY
 from semq.service.operations.jobs import JOBS
@@ -34,5 +35,6 @@ OPERATIONS = (
     *TRUST,
     *LEDGER,
     *TOKENS,
+    *AUDIT,
     *BROKER,
 )

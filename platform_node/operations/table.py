@@ -6,6 +6,7 @@ from platform_node.operations.definitions import DEFINITIONS
 from platform_node.operations.held import HELD
 from platform_node.operations.registration import REGISTRATION
 from platform_node.operations.stores import STORES
+from semq.service.operations.audit import AUDIT
 from semq.service.operations.broker import BROKER
 from semq.service.operations.inquiry import INQUIRY
 from semq.service.operations.jobs import JOBS
@@ -33,5 +34,6 @@ OPERATIONS = (
     *TRUST,
     *LEDGER,
     *TOKENS,
+    *AUDIT,
     *BROKER,
 )

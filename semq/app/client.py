@@ -233,14 +233,18 @@ class Client:
         timeout_s: float | None = None,
         repeat: bool = True,
         by: str = "",
+        asked: int = 0,
     ) -> Any:
         """Run an operation of ``semq.admin``, for instance ``node.status``, and return its result.
 
-        ``by``: the person for whom a program asks; the node records it with acts.
+        ``by``: the person for whom a program asks; the node records it with acts. ``asked``: the
+        number of the line that this program has written into the node's audit log before the act.
 
         Raises RefusedByNode, NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
         """
-        return await self._requests.operate(operation, arguments or {}, self._limit(timeout_s), repeat=repeat, by=by)
+        return await self._requests.operate(
+            operation, arguments or {}, self._limit(timeout_s), repeat=repeat, by=by, asked=asked
+        )
 
     def _limit(self, timeout_s: float | None) -> float:
         return self._patience_s if timeout_s is None else timeout_s

@@ -81,11 +81,21 @@ class Requests:
         self._opening = asyncio.Lock()
 
     async def operate(
-        self, operation: str, arguments: Mapping[str, Any], timeout_s: float, *, repeat: bool = True, by: str = ""
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        timeout_s: float,
+        *,
+        repeat: bool = True,
+        by: str = "",
+        asked: int = 0,
     ) -> Any:
         """Run an operation of ``semq.admin`` and return its result. Parameters and errors are those of ``ask``."""
         body = json.dumps(dict(arguments)).encode()
-        properties = Properties(content_type="application/json", headers={"x-semq-by": by} if by else None)
+        headers: dict[str, Any] = {"x-semq-by": by} if by else {}
+        if asked:
+            headers["x-semq-asked"] = asked
+        properties = Properties(content_type="application/json", headers=headers or None)
         return await self.ask(ADMIN, operation, properties, body, timeout_s, repeat=repeat)
 
     async def ask(

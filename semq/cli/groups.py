@@ -84,6 +84,7 @@ GROUPS = (
         "cert", "semq.cli.node.certificates:group", "Certificates: show, renew, rotate, revoke; trusted authorities."
     ),
     CommandGroup("token", "semq.cli.node.tokens:group", "Tokens for the HTTP API: make, list, revoke."),
+    CommandGroup("audit", "semq.cli.node.audit:group", "The audit log of a node: who did what."),
     CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and their agreements."),
     CommandGroup("ledger", "semq.cli.ledger.proofs:group", "A node's ledger: check its hash chain."),
     CommandGroup("local", "semq.cli.node.process:local", "Run an institution's node."),

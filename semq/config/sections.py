@@ -425,6 +425,8 @@ class HttpSection(Section):
     """failed sign-ins from one address; further ones are refused before the password is checked"""
     max_connections: Count = 1024
     """further connections are refused with 503"""
+    max_connections_per_address: Count = 256
+    """connections from one address; further ones are closed. Behind a proxy: as many as max_connections"""
     head_s: Seconds = 10.0
     """time for the head of a request; slower clients are disconnected"""
     body_s: Seconds = 30.0

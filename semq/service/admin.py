@@ -25,6 +25,7 @@ from semq.service.operations.operation import BoundOperation, Caller
 
 ADMIN = "semq.admin"
 BY, BY_MAX = "x-semq-by", 100
+ASKED = "x-semq-asked"
 Request = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
 A = TypeVar("A", bound=msgspec.Struct)
 Outcome = TypeVar("Outcome")
@@ -101,17 +102,23 @@ class AdminExchange(AskedExchange):
         super().__init__(ADMIN, vhost, {name: _request(bound) for name, bound in operations.items()})
 
     async def _answer(self, message: OfferedMessage) -> None:
-        """Record acts of an administrator's program with the person for whom it asks (header ``x-semq-by``)."""
-        by = (message.header.headers or {}).get(BY)
+        """Record acts of an administrator's program with the person for whom it asks (header ``x-semq-by``).
+
+        ``x-semq-asked`` is the number of the line that the web process wrote into the audit log before the act.
+        """
+        headers = message.header.headers or {}
+        by, asked = headers.get(BY), headers.get(ASKED)
         if isinstance(by, str) and by:
             user = f"{shown(shortened(by, BY_MAX))} by {message.session.user}"
-            message = message._replace(session=replace(message.session, user=user))
+            state = message.session.state | ({ASKED: asked} if type(asked) is int else {})
+            message = message._replace(session=replace(message.session, user=user, state=state))
         await super()._answer(message)
 
 
 def _request(bound: BoundOperation) -> Request:
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
-        return await bound(arguments, Caller(session.user))
+        caller = Caller(session.user, peer=session.peer.host, asked=session.state.get(ASKED))
+        return await bound(arguments, caller)
 
     return handle
 

@@ -9,6 +9,8 @@ import psycopg
 import structlog
 
 from semq.clock import Clock
+from semq.config.sections import HttpSection
+from semq.config.settings import Settings
 from semq.service.clockwork import ScheduledJob
 from semq.store.postgres.housekeeping import Keep, tidy
 
@@ -20,11 +22,14 @@ LOOK_S = 60.0  # between two looks at the clock
 class Tidying:
     """The housekeeping of one node's store."""
 
-    def __init__(self, url: Callable[[], str], clock: Clock, ledger_days: int) -> None:
-        """``url`` is called at every turn; ``ledger_days`` 0: unlimited retention."""
+    def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings) -> None:
+        """``url`` is called at every turn."""
         self._url = url
         self._clock = clock
-        self._keep = Keep(ledger_days=ledger_days or None)
+        self._keep = Keep(
+            ledger_days=settings.database.ledger_days or None,  # 0: unlimited
+            audit_days=(settings.http or HttpSection()).audit_days,
+        )
         self._due = clock.monotonic() + FIRST_S
 
     def jobs(self) -> list[ScheduledJob]:

@@ -40,6 +40,7 @@ from semq.service.housekeeping import Tidying
 from semq.service.monitoring.alerts import Alerts
 from semq.service.monitoring.health import FAILING, Check, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
+from semq.service.operations.audit import ActAudit
 from semq.service.operations.operation import BoundOperation, Operation, bind
 from semq.service.operations.reload import Reloading
 from semq.service.standby import Claim
@@ -199,7 +200,7 @@ class Node(Generic[E]):
         self.recovered = await self._claim.opened(self.store)
         if self._claim.has_waited:
             await self.prepare()  # what was read while the other process owned the store may be outdated
-        tidying = Tidying(lambda: self.store.url, self.clock, self.settings.database.ledger_days)
+        tidying = Tidying(lambda: self.store.url, self.clock, self.settings)
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_LOOK_S, self._look_at_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
@@ -218,7 +219,7 @@ class Node(Generic[E]):
         self._begun.push_async_callback(self.server.stop)
         self._begun.callback(self.clockwork.stop)
         self._begun.push_async_callback(self.ending)
-        self.operations = bind(self.table, self.parts())
+        self.operations = bind(self.table, self.parts(), ActAudit(self).note)
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.operations))
         try:

@@ -1,6 +1,7 @@
 """The audit log of the web process: one line before an act and one after it, or one line for both.
 
-Lines are only added. A trigger refuses to change them, and to delete them except by ``forget``. Used by ``semq.web``.
+Lines are only added. A trigger refuses to change them, and to delete them except by the housekeeping. Written by
+``semq.web`` and, for acts by AMQP, by the node (``semq.service.operations.audit``).
 """
 
 from collections.abc import Callable, Sequence
@@ -8,13 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.web_tables import web_audit
 
 AUDIT = web_audit.c
-FORGET_MAX = 10_000  # lines in one transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Line:
 
     at: datetime
     who: str
-    via: str  #: session, link, token, password, certificate
+    via: str  #: session, link, token, password, certificate, amqp
     peer: str
     act: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -55,6 +55,14 @@ def add(connection: Connection, lines: Sequence[Line]) -> list[int]:
         return list(connection.execute(statement, values).scalars())
 
 
+def is_open(connection: Connection, number: int, act: str) -> bool:
+    """Return whether a line is one before an act that has no line after it yet."""
+    later = select(AUDIT.number).where(AUDIT.asked == number, AUDIT.number > number)
+    asked = select(AUDIT.number).where(AUDIT.number == number, AUDIT.act == act, AUDIT.outcome == "asked")
+    with connection.begin():
+        return connection.execute(asked.where(~later.exists())).first() is not None
+
+
 def lines(connection: Connection, wanted: Wanted) -> list[dict[str, Any]]:
     """Return lines, the newest first."""
     query = select(web_audit).where(*_conditions(wanted)).order_by(AUDIT.number.desc()).limit(wanted.limit)
@@ -72,11 +80,3 @@ def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
         (wanted.before, lambda before: AUDIT.number < before),
     ]
     return [condition(value) for value, condition in found if value is not None]
-
-
-def forget(connection: Connection, before: datetime) -> int:
-    """Delete the oldest lines before a time, at most FORGET_MAX; return their number."""
-    with connection.begin():
-        connection.execute(text("SET LOCAL semq.audit_retention = 'on'"))
-        oldest = select(AUDIT.number).where(AUDIT.at < before).order_by(AUDIT.at).limit(FORGET_MAX)
-        return connection.execute(delete(web_audit).where(AUDIT.number.in_(oldest))).rowcount

@@ -17,7 +17,7 @@ from semq.config.settings import Settings
 from semq.service.companion import process as companion_process
 from semq.service.companion.process import Job
 from semq.service.nightly_extract import DATABASE_VARIABLE
-from semq.store import accounts, audit
+from semq.store import accounts
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.web.access.secret import hash_of, new_secret
 from semq.web.application import build
@@ -25,7 +25,6 @@ from semq.web.services import Web
 from semq.web.transport.server import Server, address_of
 
 log = structlog.get_logger("semq.web")
-TIDY_S = 3600.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -45,14 +44,7 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
             say(await announcement(web, server.url))
             await asyncio.Event().wait()
 
-        async def tidy() -> None:
-            while True:
-                before = web.clock.wall() - timedelta(days=web.http.audit_days)
-                while await web.database.write(audit.forget, before) == audit.FORGET_MAX:
-                    pass
-                await asyncio.sleep(TIDY_S)
-
-        await companion_process.until(stopped, [announce, tidy])
+        await companion_process.until(stopped, [announce])
     finally:
         await server.stop()
         await web.close()

@@ -48,6 +48,10 @@ TOKEN = {
     "id": BAD, "token": BAD, "name": BAD, "scopes": [BAD], "inbox": BAD, "made_by": BAD, "made_at": BAD,
     "expires_at": None, "revoked_at": None, "revoked_by": None,
 }  # fmt: skip
+AUDIT_LINE = {
+    "number": 7, "at": BAD, "who": BAD, "via": BAD, "peer": BAD, "act": BAD, "arguments": {BAD: BAD}, "outcome": BAD,
+    "detail": BAD, "asked": None, "read_payload": True,
+}  # fmt: skip
 CERTIFICATE = {
     "node": BAD,
     "state": BAD,
@@ -91,7 +95,7 @@ ANSWERS: dict[str, Any] = {
     "node.metrics": {"text": BAD},
     "node.drain": {"drained": True, BAD: BAD}, "node.reload": {"changed": [BAD], "restart": [BAD], "ended": [BAD]},
     "nodes.list": [{"node": BAD, "online": BAD, "held": BAD}], "nodes.token": {BAD: BAD}, "nodes.rebind": {"node": BAD},
-    "token.create": TOKEN, "token.list": [TOKEN], "token.revoke": TOKEN,
+    "audit.list": [AUDIT_LINE], "token.create": TOKEN, "token.list": [TOKEN], "token.revoke": TOKEN,
     "cert.list": [CERTIFICATE], "cert.show": CERTIFICATE, "trust.list": {"fingerprints": [BAD], "pem": BAD},
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
     "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
@@ -125,7 +129,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "broker queues": (), "broker consumers": (), "broker connections": (), "broker channels": (),
     "broker exchanges": (),
     "broker bindings": (), "worker list": (),
-    "token create": ("NAME", "--scope", "submit"), "token list": (), "token revoke": ("1",),
+    "audit list": (), "token create": ("NAME", "--scope", "submit"), "token list": (), "token revoke": ("1",),
 }  # fmt: skip
 RAW = {"msg body", "msg receive", "msg prove", "node metrics", "definitions export"}  # files: as they are into a pipe
 

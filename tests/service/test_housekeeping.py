@@ -1,10 +1,14 @@
 """A node forgets in time what is over: at its turn, again after a failure, and for as long as it is configured."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import psycopg
+import pytest
 
 from local_node.node import LocalNode
+from semq.config import load
+from semq.config.settings import Settings
 from semq.service.housekeeping import EVERY_S, FIRST_S, RETRY_S, Tidying
 from tests.clocks import ShiftedClock
 from tests.service.inprocess import LOCAL, InProcess
@@ -12,6 +16,12 @@ from tests.service.inprocess import LOCAL, InProcess
 OLD = """
     INSERT INTO tb_0031_token (token, lk0, digest, at)
     SELECT 'old ' || n, 'x', '', now() - interval '8 days' FROM generate_series(1, 3) n"""
+
+
+def settings_of(folder: Path, more: str = "") -> Settings:
+    file = folder / "node.toml"
+    file.write_text(f"{LOCAL.format(name='10008', hub=1)}[database]\nledger_days = 0\n{more}")
+    return load(file, {})
 
 
 def tokens(url: str, *first: str) -> int:
@@ -23,9 +33,9 @@ def tokens(url: str, *first: str) -> int:
         return int(row[0])
 
 
-async def test_it_takes_its_turns(database: str) -> None:
+async def test_it_takes_its_turns(database: str, tmp_path: Path) -> None:
     clock = ShiftedClock()
-    tidying = Tidying(lambda: database, clock, 0)
+    tidying = Tidying(lambda: database, clock, settings_of(tmp_path))
     assert tokens(database, OLD) == 3
     await tidying.look()
     assert tokens(database) == 3  # not yet
@@ -40,9 +50,24 @@ async def test_it_takes_its_turns(database: str) -> None:
     assert tokens(database) == 0
 
 
-async def test_a_turn_that_failed_comes_again_soon(database: str) -> None:
+async def test_old_lines_of_the_audit_log_are_deleted_and_only_by_it(database: str, tmp_path: Path) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO web_audit (at, who, via, act, outcome)"
+            " SELECT now() - n * interval '1 day', 'anna', 'amqp', 'msg.hold', 'done' FROM generate_series(1, 5) n"
+        )
+        clock = ShiftedClock()
+        tidying = Tidying(lambda: database, clock, settings_of(tmp_path, "[http]\naudit_days = 3"))
+        clock.ahead = timedelta(seconds=FIRST_S)
+        await tidying.look()
+        assert connection.execute("SELECT count(*) FROM web_audit").fetchone() == (2,)
+        with pytest.raises(psycopg.errors.RaiseException, match="only added"):
+            connection.execute("DELETE FROM web_audit")
+
+
+async def test_a_turn_that_failed_comes_again_soon(database: str, tmp_path: Path) -> None:
     clock, urls = ShiftedClock(), [f"{database}_that_is_not_there", database]
-    tidying = Tidying(lambda: urls.pop(0), clock, 0)
+    tidying = Tidying(lambda: urls.pop(0), clock, settings_of(tmp_path))
     tokens(database, OLD)
     clock.ahead = timedelta(seconds=FIRST_S)
     await tidying.look()

@@ -1,6 +1,7 @@
 """The audit log: added in order, shown in pages, never changed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -61,7 +62,10 @@ def test_lines_are_not_changed(connection: Connection, statement: str) -> None:
     assert len(audit.lines(connection, Wanted())) == 1
 
 
-def test_old_lines_are_forgotten(connection: Connection) -> None:
-    audit.add(connection, [line(number) for number in range(4)])
-    assert audit.forget(connection, NOW + 2 * DAY) == 2
-    assert [row["act"] for row in audit.lines(connection, Wanted())] == ["msg.3", "msg.2"]
+def test_a_line_before_an_act_is_open_until_the_line_after_it(connection: Connection) -> None:
+    (asked,) = audit.add(connection, [replace(line(0), outcome="asked")])
+    assert audit.is_open(connection, asked, "msg.0")
+    assert not audit.is_open(connection, asked, "msg.1")
+    assert not audit.is_open(connection, asked + 1, "msg.0")
+    audit.add(connection, [replace(line(0), asked=asked)])
+    assert not audit.is_open(connection, asked, "msg.0")

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from semq.access_rights import AccessRole
-from semq.errors import SemqError
+from semq.errors import BadInput, SemqError
 from semq.service.operations.arguments import Arguments, read_arguments
 
 log = structlog.get_logger("semq.operations")
@@ -37,6 +37,8 @@ class Caller:
 
     user: str
     door: str = "amqp"
+    peer: str = ""  #: its address
+    asked: int | None = None  #: number of the line that the web process wrote into the audit log before the act
 
     def signed(self, why: str) -> str:
         """Return a reason for the ledger, with the user who gives it."""
@@ -53,6 +55,11 @@ class Operation:
     arguments: type[Arguments]
     handler: Callable[..., Awaitable[Any]]  #: a method of a class whose instance ``bind`` receives
     used_by: str = ""  #: the door that uses it, of an operation without a command of its own
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the audit log has lines about it."""
+        return self.kind is Kind.ACT or self.role is AccessRole.PAYLOAD
 
     @property
     def summary(self) -> str:
@@ -89,36 +96,53 @@ def act(
     return Operation(name, Kind.ACT, role, arguments, handler, used_by)
 
 
+# Writes a line of the audit log: operation, arguments, caller, outcome, detail.
+Note = Callable[[Operation, Mapping[str, Any], Caller, str, str], Awaitable[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class BoundOperation:
     """An operation of a running node."""
 
     operation: Operation
     handle: Callable[..., Awaitable[Any]]
+    note: Note | None = None
 
     async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
         """Run the operation; return values that JSON can carry. Raises BadArguments and the errors of the handler."""
         operation = self.operation
         arguments = read_arguments(operation.name, operation.arguments, given)
         if operation.kind is Kind.LOOK:
-            return await self.handle(arguments)
+            result = await self.handle(arguments)
+            if operation.is_recorded:
+                await self._note(given, caller, "done")
+            return result
         facts = {"operation": operation.name, "user": caller.user, "door": caller.door}
         facts |= {name: getattr(arguments, name) for name in LOGGED if getattr(arguments, name, "")}
         try:
             result = await self.handle(arguments, caller)
         except SemqError as error:
             log.warning("act_refused", **facts, code=error.code)
+            await self._note(given, caller, "refused" if isinstance(error, BadInput) else "failed", str(error))
+            raise
+        except Exception as error:
+            await self._note(given, caller, "failed", type(error).__name__)
             raise
         log.info("act_done", **facts)
+        await self._note(given, caller, "done")
         return result
 
+    async def _note(self, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str = "") -> None:
+        if self.note is not None:
+            await self.note(self.operation, given, caller, outcome, detail)
 
-def bind(table: Iterable[Operation], parts: Iterable[object]) -> dict[str, BoundOperation]:
-    """Return the operations by name, each with the method of the part that has its handler."""
+
+def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None = None) -> dict[str, BoundOperation]:
+    """Return the operations by name, each with the method of the part that has its handler. ``note``: for acts."""
     methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
         function: function.__get__(part)
         for part in parts
         for function in vars(type(part)).values()
         if inspect.isfunction(function)
     }
-    return {row.name: BoundOperation(row, methods[row.handler]) for row in table}
+    return {row.name: BoundOperation(row, methods[row.handler], note) for row in table}

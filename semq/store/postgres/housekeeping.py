@@ -12,6 +12,7 @@ that the writer never waits for one of them.
 | sent streams                     | while they have rows, or belong to one of the last incarnations              |
 | last positions of order keys     | until that message is settled: a settled predecessor need not be named       |
 | lines of the ledger              | ``ledger_days``; None keeps all                                              |
+| lines of the audit log           | ``audit_days``                                                               |
 | signed receipts, session keys    | as long as the lines that they prove                                         |
 """
 
@@ -96,6 +97,10 @@ FORGET_KEYS = """
     USING unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[]) AS c (dest, order_key, inc, sid)
     WHERE o.dest = c.dest AND o.order_key = c.order_key AND o.inc = c.inc AND o.sid = c.sid"""
 
+FORGET_AUDIT = b"""
+    DELETE FROM web_audit WHERE number IN (
+        SELECT number FROM web_audit WHERE at < now() - %(audit_days)s * interval '1 day' ORDER BY at LIMIT %(bite)s)"""
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
@@ -105,6 +110,7 @@ class Keep:
     seen_days: int = 7
     stream_days: int = 90
     ledger_days: int | None = 400
+    audit_days: int = 400
 
 
 async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
@@ -121,16 +127,30 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
         "token_days": keep.token_days,
         "seen_days": keep.seen_days,
         "stream_days": keep.stream_days,
+        "audit_days": keep.audit_days,
         "ledger_days": FOR_EVER_DAYS if keep.ledger_days is None else keep.ledger_days,
     }
     async with await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="semq-tidy") as connection:
         went = {name: await _in_bites(connection, statement, values) for name, statement in FORGET.items()}
+        went["audit"] = await _forget_audit(connection, values)
         went["order_keys"] = await _forget_keys(connection)
         await ledger_partitions.make_ahead(connection, today)
         if keep.ledger_days is not None:
             first_kept = today - timedelta(keep.ledger_days)
             went["ledger_days"] = len(await ledger_partitions.drop_before(connection, first_kept))
     return went
+
+
+async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, Any]) -> int:
+    """Delete what the trigger of the audit log allows in these transactions only."""
+    total = 0
+    while True:
+        async with connection.transaction():
+            await connection.execute("SET LOCAL semq.audit_retention = 'on'")
+            count = (await connection.execute(FORGET_AUDIT, values)).rowcount
+        total += count
+        if count < BITE:
+            return total
 
 
 async def _in_bites(connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, Any]) -> int:

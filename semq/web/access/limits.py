@@ -3,6 +3,7 @@
 Both forget who has been quiet. Memory is bounded by the number of names that come within a minute, and by NAMES_MAX.
 """
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -10,7 +11,13 @@ from semq.clock import Clock
 from semq.web.errors import TooManyRequests
 
 NAMES_MAX = 10_000
+REFUSED_STEP_S = 0.5
 MINUTE_S = 60.0
+
+
+def refusal_pause_s(took_s: float) -> float:
+    """Return how long a refused sign-in still waits, so that all take whole steps: the time tells no user names."""
+    return REFUSED_STEP_S * max(1, math.ceil(took_s / REFUSED_STEP_S)) - took_s
 
 
 @dataclass(slots=True)

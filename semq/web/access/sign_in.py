@@ -4,12 +4,15 @@ A refusal does not tell what was wrong, and takes as long in every case. Each si
 cookie from before it is worth nothing.
 """
 
+import asyncio
+
 import structlog
 from starlette.responses import Response
 
 from semq.store import accounts
 from semq.store.accounts import Account
 from semq.web.access import csrf, passwords
+from semq.web.access.limits import refusal_pause_s
 from semq.web.access.node_login import is_node_admin, node_accepts
 from semq.web.access.secret import hash_of, new_secret
 from semq.web.access.sessions import FIRST
@@ -46,7 +49,9 @@ async def sign_in(visit: Visit) -> Response:
     name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
     peer = _peer(visit)
     visit.web.attempts.begin(peer)
+    begun = visit.web.clock.monotonic()
     if not await _is_known(visit.web, name, password):
+        await asyncio.sleep(refusal_pause_s(visit.web.clock.monotonic() - begun))
         log.warning("sign_in_refused", user=name, peer=peer)
         await visit.web.audit.note(name, "password", peer, "sign-in", outcome="refused")
         return _form(visit, REFUSED, 401)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from semq.access_rights import AccessRole, AccessScope
 from semq.app import Client
+from semq.web.errors import RoleMissing
 
 Right = AccessRole | AccessScope
 RIGHTS: dict[str, Right] = {str(one): one for one in (*AccessRole, *AccessScope)}
@@ -16,6 +17,8 @@ INCLUDED: dict[Right, tuple[Right, ...]] = {
     AccessRole.OPERATOR: (AccessRole.VIEWER,),
     AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
 }
+# Rights with which somebody reads payloads: given by those only who have the right to see them
+SHOW_PAYLOADS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
 EVERYTHING = frozenset(RIGHTS.values())
 
 
@@ -46,6 +49,11 @@ class Visitor:
     def roles(self) -> frozenset[AccessRole]:
         """Those of the rights that are roles."""
         return frozenset(one for one in self.rights if isinstance(one, AccessRole))
+
+    def check_giving(self, names: Iterable[str]) -> None:
+        """Refuse to give away, by a token or a user, the sight of payloads that one has not. Raises RoleMissing."""
+        if not self.may(AccessRole.PAYLOAD) and SHOW_PAYLOADS.intersection(names):
+            raise RoleMissing("Who may not see payloads cannot give others a right to.", role=AccessRole.PAYLOAD.value)
 
     def may(self, right: str) -> bool:
         """Whether the visitor has a role or scope."""

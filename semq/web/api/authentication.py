@@ -4,12 +4,14 @@ Failures count for the address that they come from; after too many, what it send
 passwords that were valid before: others may share the address, for instance that of a proxy.
 """
 
+import asyncio
 from base64 import b64decode
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
 from semq.web.access import csrf
+from semq.web.access.limits import refusal_pause_s
 from semq.web.access.visitor import Visitor, rights_of
 from semq.web.errors import NotSignedIn
 from semq.web.transport.connection import CERTIFICATE
@@ -29,8 +31,10 @@ async def authenticated(request: Request, web: "Web") -> Visitor:
     peer = request.client.host if request.client else ""
     given = request.headers.get("authorization")
     if given is not None:
+        begun = web.clock.monotonic()
         found = await _by_header(given, web, peer) if len(given) <= HEADER_MAX else None
         if found is None:
+            await asyncio.sleep(refusal_pause_s(web.clock.monotonic() - begun))
             web.attempts.failed(peer)
             raise NotSignedIn("The token, or user and password, are not valid.")
         return found

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from semq.service.operations.operation import Kind, Operation
 from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, told
 from semq.web.errors import BadRequest
-from semq.web.node.operations import is_recorded
 from semq.web.transport.bodies import announced, read_body
 
 PATIENCE_S = 60.0
@@ -29,7 +28,7 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
         common: dict[str, Any] = {
             "rights": (row.role,),
             "answers": ANSWERS,
-            "act": row.name if is_recorded(row) else "",
+            "act": row.name if row.is_recorded else "",
             "definitions": definitions,
         }
         if row.kind is Kind.LOOK and not has_nested(schema):

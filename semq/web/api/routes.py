@@ -15,7 +15,7 @@ from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, route_of, tol
 from semq.web.api.node_operations import endpoints_of, parameters, schemas
 
 PATH = "/api/v1"
-LOOKING = (AccessRole.VIEWER, AccessScope.SUBMIT, AccessScope.EVENTS)
+LOOKING = (AccessRole.VIEWER, AccessScope.EVENTS)
 NAME = Parameter(
     "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
 )

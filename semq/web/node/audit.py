@@ -12,15 +12,13 @@ import structlog
 
 from semq.clock import Clock
 from semq.errors import SemqError
-from semq.foreign_text import shortened
+from semq.service.operations.audit import recorded, storable
 from semq.store import audit as store
 from semq.store.audit import Line
 from semq.web.node.database import Database
 
 log = structlog.get_logger("semq.web.audit")
 
-SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
-TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3
 BATCH_MAX = 1000
 SOON_S, LATER_MAX = 0.2, 100_000
 CLOSE_S = 5.0
@@ -91,8 +89,8 @@ class Audit:
         read_payload: bool,
     ) -> Line:
         return Line(
-            self._clock.wall(), _text(who), via, _text(peer), _text(act), recorded(arguments or {}), outcome,
-            _text(detail), asked, read_payload,
+            self._clock.wall(), storable(who), via, storable(peer), storable(act), recorded(arguments or {}), outcome,
+            storable(detail), asked, read_payload,
         )  # fmt: skip
 
     async def close(self) -> None:
@@ -122,28 +120,3 @@ def _settle(batch: list[tuple[Line, asyncio.Future[int]]], error: Exception) -> 
     for _, done in batch:
         if not done.done():
             done.set_exception(error)
-
-
-def recorded(value: Any, name: str = "", depth: int = 0) -> Any:
-    """Return arguments as the log keeps them."""
-    if name.casefold() in SECRET and value is not None:
-        return f"({len(value)} bytes)" if isinstance(value, str | bytes) else "(not recorded)"
-    if isinstance(value, Mapping):
-        if depth >= DEPTH_MAX:
-            return "…"
-        items = list(value.items())[:LIST_MAX]
-        return {_text(str(key)): recorded(one, str(key), depth + 1) for key, one in items}
-    if isinstance(value, list | tuple | set | frozenset):
-        if depth >= DEPTH_MAX:
-            return "…"
-        more = [f"… ({len(value) - LIST_MAX} more)"] if len(value) > LIST_MAX else []
-        return [recorded(one, name, depth + 1) for one in list(value)[:LIST_MAX]] + more
-    if value is None or isinstance(value, bool | int):
-        return value
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    """Return a text that Postgres can store."""
-    whole = shortened(text, TEXT_MAX).replace("\0", "\N{SYMBOL FOR NULL}")
-    return whole.encode("utf-8", "replace").decode()

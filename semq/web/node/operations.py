@@ -16,12 +16,8 @@ from semq.web.access.visitor import Visitor
 from semq.web.errors import NoSuchPage, RoleMissing
 from semq.web.node.audit import Audit
 
+CREATE_TOKEN = "token.create"
 LOOK_S, ACT_S = 8.0, 30.0  # longest wait for an answer of the node
-
-
-def is_recorded(row: Operation) -> bool:
-    """Whether the audit log has lines about an operation."""
-    return row.kind is Kind.ACT or row.role is AccessRole.PAYLOAD
 
 
 class Operations:
@@ -42,18 +38,22 @@ class Operations:
         if row is None:
             raise NoSuchPage("The node has no such operation.", operation=operation[:80])
         if not who.may(row.role):
-            if is_recorded(row):
+            if row.is_recorded:
                 await self._note(who, row, arguments, "refused", RoleMissing.code)
             raise RoleMissing(operation=row.name, role=row.role.value)
+        if row.name == CREATE_TOKEN:
+            await self._check_giving(who, row, arguments)
         read = read_arguments(row.name, row.arguments, arguments)
         client = who.login or self.client
-        if not is_recorded(row):
+        if not row.is_recorded:
             return await client.request(row.name, arguments, timeout_s=patience_s)
         patience_s = max(patience_s, ACT_S) + float(getattr(read, "timeout_s", 0))
         asked = await self._note(who, row, arguments, "asked")
         try:
             repeat = row.kind is Kind.LOOK
-            result = await client.request(row.name, arguments, timeout_s=patience_s, repeat=repeat, by=who.name)
+            result = await client.request(
+                row.name, arguments, timeout_s=patience_s, repeat=repeat, by=who.name, asked=asked
+            )
         except SemqError as error:
             outcome = "refused" if isinstance(error, BadInput) else "failed"
             await self._afterwards(who, row, outcome, str(error), asked)
@@ -63,6 +63,13 @@ class Operations:
             raise
         await self._afterwards(who, row, "done", "", asked)
         return result
+
+    async def _check_giving(self, who: Visitor, row: Operation, arguments: Mapping[str, Any]) -> None:
+        try:
+            who.check_giving(map(str, arguments.get("scopes") or ()))
+        except RoleMissing:
+            await self._note(who, row, arguments, "refused", RoleMissing.code)
+            raise
 
     async def _note(
         self,

@@ -54,6 +54,7 @@ async def add(visit: Visit) -> Response:
     name, roles = str(fields.get("name", "")), _roles(fields.getlist("roles"))
     if not NAME.fullmatch(name):
         raise BadRequest("A user's name has 1 to 64 letters, digits or . _ @ -")
+    visit.who.check_giving(roles)
     line = await passwords.line_of(str(fields.get("password", "")))
     asked = await visit.note("user.add", {"name": name, "roles": roles}, outcome="asked")
     new = Account(name, line, tuple(roles), visit.web.clock.wall(), visit.who.name)
@@ -72,6 +73,9 @@ async def change(visit: Visit) -> Response:
         raise BadRequest("Another administrator has to change your own rights.")
     write, now = visit.web.database.write, visit.web.clock.wall()
     roles = _roles(fields.getlist("roles")) if act == "roles" else []
+    known = await visit.read(accounts.account, name)
+    if act in ("roles", "password", "enable"):
+        visit.who.check_giving([*roles, *(known.roles if known is not None and act != "roles" else ())])
     line = await passwords.line_of(str(fields.get("password", ""))) if act == "password" else ""
     asked = await visit.note(f"user.{act}", {"name": name, "roles": roles or None}, outcome="asked")
     match act:

@@ -6,12 +6,15 @@ answer no pause may be too long. While the application itself does not read, the
 
 import asyncio
 import hashlib
+from collections import Counter
 from typing import Any, cast
 
+import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from semq.config.sections import HttpSection
 
+log = structlog.get_logger("semq.web")
 HEAD_MAX = 64 << 10  # bytes
 CERTIFICATE = "semq.certificate"  # in the extensions of the scope: SHA-256 of the client's certificate, hexadecimal
 
@@ -19,8 +22,11 @@ CERTIFICATE = "semq.certificate"  # in the extensions of the scope: SHA-256 of t
 class Connection(HttpToolsProtocol):
     """A connection with limits."""
 
-    def __init__(self, limits: HttpSection, **given: Any) -> None:
+    def __init__(self, limits: HttpSection, peers: Counter[str], **given: Any) -> None:
+        """``peers``: the connections of each address, shared by all."""
         super().__init__(**given)
+        self._peers = peers
+        self._peer = ""
         self._limits = limits
         self._in_head = True
         self._head_bytes = 0
@@ -32,6 +38,12 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
         super().connection_made(cast(asyncio.Transport, transport))
+        self._peer = str((transport.get_extra_info("peername") or ("",))[0])
+        self._peers[self._peer] += 1
+        if self._peers[self._peer] > self._limits.max_connections_per_address:
+            log.warning("too_many_connections", peer=self._peer, at_most=self._limits.max_connections_per_address)
+            cast(asyncio.Transport, transport).abort()
+            return
         self._await_head()
         ssl_object = transport.get_extra_info("ssl_object")
         der = ssl_object.getpeercert(binary_form=True) if ssl_object is not None else None
@@ -43,6 +55,9 @@ class Connection(HttpToolsProtocol):
         for timer in (self._head_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
+        self._peers[self._peer] -= 1
+        if not self._peers[self._peer]:
+            del self._peers[self._peer]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from collections import Counter
 from email.utils import formatdate
 from functools import partial
 
@@ -39,7 +40,9 @@ class Server:
     async def start(self) -> None:
         """Listen. Raises WebPortTaken, UnusablePath."""
         self._config.load()
-        make = partial(Connection, limits=self._http, config=self._config, server_state=self._state, app_state={})
+        make = partial(
+            Connection, limits=self._http, peers=Counter(), config=self._config, server_state=self._state, app_state={}
+        )
         tls = tls_of(self._http)
         try:
             self._listening = await asyncio.get_running_loop().create_server(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.web.access.limits import NAMES_MAX, Attempts, Rates
+from semq.web.access.limits import NAMES_MAX, REFUSED_STEP_S, Attempts, Rates, refusal_pause_s
 from semq.web.errors import TooManyRequests
 from tests.clocks import ManualClock
 
@@ -46,3 +46,11 @@ def test_only_failures_count_as_attempts() -> None:
     assert refused(attempts, "b") is None
     clock.now += 30
     assert refused(attempts) is None
+
+
+def test_refused_sign_ins_take_whole_steps() -> None:
+    for took_s in (0.0, 0.001, 0.49, 0.5, 0.51, 1.7):
+        whole = (took_s + refusal_pause_s(took_s)) / REFUSED_STEP_S
+        assert whole == pytest.approx(round(whole))
+        assert whole >= 1
+        assert refusal_pause_s(took_s) >= 0

@@ -34,7 +34,7 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
     sender, receiver = [await inprocess.local(name, hub.port) for name in ("10008", "56001")]
     await linked(sender, receiver)
     async with serving(sender) as out, serving(receiver) as into:
-        program, other = await out.program("submit"), await into.program("receive")
+        program, other = await out.program("submit", "events"), await into.program("receive")
         key = "erp/order//Aufträge/S 1"
         headers = {
             "SEMQ-App-Key": key.encode(),
@@ -139,7 +139,7 @@ async def _pieces(size: int) -> Any:
         yield b"x" * min(10_000, size - begin)
 
 
-async def test_who_may_only_submit_sees_no_received_documents(inprocess: InProcess) -> None:
+async def test_who_may_only_submit_sees_no_document_and_who_follows_events_sees_sent_ones(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
@@ -150,8 +150,11 @@ async def test_who_may_only_submit_sees_no_received_documents(inprocess: InProce
         viewer = await site.program("viewer")
         lk0 = sent.json()["lk0"]
         row = await until(lambda: _inbound(viewer))
-        assert (await program.get(f"/documents/{row}")).status_code in (200, 404)
-        assert (await program.get(f"/documents/{lk0}/body")).status_code == 403
+        follower = await site.program("submit", "events")
+        assert (await follower.get(f"/documents/{row}")).status_code in (200, 404)
+        assert (await follower.get(f"/documents/{lk0}/body")).status_code == 403
+        for path in ("", "/trace", "/body"):
+            assert (await program.get(f"/documents/{lk0}{path}")).status_code == 403, path
         assert (await program.get("/documents")).status_code == 403
 
 

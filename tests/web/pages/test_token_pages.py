@@ -5,7 +5,7 @@ import re
 from semq.service.operations.tokens import token_hash
 from semq.store.accounts import tokens
 from tests.service.inprocess import InProcess
-from tests.web.running import serving
+from tests.web.running import PASSWORD, serving
 
 
 async def test_a_token_is_shown_once_and_can_be_revoked(inprocess: InProcess) -> None:
@@ -36,3 +36,25 @@ async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
         for fault in faults:
             assert (await admin.post_form("/tokens/create", **(good | fault))).status_code == 400, fault
         assert await site.web.database.read(tokens, 10) == []
+
+
+async def test_who_may_not_see_payloads_gives_nobody_a_right_to(inprocess: InProcess) -> None:
+    """Tokens, new users, roles, and passwords of users who may: otherwise an administrator would sign in as one."""
+    async with serving(await inprocess.hub()) as site:
+        full, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")
+        program = await site.program("admin")
+        for scope in ("payload", "receive"):
+            assert (await admin.post_form("/tokens/create", name="x", scopes=[scope])).status_code == 403, scope
+            asked = {"name": "x", "scopes": ["submit", scope]}
+            assert (await program.post("/token/create", json=asked)).status_code == 403, scope
+        user = {"name": "eve", "password": PASSWORD}
+        assert (await admin.post_form("/users/add", **user, roles=["viewer", "payload"])).status_code == 403
+        assert (await admin.post_form("/users/add", **user, roles=["viewer"])).status_code == 303
+        change = {"name": "eve", "act": "roles", "roles": ["payload"]}
+        assert (await admin.post_form("/users/change", **change)).status_code == 403
+        assert (await full.post_form("/users/change", **change)).status_code == 303
+        reset = {"name": "eve", "act": "password", "password": PASSWORD}
+        assert (await admin.post_form("/users/change", **reset)).status_code == 403
+        assert (await full.post_form("/users/change", **reset)).status_code == 303
+        assert (await admin.post_form("/tokens/create", name="x", scopes=["submit"])).status_code == 200
+        assert ("user2", "token.create", "refused") in await site.audit("token")

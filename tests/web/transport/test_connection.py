@@ -105,3 +105,16 @@ async def test_what_is_no_http_is_refused(inprocess: InProcess, request_: bytes)
         answer = await said(site, request_)
         assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 303"))
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
+
+
+async def test_one_address_has_so_many_connections_and_no_more(inprocess: InProcess) -> None:
+    async with serving(await inprocess.hub(), max_connections_per_address=2) as site:
+        port = site.server.port
+        first, second = [await asyncio.open_connection("127.0.0.1", port) for _ in "12"]
+        await until(lambda: len(site.server._state.connections) == 2)
+        assert await said(site, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n") == b""
+        first[1].close()
+        await until(lambda: len(site.server._state.connections) == 1)
+        answer = await said(site, b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert answer.endswith(b"ok\n")
+        second[1].close()

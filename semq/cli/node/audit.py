@@ -1,0 +1,47 @@
+"""``semq audit list``: who did what at a node, through console, HTTP or AMQP, with which outcome."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.options.times import milliseconds_ago
+from semq.cli.output.table import Column
+from semq.cli.output.values import local
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+COLUMNS: tuple[Column, ...] = (
+    ("number", ">"), ("at", "<"), ("who", "<"), ("through", "<"), ("act", "<"), ("outcome", "<"), ("what", "<"),
+)  # fmt: skip
+
+
+@group.command("list")
+@on_node
+async def list_(
+    session: Session,
+    who: Annotated[str | None, typer.Option(metavar="NAME", help="Only acts of this user or token.")] = None,
+    act: Annotated[str | None, typer.Option(metavar="NAME", help="Beginning of the act: failed, msg.hold.")] = None,
+    outcome: Annotated[str | None, typer.Option(metavar="OUTCOME", help="asked, done, refused or failed.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="AGE", help="30m, 2h, 7d, or a date.")] = None,
+    payloads: Annotated[bool, typer.Option("--payloads", help="Only looks at payloads.")] = False,
+    before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only lines before this one.")] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Lines, at most.")] = 50,
+) -> None:
+    """Show the audit log, the newest line first."""
+    since_ms = milliseconds_ago(since) if since else None
+    rows = await session.ask(
+        "audit.list", who=who, act=act, outcome=outcome, since=since_ms, payloads=payloads or None, before=before,
+        limit=limit,
+    )  # fmt: skip
+    if session.out.as_json:
+        session.out.data(rows)
+    else:
+        session.out.table(COLUMNS, map(_cells, rows))
+
+
+def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+    through = f"{row['via']} {row['peer']}".rstrip()
+    given = json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
+    what = f"{row['detail']} {given}".strip()
+    return row["number"], local(row["at"]), row["who"], through, row["act"], row["outcome"], what

@@ -1,0 +1,139 @@
+"""The audit log at a node: a line for every act and every look at a payload that comes by AMQP; ``audit.list``.
+
+Lines about what the web process asks for are its own: it writes one before the act and names its number, and the node
+adds none. All lines are in one table (``semq.store.audit``), without payloads and secrets, and in bounded length.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Protocol
+
+import structlog
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from semq.access_rights import AccessRole
+from semq.clock import Clock
+from semq.foreign_text import shortened
+from semq.moments import utc_text
+from semq.service.operations.arguments import INT64_MAX, Arguments, Limit, Moment, Text
+from semq.service.operations.operation import Caller, Operation, look
+from semq.store import audit as store
+from semq.store.audit import Line, Wanted
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.store import PostgresStore
+
+log = structlog.get_logger("semq.operations")
+# Its answer leaves in the turn in which sessions end, perhaps that of the caller: the line follows.
+ANSWERED_AT_ONCE = frozenset({"node.reload"})
+SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
+TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3
+
+
+class AuditedNode(Protocol):
+    """The parts of a node that the audit log uses."""
+
+    store: PostgresStore
+    clock: Clock
+
+
+class ListAudit(Arguments, frozen=True, kw_only=True):
+    """The selection of lines, the newest first."""
+
+    who: Annotated[Text, Meta(description="Who acted.")] | None = None
+    act: Annotated[Text, Meta(description="Beginning of the name of the act.")] | None = None
+    outcome: (
+        Annotated[str, Meta(pattern="^(asked|done|refused|failed)$", max_length=7, description="Outcome.")] | None
+    ) = None
+    since: Moment | None = None
+    until: Moment | None = None
+    payloads: Annotated[bool, Meta(description="Only lines about payloads that were shown.")] = False
+    before: Annotated[int, Meta(ge=1, le=INT64_MAX, description="Number of a line: only older ones.")] | None = None
+    limit: Limit = 50
+
+
+class AuditOperations:
+    """The handlers."""
+
+    def __init__(self, node: AuditedNode) -> None:
+        self._node = node
+
+    async def list(self, arguments: ListAudit) -> list[dict[str, Any]]:
+        """List who did what, when, through which door and with which outcome."""
+        moments = {name: getattr(arguments, name) for name in ("since", "until")}
+        given = {name: None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for name, ms in moments.items()}
+        wanted = Wanted(
+            who=arguments.who, act=arguments.act, outcome=arguments.outcome, payloads=arguments.payloads,
+            before=arguments.before, limit=arguments.limit, **given,
+        )  # fmt: skip
+        found = await self._node.store.read(store.lines, wanted)
+        return [line | {"at": utc_text(line["at"], exact=True)} for line in found]
+
+
+class ActAudit:
+    """Writes the lines of one node."""
+
+    def __init__(self, node: AuditedNode) -> None:
+        self._node = node
+        self._soon: set[asyncio.Task[None]] = set()
+
+    async def note(
+        self, operation: Operation, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str
+    ) -> None:
+        """Commit a line about an act that has ended, or about a payload that is going to be shown.
+
+        Raises StoreUnavailable about payloads only: an act cannot be taken back, and the log of the node has it.
+        """
+        is_look = operation.role is AccessRole.PAYLOAD
+        line = Line(
+            self._node.clock.wall(), storable(caller.user), caller.door, storable(caller.peer), operation.name,
+            recorded(given), outcome, storable(detail), None, is_look,
+        )  # fmt: skip
+        if operation.name in ANSWERED_AT_ONCE:
+            task = asyncio.get_running_loop().create_task(self._write(line, caller, is_look=False))
+            self._soon.add(task)
+            task.add_done_callback(self._soon.discard)
+        else:
+            await self._write(line, caller, is_look=is_look)
+
+    async def _write(self, line: Line, caller: Caller, *, is_look: bool) -> None:
+        try:
+            await self._node.store.read(_added, line, caller.asked)
+        except StoreUnavailable as error:
+            if is_look:
+                raise
+            log.warning("act_not_audited", operation=line.act, user=caller.user, error=str(error))
+
+
+def _added(connection: Connection, line: Line, asked: int | None) -> None:
+    if asked is None or not store.is_open(connection, asked, line.act):
+        store.add(connection, [line])
+
+
+def recorded(value: Any, name: str = "", depth: int = 0) -> Any:
+    """Return arguments as the log keeps them."""
+    if name.casefold() in SECRET and value is not None:
+        return f"({len(value)} bytes)" if isinstance(value, str | bytes) else "(not recorded)"
+    if isinstance(value, Mapping):
+        if depth >= DEPTH_MAX:
+            return "…"
+        items = list(value.items())[:LIST_MAX]
+        return {storable(str(key)): recorded(one, str(key), depth + 1) for key, one in items}
+    if isinstance(value, list | tuple | set | frozenset):
+        if depth >= DEPTH_MAX:
+            return "…"
+        more = [f"… ({len(value) - LIST_MAX} more)"] if len(value) > LIST_MAX else []
+        return [recorded(one, name, depth + 1) for one in list(value)[:LIST_MAX]] + more
+    if value is None or isinstance(value, bool | int):
+        return value
+    return storable(str(value))
+
+
+def storable(text: str) -> str:
+    """Return a text that Postgres can store."""
+    whole = shortened(text, TEXT_MAX).replace("\0", "\N{SYMBOL FOR NULL}")
+    return whole.encode("utf-8", "replace").decode()
+
+
+AUDIT = (look("audit.list", AccessRole.ADMIN, ListAudit, AuditOperations.list),)

@@ -1,0 +1,65 @@
+"""The audit log at a node: acts by AMQP and by the web process, each once; what they contain; who may read it."""
+
+import pytest
+
+from semq.app import Client
+from semq.app.errors import RefusedByNode
+from semq.config.reach import url_of
+from semq.service.operations.audit import recorded
+from semq.store.audit import Line, add
+from tests.service.inprocess import InProcess
+from tests.web.running import serving
+
+
+def test_arguments_are_recorded_without_secrets_and_in_bounded_length() -> None:
+    told = recorded(
+        {"pem": "x" * 10, "token": b"ab", "ids": list(range(100)), "why": "y" * 1000, "deep": {"a": {"b": {"c": 1}}}}
+    )
+    assert (told["pem"], told["token"]) == ("(10 bytes)", "(2 bytes)")
+    assert told["ids"][-1] == "… (80 more)"
+    assert len(told["why"]) <= 300
+    assert told["deep"] == {"a": {"b": "…"}}
+
+
+async def test_acts_and_looks_at_payloads_by_amqp_stand_beside_those_of_the_web_process(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    client = Client(url_of(node.settings, node.port))
+    inprocess.stack.push_async_callback(client.close)
+    async with serving(node) as site:
+        sent = await client.send("56001", b"x", app_key="erp/order//1")
+        await client.request("msg.hold", {"id": sent.lk0, "why": "look"})
+        await client.request("msg.body", {"id": sent.lk0})
+        with pytest.raises(RefusedByNode):
+            await client.request("msg.cancel", {"id": "1.10008.1.1.tb_0031.99", "why": "x"})
+        browser = await site.signed_in()
+        answer = await browser.post_form("/messages/act", id=sent.lk0, act="release", why="done")
+        assert answer.status_code == 303
+        lines = await client.request("audit.list", {})
+        told = [(row["act"], row["who"], row["via"], row["outcome"], row["read_payload"]) for row in reversed(lines)]
+        assert told == [
+            ("msg.hold", "guest", "amqp", "done", False),
+            ("msg.body", "guest", "amqp", "done", True),
+            ("msg.cancel", "guest", "amqp", "refused", False),
+            ("msg.release", "user1", "session", "asked", False),
+            ("msg.release", "user1", "session", "done", False),
+        ]
+        assert lines[-1]["arguments"] == {"id": sent.lk0, "why": "look"}
+        assert lines[-1]["peer"] == "127.0.0.1"
+        page = (await browser.get("/audit?act=msg.hold")).text
+        assert "amqp" in page
+        assert [row["act"] for row in await client.request("audit.list", {"payloads": True})] == ["msg.body"]
+
+
+async def test_a_number_that_a_program_makes_up_hides_no_act(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+    client = Client(url_of(node.settings, node.port))
+    inprocess.stack.push_async_callback(client.close)
+    line = Line(node.clock.wall(), "anna", "session", "", "job.run", {}, "asked")
+    (asked,) = await node.store.read(add, [line])
+    done = Line(node.clock.wall(), "anna", "session", "", "job.run", {}, "done", "", asked)
+    await node.store.read(add, [done])
+    for number in (asked, asked + 1, -1, 1 << 62):
+        await client.request("job.run", {"name": "housekeeping"}, by="anna", asked=number)
+    rows = await client.request("audit.list", {"act": "job.run"})
+    assert [row["via"] for row in rows] == ["amqp"] * 4 + ["session"] * 2
+    assert rows[0]["who"] == "anna by guest"
