@@ -4,10 +4,12 @@ from semq.errors import BadInput
 
 
 class NoSuchFingerprint(BadInput):
-    """The hub has another authority than the fingerprint names: perhaps it is not the hub."""
+    """The authority of the hub does not have this fingerprint; another program may answer in place of the hub."""
 
     code = "SEMQ-2401"
-    remedy = "Ask the hub's operator for it by telephone (`semq cert trust` there). The token was not sent."
+    remedy = (
+        "Ask the hub's operator for the fingerprint by telephone (`semq cert trust` there). The token was not sent."
+    )
 
 
 class RefusedByHub(BadInput):

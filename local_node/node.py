@@ -63,7 +63,8 @@ from semq.umx_t.agreement import agreed_text
 log = structlog.get_logger("semq.local")
 AGREED_SHOWN = 5  # terms of one partner in node.status
 DISK_LOOK_S = 10.0
-SQL_LOOK_S = 10.0  # NOTIFY wakes at once; this poll finds rows written without the functions that send it
+# NOTIFY starts a read immediately; this poll finds rows that were written without the functions of SQL.md
+SQL_LOOK_S = 10.0
 SQL_AGAIN_S = 1.0  # while rows wait for a rate or a quota
 
 
@@ -73,7 +74,7 @@ class LocalNode(Node[LocalEngine]):
     table = OPERATIONS
     doors = ("folders", "webhooks", "http")
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
-    renewing: Renewing | None = None  #: where the hub signs
+    renewing: Renewing | None = None  #: if the hub signs the certificate
     sealing: Sealing | None = None  #: with certificates
     _introduced: tuple[str, ...] = ()
 
@@ -82,7 +83,7 @@ class LocalNode(Node[LocalEngine]):
         if self.settings.amqp.tls or (hub is not None and hub.is_tls):
             self.who = NodeIdentity(self.settings, self.clock)
         elif hub is not None and hub.allow_plain:
-            log.warning("link_without_tls", hub=hub.url, text="anybody on the way can read what is sent")
+            log.warning("link_without_tls", hub=hub.url, text="everyone on the network path can read the messages")
 
         if self.who is None and ring_of(self.settings).is_enrolled:
             # The link has no TLS; documents can still be sealed.
@@ -158,7 +159,7 @@ class LocalNode(Node[LocalEngine]):
             self.dial()
         else:
             await self.uplink.restart()
-        self.engine.taking.look()  # before anything is given again
+        self.engine.taking.look()  # before documents are delivered again
         for queue in self.inboxes.queues.values():
             queue.begin()
         self.submissions.poll()

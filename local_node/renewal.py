@@ -21,7 +21,7 @@ log = structlog.get_logger("semq.renewing")
 
 
 class Renewing:
-    """The renewal of one identity, asked of the hub at the address in use; ``renewed`` follows a new certificate."""
+    """The renewal of one identity by the hub at the address in use; ``renewed`` is called after a new certificate."""
 
     def __init__(
         self, who: NodeIdentity, hub: Callable[[], HubAddress], clock: Clock, renewed: Callable[[], Awaitable[None]]
@@ -35,7 +35,7 @@ class Renewing:
         self._busy = asyncio.Lock()
 
     async def look(self) -> None:
-        """The job."""
+        """Renew the certificate if it is due (job)."""
         self._who.look_after()
         if self._who.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:

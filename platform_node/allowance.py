@@ -1,16 +1,17 @@
-"""How often each node may do what costs the hub, or all others, something: a bucket for each node, which fills evenly.
+"""A limit on expensive actions of each node: a token bucket for each node.
 
 Used by ``registry`` for renewals and by ``links`` for logins. Volatile: a restart fills the buckets.
 """
 
 
 class RateAllowance:
-    """``most`` at once, then one more every ``1 / per_s`` seconds."""
+    """A bucket of ``most`` actions, refilled by one every ``1 / per_s`` seconds."""
 
     def __init__(self, most: int, per_s: float) -> None:
         self._most = float(most)
         self._per_s = per_s
-        self._left: dict[str, tuple[float, float]] = {}  #: and when that was, in monotonic seconds
+        #: remaining actions, and the time of the count in monotonic seconds
+        self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, node: str, now: float) -> bool:
         """Count one; False if the node has none left."""

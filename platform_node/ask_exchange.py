@@ -3,7 +3,7 @@
 | operation | who              | takes              | gives                                                     |
 |-----------|------------------|--------------------|-----------------------------------------------------------|
 | trace     | sender or target | lk0; nonce, target | node, events: the hub's ledger of a message; with a nonce |
-|           |                  |                    | ``other``: what the node at the other end says            |
+|           |                  |                    | ``other``: the answer of the node at the other end        |
 
 Other institutions get the same answer as for an unknown message. The node at the other end decides by its own ledger
 whether it answers (``semq.service.story``); its answer is passed on unchanged, with its signature. Institutions take
@@ -39,7 +39,7 @@ AT_ONCE = 4  # requests of one node
 LOOKS_AT_ONCE = 2
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
-# Lines whose target is the message's own: those of violations bear what an impostor said.
+# Lines that name the target reliably; lines of violations repeat the statement of an impostor.
 TOLD_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 Events = Sequence[Mapping[str, Any]]
 
@@ -57,7 +57,7 @@ class AskService:
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
-        self._looks = QuestionTurns(node.clock, LOOKS_AT_ONCE)  # into the hub's own ledger
+        self._looks = QuestionTurns(node.clock, LOOKS_AT_ONCE)  # reads of the hub's own ledger
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
         """Return the exchange to register in the virtual host."""
@@ -106,7 +106,7 @@ class AskService:
             try:
                 if "unheard" in answer:
                     raise ValueError(answer["unheard"])
-                # It came over the node's own session, authenticated by certificate or password.
+                # The answer came over the node's own session, authenticated by certificate or password.
                 lines = story.read(answer["story"].encode())
                 heard += [{"node": answer["node"], "proved": True, **line} for line in lines]
             except (ValueError, msgspec.DecodeError, RecursionError) as error:

@@ -2,8 +2,8 @@
 
 A node sends its certificates at each login, in its own session; the hub stores them and passes them on to all partners.
 With authorities the hub accepts only unrevoked certificates signed by them; without (links with passwords, on one
-machine) it passes all on. The receivers check in any case: a lying hub can prevent the sealing of documents, but open
-none.
+machine) it passes all on. Receivers check certificates in any case: a dishonest hub can prevent the sealing of
+documents, but cannot open any.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ CERTIFICATES_MAX = 16  # per node; more than slots and renewals need
 log = structlog.get_logger("semq.directory")
 Check = Callable[[Address, str], datetime]
 AT_ONCE, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-SECOND = timedelta(seconds=1)  # certificates end at whole seconds; one second later all clocks in step agree
+SECOND = timedelta(seconds=1)  # certificates end at whole seconds; one second later, all synchronised clocks agree
 
 
 class TooManyCertificates(BadInput):
@@ -33,7 +33,9 @@ class KnownCertificates:
     """Certificates by node, PEM, in the order of the node: the active one first."""
 
     def __init__(self, known: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
-        """``check`` raises SemqError for a certificate that is not to be passed on, and says until when one is."""
+        """``check`` returns the time until which a certificate may be passed on; it raises SemqError for one that may
+        not.
+        """
         self._known = {node: tuple(pems) for node, pems in known.items()}
         self._check = check
         self._ends = AT_ONCE  # the earliest end of a known certificate; AT_ONCE: the stored ones are not checked yet
@@ -49,16 +51,15 @@ class KnownCertificates:
         return said
 
     def _is_good(self, node: Address, pem: str, *, is_active: bool) -> bool:
-        """Whether to pass a certificate on: one that is over, or of an authority of earlier days, is left out.
-
-        Raises what a false one deserves.
+        """Return whether to pass a certificate on: not if it has expired, or if its authority is not trusted any more.
+        Raises the errors of ``check`` for others.
         """
         try:
             self._look(node, pem)
         except (Revoked, OutOfDate, WrongAuthority) as error:
             if is_active and isinstance(error, WrongAuthority):
                 raise
-            # A node that has enrolled again, or elsewhere, has its old certificate in slot previous still.
+            # A node that has enrolled again, or at another hub, still has its old certificate in slot previous.
             log.info("certificate_not_passed_on", node=str(node), error=str(error))
             return False
         return True
@@ -71,7 +72,7 @@ class KnownCertificates:
         return self._known.get(str(node))
 
     def is_due(self, now: datetime) -> bool:
-        """Whether a certificate has ended since the last check of all; revocations are handled separately."""
+        """Return whether a certificate has expired since the last check of all; revocations are handled separately."""
         return now - SECOND > self._ends
 
     def look_again(self) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Definitions: the institutions of a hub and what they have agreed, as one TOML document that is kept, compared, put in
+"""Definitions: the institutions of a hub and their agreements, as one TOML document that is stored, compared and put in
 force.
 
 ::
@@ -15,8 +15,8 @@ force.
     waiting_max = 10_000
     encrypt = true
 
-With at least one agreement, what is not agreed is not allowed; without any, the configuration's ``may_send_to`` decides
-as before. A document is read strictly: a misspelt key must not pass for a permission.
+With at least one agreement, only documents with an agreement are allowed; without any, the configuration's
+``may_send_to`` decides. Unknown keys are errors, so that a misspelt restriction is noticed.
 """
 
 import re
@@ -54,7 +54,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     encrypt: bool = False
 
     def is_between(self, source: str, target: str) -> bool:
-        """Whether it is about documents from one node id to another."""
+        """Return whether the agreement is about documents from one node id to another."""
         return (ANY in self.from_ or source in self.from_) and (ANY in self.to or target in self.to)
 
     @property
@@ -70,7 +70,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole document."""
+    """The content of a definitions document."""
 
     nodes: dict[str, Institution] = {}
     agreements: tuple[Agreement, ...] = ()
@@ -83,12 +83,12 @@ class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:
-    """A document as TOML; ``configured`` are the institutions of the hub's configuration file.
+    """Read a document in TOML; ``configured`` are the institutions of the hub's configuration file.
 
     Without them names are not checked: imported definitions stay in force when an institution leaves the configuration.
 
-    Raises DefinitionsRefused with the first fault: not TOML, an unknown key, a value of the wrong kind, an institution
-    that is none.
+    Raises DefinitionsRefused with the first fault: not TOML, an unknown key, a value of the wrong kind, an unknown
+    institution.
     """
     if len(document) > DOCUMENT_MAX:
         raise DefinitionsRefused("The document is too long.", size=len(document))
@@ -112,14 +112,14 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
         strangers = [name for name in (*one.from_, *one.to) if configured is not None and name not in known]
         if strangers:
             raise DefinitionsRefused(
-                f"Agreement {number} names {strangers[0][:80]!r}, which is no institution of this hub"
+                f"Agreement {number} names {strangers[0][:80]!r}, which is not an institution of this hub"
                 f"{did_you_mean(strangers[0], known - {ANY}) or '.'}"
             ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{strangers[0][:64]}"].')
     return read
 
 
 def _located(written: dict[str, Any], fault: str) -> str:
-    """A fault with the institution that has it: msgspec says ``$.nodes[...]`` of all of them."""
+    """Return a fault with its institution, because msgspec names all of them ``$.nodes[...]``."""
     nodes = written.get("nodes")
     for name, value in nodes.items() if isinstance(nodes, dict) else ():
         try:
@@ -143,7 +143,11 @@ def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
     if not said and before.agreements != after.agreements:
         said.append("~ agreements in another order: the first one that fits counts")
     if bool(before.agreements) != bool(after.agreements):
-        closed = "what is not agreed is not allowed" if after.agreements else "may_send_to of the configuration decides"
+        closed = (
+            ("only documents with an agreement are allowed")
+            if after.agreements
+            else "may_send_to of the configuration decides"
+        )
         said.append(f"! from now on {closed}")
     return said
 
@@ -163,6 +167,6 @@ def _words(one: Agreement) -> Iterator[str]:
 
 
 def written_from(nodes: Sequence[str]) -> str:
-    """A document to begin with, where none was ever imported."""
+    """Return a document to begin with, if none was ever imported."""
     lines = ["# No definitions are in force; may_send_to of the configuration decides. Institutions there:"]
     return "\n".join([*lines, *(f"#   {node}" for node in nodes), ""])

@@ -1,7 +1,7 @@
 """The institutions of the hub and their agreements.
 
 They come from the configuration (``[nodes]``) and from the imported definitions (``definitions``), which have priority.
-There is one object per process, so that an import takes effect everywhere at once.
+There is one object per process, so that an import takes effect immediately in all parts of the hub.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ class HubDirectory:
         return self._nodes
 
     def serves(self, node: Address) -> bool:
-        """Whether it is one of them."""
+        """Return whether an address is one of them."""
         return node in self._known
 
     def knows(self, name: str) -> bool:
@@ -85,7 +85,9 @@ class HubDirectory:
         return self._certificates.of(node)
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        """Why a message can never be delivered, or None; ``waiting`` counts what the hub holds of a pair."""
+        """Return why a message can never be delivered, or None; ``waiting`` counts the copies that the hub stores for a
+        pair.
+        """
         source, target = envelope.lk0.node, envelope.target.node
         if target not in self._known:
             return UnknownTarget.code, f"The hub knows no institution {target}."

@@ -1,4 +1,5 @@
-"""Exchange ``semq.enroll`` in virtual host ``enroll``: a node's first certificate for a token, later ones for the last.
+"""Exchange ``semq.enroll`` in virtual host ``enroll``: a node's first certificate for a token, each later one for the
+certificate before.
 
 | operation | who                               | takes          | gives              |
 |-----------|-----------------------------------|----------------|--------------------|

@@ -4,7 +4,7 @@ from semq.errors import BadInput, ProtocolViolation, Unavailable
 
 
 class SecondStore(BadInput):
-    """The node comes with another store than before."""
+    """The node logs in with another store than before."""
 
     code = "SEMQ-1250"
     remedy = "Two nodes may have one identity. If the store was made anew on purpose: `semq hub nodes rebind NODE`."
@@ -18,25 +18,25 @@ class NoSuchCertificate(BadInput):
 
 
 class LifeUnreadable(ProtocolViolation):
-    """The node says of its store or its life at the login what no node says."""
+    """The statement of the node about its store or process at the login has the wrong form."""
 
     code = "SEMQ-1253"
 
 
 class TooManyRenewals(Unavailable):
-    """The node has had as many certificates as it may have for now."""
+    """The node has used up its renewals for now."""
 
     code = "SEMQ-1254"
-    remedy = "Look in the log of the node why it renews again and again; the certificates that it has still serve."
+    remedy = "Find the reason for the repeated renewals in the log of the node; its present certificates stay valid."
 
 
 class TooManyLogins(Unavailable):
-    """The node logs in again and again; it has to wait a few seconds."""
+    """The node logs in too often; it has to wait a few seconds."""
 
     code = "SEMQ-1255"
     remedy = (
-        "Nothing is lost, the node comes again by itself. Its log says why its link ends (`uplink_lost`); two "
-        "processes with one identity cause it, too."
+        "Nothing is lost, the node logs in again by itself. Its log has the reason for the end of "
+        "its link (`uplink_lost`); two processes with one identity are another cause."
     )
 
 

@@ -1,8 +1,8 @@
-"""The platform's ends of the links: exchange ``umx``, and for each institution a queue of documents and one of packets.
+"""The hub's ends of the links: exchange ``umx``, and for each institution a queue of documents and one of packets.
 
 A node logs in with its own name, consumes ``node.<type>.<id>`` (documents, with acknowledgements: its prefetch is the
-session's credit) and ``node.<type>.<id>.control`` (packets). While both consumers are there it is present. What it
-publishes to ``umx`` is heard in batches, sessions in turn (``semq.service.intake``).
+session's credit) and ``node.<type>.<id>.control`` (packets). A node with both consumers is online. Its publishes to
+``umx`` are processed in batches; sessions take turns (``semq.service.intake``).
 """
 
 import re
@@ -37,8 +37,9 @@ from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # for a node that states no limit
-LOGINS_MAX, LOGINS_PER_S = 60, 0.5  # of one node: each tells it the whole directory, and all others that it is there
-STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # none at all from a node that does not say
+# of one node: each login sends the whole directory to it, and its presence to all other nodes
+LOGINS_MAX, LOGINS_PER_S = 60, 0.5
+STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty from a node that does not state it
 INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
 log = structlog.get_logger("semq.links")
 
@@ -49,18 +50,18 @@ def queue_name(node: Address) -> str:
 
 
 def control_name(node: Address) -> str:
-    """The queue of transport packets for a node: apart, so that bulk never delays an acknowledgement."""
+    """The queue of transport packets for a node: a separate queue, so that documents never delay an acknowledgement."""
     return f"node.{node}.control"
 
 
 class NodeConsumer(ServiceConsumer, Protocol):
-    """A consumer with the credit that its client gave it: so many messages out and not acknowledged."""
+    """A consumer with the credit of its client, which is the number of unacknowledged messages that it accepts."""
 
     prefetch: int
 
 
 class NodeLink:
-    """A present node, as the engine sees it: one session with its two consumers."""
+    """The session of an online node with its two consumers; implements the engine's ``Link``."""
 
     def __init__(
         self, peer: Address, session: SessionInfo, data: ServiceConsumer, control: ServiceConsumer, bytes_max: int
@@ -78,10 +79,11 @@ class NodeLink:
 
     @property
     def room(self) -> int:
-        """How many messages the session takes now: what it asked for with its prefetch, bounded in bytes too.
+        """Return how many messages the session takes now: its prefetch less the unacknowledged ones, also bounded in
+        bytes.
 
-        A socket that is full for the moment does not count. To store what it cannot take at once costs many times
-        more than to let it wait here, within the same bounds, and would turn a hiccup into a backlog.
+        A socket that is full for the moment is ignored: storing a message costs many times more than letting it wait
+        here, within the same bounds, and a stored message makes the following ones be stored, too.
         """
         return self._messages_max - self._out if self.is_up and self._bytes < self._bytes_max else 0
 
@@ -91,7 +93,7 @@ class NodeLink:
             return
         try:
             routing_key, header, content = write_frame(frame, self.version)
-        except SemqError as error:  # the caller has committed its work and must go on
+        except SemqError as error:  # the caller has committed its work and must continue
             log.error("not_sent", error=str(error))
             return
         body = content if isinstance(content, bytes) else bytes(content)
@@ -103,7 +105,7 @@ class NodeLink:
             self.control.deliver(UMX, routing_key, header, body, False, None)
 
     def settled(self, sizes: list[int]) -> None:
-        """The node has taken messages: their bytes no longer count."""
+        """Note acknowledged messages: their bytes no longer count."""
         self._out -= len(sizes)
         self._bytes -= sum(sizes)
 
@@ -118,7 +120,7 @@ class NodeLife:
 
 
 class Links:
-    """All institutions' queues, and who is present."""
+    """The queues of all institutions, and the nodes that are online."""
 
     def __init__(
         self,
@@ -128,10 +130,10 @@ class Links:
         note_life: Callable[[str, str, int], None] = lambda node, store_uuid, boot: None,
     ) -> None:
         self._engine = engine
-        self._note_life = note_life  #: raises SemqError for a node that must not come with this store
+        self._note_life = note_life  #: raises SemqError for a node that must not use this store
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
-        self.lives: dict[str, NodeLife] = {}  #: what each node last said of itself
+        self.lives: dict[str, NodeLife] = {}  #: the last statement of each node about its process
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
@@ -153,7 +155,7 @@ class Links:
         try:
             agree(theirs.get(PROPERTY))
             if str(theirs.get("node", session.user)) != session.user:
-                raise NotYours("A node logs in under another's name.", claims=str(theirs.get("node"))[:80])
+                raise NotYours("A node logs in under the name of another.", claims=str(theirs.get("node"))[:80])
             life = _life(theirs)
             self._note_life(session.user, life.store_uuid, life.boot)
         except SemqError as error:
@@ -205,21 +207,21 @@ class Links:
             link.session.close(error)
 
     def end_all(self, error: AmqpError) -> None:
-        """End all sessions: the engine starts anew, and the nodes will ask."""
+        """End all sessions, because a new engine starts; the nodes log in again and inquire."""
         for link in list(self.links.values()):
             link.is_up = False
-            self._engine().link_down(link)  # a node that was quick may have come to this very engine
+            self._engine().link_down(link)  # a node that was fast may have logged in at the new engine already
             link.session.close(error)
         self.links.clear()
         self._halves.clear()
         _refuse(self.intake.forget())
 
-    # --- what nodes say
+    # --- frames of nodes
     def _hear(self, session: SessionInfo, said: list[OfferedMessage]) -> None:
-        """Frames of one session have their turn: decoded, given to the engine, and settled."""
+        """Process the frames of one session in its turn: decode them, pass them to the engine, and settle them."""
         frames = [frame for one in said if (frame := self._read(session, one)) is not None]
         link = self.links.get(session.user)
-        # Another session of the same name may be a clone: who does not have the node's queues is not the node.
+        # Another session of the same name may be a clone: only the session that consumes the node's queues is the node.
         if link is not None and link.session is session and frames:
             self._engine().hear(link, frames)
         for one in said:
@@ -234,7 +236,7 @@ class Links:
             return None
 
     def wake(self, node: Address) -> None:
-        """The node takes messages again."""
+        """Note that the node takes messages again."""
         link = self.links.get(str(node))
         if link is not None:
             self._engine().room(link)
@@ -249,7 +251,8 @@ def _refuse(said: Sequence[OfferedMessage]) -> None:
 def _life(theirs: Mapping[str, Any]) -> NodeLife:
     """Read what a node states about its process, checked for the database and for display. Raises LifeUnreadable."""
     life = NodeLife(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
-    # It is written in a transaction that other nodes share: a text that Postgres refuses would fail their work, too.
+    # The statement is written in a transaction shared with other nodes: a text that Postgres refuses would fail their
+    # work, too.
     if not STORE_UUID.fullmatch(life.store_uuid) or not INCARNATION.fullmatch(life.incarnation):
         raise LifeUnreadable(store_uuid=life.store_uuid[:80], incarnation=life.incarnation[:80])
     return life
@@ -290,7 +293,8 @@ class NodeQueue(ServiceQueue):
         if session.user != str(self._node):
             return AccessRefused(f"queue '{self.name}' belongs to node {self._node}")
         if self._consumer is not None:
-            # The newer session wins when the older one is shown dead: by its socket, or by silence (section 10).
+            # The newer session replaces the older one if that is dead: its socket is closed, or it has been silent for
+            # long enough (section 10).
             log.warning("second_session", node=str(self._node), peer=str(session.peer), queue=self.name)
             return ResourceLocked(f"node {self._node} has another session, which has not been silent for long enough")
         return None

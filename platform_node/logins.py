@@ -1,6 +1,6 @@
 """Logins at the hub: nodes by certificate, or by password where that is allowed.
 
-| comes with          | from                        | is                        | may enter            |
+| login by            | from                        | user                      | virtual hosts        |
 |---------------------|-----------------------------|---------------------------|----------------------|
 | a certificate       | anywhere                    | the node that it names    | ``umx``, ``enroll``  |
 | a node's password   | loopback, or ``allow_plain``| that node                 | ``umx``              |

@@ -56,7 +56,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 WARN_S = 3600.0
-LIVES_S = 10.0  # a login has its life written at once; this repeats what failed
+LIVES_S = 10.0  # the statement of a login is written immediately; this job repeats failed writes
 
 
 class HubNode(Node[HubEngine]):
@@ -85,7 +85,7 @@ class HubNode(Node[HubEngine]):
         return self.who.server() if self.who is not None else None
 
     def greeting(self) -> Mapping[str, Any]:
-        # For nodes that enrol: they know the fingerprint of the authority and get its certificate here.
+        # For nodes that enrol: they compare the certificate of the authority with the operator's fingerprint.
         authority = self.registry.authority
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
@@ -103,7 +103,7 @@ class HubNode(Node[HubEngine]):
         )
 
     def users_of(self, settings: Settings) -> list[User]:
-        # A link's user is the node's own address: what it publishes is compared with it.
+        # The user of a link is the address of its node, with which the contents of its frames are compared.
         names = {str(Address(NodeType.LOCAL, node_id)): account for node_id, account in settings.nodes.items()}
         links = [
             User(name, self.kept_passwords(name, account.password.get_secret_value()))
@@ -211,7 +211,7 @@ class HubNode(Node[HubEngine]):
                 self.renew_own()
             self.who.look_after()
             self.guard.look()  # expired certificates count as revoked
-            if self.certificates.is_due(self.clock.wall()):  # to verify them all takes the event loop for a while
+            if self.certificates.is_due(self.clock.wall()):  # verifying all of them blocks the event loop for a while
                 self._look_at_certificates()
 
     async def _warn(self) -> None:
@@ -242,7 +242,7 @@ class HubNode(Node[HubEngine]):
     async def trust_changed(self) -> None:
         """Apply changed authorities: to new connections, institutions' certificates, and every link."""
         self.trust_widened()
-        self.guard.end_all("the hub believes other authorities now")
+        self.guard.end_all("the hub trusts other authorities now")
 
     def renew_own(self) -> None:
         """Issue a new certificate for the hub itself. Raises NoAuthority if the authority is elsewhere."""
@@ -254,7 +254,7 @@ class HubNode(Node[HubEngine]):
     async def began(self) -> None:
         self.engine.holding.count_pairs(await self.store.read(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
-        self.links.end_all(ConnectionForced("the platform has opened its store anew"))
+        self.links.end_all(ConnectionForced("the hub has opened its store again"))
 
     def parts(self) -> Iterable[object]:
         return (

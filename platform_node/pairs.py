@@ -1,7 +1,6 @@
-"""Pairs of institutions that may send now and may not once other definitions are in force. Pure; used by
-``operations.definitions``.
-
-With one agreement, what is not agreed is not allowed: the first one stops every pair that it does not name.
+"""Pairs of institutions that may send now, but not under other definitions. Pure; used by ``operations.definitions``.
+With at least one agreement, only documents with an agreement are allowed: importing the first one stops every pair that
+it does not name.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ class InstitutionTerms(Protocol):
 
     @property
     def may_send_to(self) -> list[str] | None:
-        """Its targets; None: all."""
+        """The institutions to which it may send; None: all."""
 
 
 class Stopped(NamedTuple):
@@ -31,7 +30,7 @@ class Stopped(NamedTuple):
 
 
 def stopped(accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, after: HubDefinitions) -> Stopped:
-    """The pairs that one document allows, or the configuration without it, and the other does not."""
+    """Return the pairs that ``before`` (without a document, the configuration) allows and ``after`` does not."""
     nodes = list(dict.fromkeys((*accounts, *before.nodes)))
     pairs: list[str] = []
     for looked_at, (source, target) in enumerate(product(nodes, nodes)):
@@ -45,7 +44,7 @@ def stopped(accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, af
 
 
 def allows(accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions, source: str, target: str) -> bool:
-    """Whether a document allows one institution to send anything to another."""
+    """Return whether a document allows one institution to send anything to another."""
     if not all(name in accounts or name in definitions.nodes for name in (source, target)):
         return False
     agreed = definitions.terms(Address(NodeType.LOCAL, source), Address(NodeType.LOCAL, target))

@@ -1,8 +1,7 @@
-"""Turns of those who ask about messages: one institution's flood of questions keeps no other one waiting.
-
-Whoever may be asked only so much (a node at the other end, the hub's own ledger) has ``QuestionTurns``. Questions wait
-by asker, and askers take turns; how many of one asker wait is bounded, and so is how long. Used by ``questions`` and
-``ask_exchange``.
+"""Turns for questions about messages, so that many questions of one institution do not delay those of others. There is
+one ``QuestionTurns`` for each party with a limited rate of answers (the node at the other end, the hub's own ledger).
+Questions wait by asker, and askers take turns; the number of waiting questions of one asker and the time of waiting are
+limited. Used by ``questions`` and ``ask_exchange``.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from semq.clock import Clock
 from semq.errors import Unavailable
 
 WAITING_MAX = 4  # questions of one asker
-WAIT_S = 2.5  # less than an asker waits for the answer
+WAIT_S = 2.5  # less than the time for which an asker waits for the answer
 
 
 class ShareUsed(Unavailable):
@@ -25,21 +24,21 @@ class ShareUsed(Unavailable):
 
 
 class QuestionTurns:
-    """Waiting questions by asker, and whose turn it is."""
+    """Waiting questions by asker, and the order of turns."""
 
     def __init__(self, clock: Clock, at_once: int, a_second: float = 0.0) -> None:
-        """``a_second``: how many turns begin in a second, after a first ``at_once``; 0: any number."""
+        """``a_second``: number of turns that begin in a second, after the first ``at_once``; 0: any number."""
         self._clock = clock
         self._at_once = at_once
         self._apart_s = 1 / a_second if a_second else 0.0
-        self._due = clock.monotonic()  # when the next turn would begin if they were evenly spread
+        self._due = clock.monotonic()  # the time of the next turn if turns were evenly spread
         self._under_way = 0
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  #: by asker, in the order of their next turns
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def turn(self, asker: str) -> AsyncIterator[None]:
-        """Wait for a turn, and have it until the block ends. Raises ShareUsed."""
+        """Wait for a turn, which lasts until the end of the ``with`` block. Raises ShareUsed."""
         queue = self._waiting.get(asker, ())
         if len(queue) >= WAITING_MAX:
             raise ShareUsed(asker=asker, waiting=len(queue))
@@ -55,7 +54,7 @@ class QuestionTurns:
             yield
         finally:
             if begins.done() and not begins.cancelled():
-                self._end()  # also of one that began at the moment at which its asker stopped waiting
+                self._end()  # also a turn that began at the moment at which its asker stopped waiting
             else:
                 self._forget(asker, begins)
 
@@ -71,7 +70,7 @@ class QuestionTurns:
                 del self._waiting[asker]
 
     def _give(self) -> None:
-        """Let those begin whose turn it is."""
+        """Begin the turns that are due."""
         while self._waiting and self._under_way < self._at_once:
             wait_s = self._due - (self._at_once - 1) * self._apart_s - self._clock.monotonic()
             if wait_s > 0:
@@ -79,7 +78,7 @@ class QuestionTurns:
                     self._timer = asyncio.get_running_loop().call_later(wait_s, self._give_again)
                 return
             begins = self._next()
-            if not begins.done():  # else it has been given up in this very turn of the loop
+            if not begins.done():  # otherwise its asker has stopped waiting in this turn of the loop
                 self._due = max(self._due, self._clock.monotonic()) + self._apart_s
                 self._under_way += 1
                 begins.set_result(None)

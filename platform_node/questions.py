@@ -34,8 +34,8 @@ from semq.umx_t.address import Address
 
 ANSWERS = "semq.answer"
 PATIENCE_S = 3.0
-AT_ONCE = 4  # questions to one node, which answers so many at once
-IN_A_SECOND = 16  # the same; it answers 20
+AT_ONCE = 4  # questions to one node that may be open at the same time
+IN_A_SECOND = 16  # questions to one node per second; a node answers 20
 ABSENT = "It is not online, or of a version that answers no questions."
 ANSWER_BYTES_MAX = 2 * STORY_BYTES_MAX  # an answer contains the story as text
 
@@ -48,7 +48,7 @@ class NotAsked(Unavailable):
 
 
 class Questions:
-    """Questions under way, and the nodes that they were passed to."""
+    """Open questions, and the nodes to which they were passed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -66,7 +66,7 @@ class Questions:
         return _AskedQueue(self, str(node))
 
     async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer of a node, when it is the turn of the ``asker`` in the question. Raises NotAsked, ShareUsed."""
+        """Return the answer of a node; the ``asker`` in the question waits for its turn. Raises NotAsked, ShareUsed."""
         turns = self._turns.get(node)
         if turns is None:
             raise NotAsked(ABSENT, node=node)
@@ -97,18 +97,18 @@ class Questions:
         return told
 
     def answered(self, node: str, correlation_id: str, body: bytes) -> None:
-        """Take an answer; what was not asked, or of another node, is dropped."""
+        """Take an answer; an answer without a question, or from another node, is dropped."""
         asked, answer = self._open.get(correlation_id, ("", None))
         if answer is not None and asked == node and not answer.done():
             answer.set_result(body)
 
     def attach(self, node: str, reader: ServiceConsumer) -> None:
-        """A node answers questions from now on."""
+        """Note that a node answers questions from now on."""
         self._readers[node] = reader
         self._turns[node] = QuestionTurns(self._clock, AT_ONCE, IN_A_SECOND)
 
     def detach(self, node: str, reader: ServiceConsumer) -> None:
-        """Its session is over."""
+        """Note that the session of a node has ended."""
         if self._readers.get(node) is reader:
             del self._readers[node], self._turns[node]
 
@@ -139,10 +139,10 @@ class _AskedQueue(ServiceQueue):
         self._questions.detach(self._node, consumer)
 
     def wake(self, consumer: ServiceConsumer) -> None:
-        """Questions are few and are not kept."""
+        """Do nothing: questions are few and are not kept."""
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        """The same."""
+        """Do nothing."""
 
 
 class _AnswerExchange(ServiceExchange):

@@ -78,13 +78,14 @@ class Registry:
         self._renewals = renewals(settings.tls.certificate_days)
 
     async def open(self) -> None:
-        """Read what logins need. Raises StoreUnavailable."""
+        """Read the revocations and stores that logins need. Raises StoreUnavailable."""
         await self.refresh()
         self.lives = {life.node: life for life in await self._read(identities.lives)}
 
     async def refresh(self) -> bool:
-        """Which certificates are revoked; whether there is news. What was seen revoked stays so, even if the database
-        was put back."""
+        """Read the revoked certificates; return whether there are new ones. A certificate once read as revoked stays
+        revoked, even if the database is restored from a backup.
+        """
         day_ago = self._clock.wall() - timedelta(days=1)  # clocks of peers may be slow
         before = len(self.revoked)
         self.revoked |= await self._read(identities.revoked, day_ago)
@@ -172,7 +173,9 @@ class Registry:
         return found
 
     async def days_left(self) -> dict[str, float]:
-        """Return the remaining days of each institution's certificates, by the longest one; others are left out."""
+        """Return the remaining days of each institution's certificates, by the one that ends last; institutions without
+        a certificate are left out.
+        """
         now = self._clock.wall()
         return {node: days_left(end, now) for node, end in (await self._read(identities.ends)).items()}
 
@@ -203,9 +206,8 @@ class Registry:
 
 
 def renewals(certificate_days: float) -> RateAllowance:
-    """Return how many more certificates each node may have: twenty an hour, or in the life of one if that is shorter.
-
-    Each costs a signature and a row for good.
+    """Return the allowance for renewals: twenty per hour, or per lifetime of a certificate if that is shorter. Each
+    renewal costs a signature and a permanent row.
     """
     return RateAllowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
 

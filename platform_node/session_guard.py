@@ -1,7 +1,8 @@
 """The check of live sessions: a revoked or expired certificate ends its links.
 
-TLS checks a certificate only when a connection is made, and a link may last for months. Sessions are checked at once
-after ``semq cert revoke``, here or in another process of the hub (NOTIFY), and every ten seconds for changes in SQL.
+TLS checks a certificate only when a connection is made, and a link may last for months. Sessions are checked
+immediately after ``semq cert revoke``, here or in another process of the hub (NOTIFY), and every ten seconds for
+changes in SQL.
 """
 
 import structlog

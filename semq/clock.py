@@ -1,7 +1,6 @@
-"""Time, random numbers and new identities: the only module that asks the operating system for them.
-
-Everything else takes a ``Clock`` as an argument, so that the simulator can replay any run from a seed (PROTOCOL.md rule
-N21: timers run on the monotonic clock; a jump of the wall clock changes only the time stamps shown to people).
+"""Time, random numbers and new identities: the only module that gets them from the operating system. All other modules
+take a ``Clock`` as an argument, so that the simulator can replay any run from a seed (PROTOCOL.md rule N21: timers run
+on the monotonic clock; a jump of the wall clock changes only the time stamps shown to people).
 """
 
 import secrets

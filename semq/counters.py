@@ -1,6 +1,7 @@
-"""The counters of the engines, in words: the list behind ``semq node status --counters`` and metrics.
+"""The counters of the engines, with a description of each; shown by ``semq node status --counters`` and in metrics.
 
-Names are mostly those of the ledger's events. Counted by ``semq.engine.core.Core.count``; everybody may read the list.
+Names are mostly those of the ledger's events. They count since the start of the engine, by
+``semq.engine.core.Core.count``.
 """
 
 # Counter | what it counts
@@ -8,7 +9,7 @@ COUNTERS: dict[str, str] = {
     # at the sender
     "accepted": "accepted from applications",
     "refused": "refused: submissions of applications; at a hub also documents that may not be sent",
-    "nacked": "refused to publishers for now (basic.nack), who may repeat",
+    "nacked": "refused temporarily (basic.nack); the publisher may repeat them",
     "submission_refused": "submissions by SQL that were refused",
     "submission_withdrawn": "submissions by SQL that were withdrawn before they were accepted",
     "scheduled": "accepted for a later time (@NotBefore)",
@@ -18,7 +19,7 @@ COUNTERS: dict[str, str] = {
     "lost": "lost with a store of the hub",
     "unknown": "ended without a known outcome",
     "dropped": "dropped, because the target was offline",
-    "corrected": "ended otherwise than first reported, by later evidence",
+    "corrected": "outcomes corrected by later evidence",
     "sealed_again": "sealed again for a new certificate of the target",
     "inquired": "inquiries sent",
     "custody_lost": "times that a store of the hub was found to have lost copies",
@@ -32,7 +33,7 @@ COUNTERS: dict[str, str] = {
     # at the receiver
     "received": "received and recorded",
     "duplicate": "duplicates dropped",
-    "signer_awaited": "messages left for later, because the certificate of their signer has not come yet",
+    "signer_awaited": "messages not recorded yet, because the certificate of their signer has not arrived",
     "floor_ignored": "floors of unknown streams ignored",
     "answer_late": "answers of applications to documents that have left the queue",
     "answer_failed": "answers of applications that could not be recorded; the documents are delivered again",

@@ -1,9 +1,10 @@
-"""Text that somebody else wrote, made safe to show: on a terminal, in a log line, in JSON, in HTML and in CSV.
+"""Foreign text, made safe for display: on a terminal, in a log line, in JSON, in HTML and in CSV.
 
-Reasons, keys, headers, errors, tracebacks and names come from partners and applications. In them may stand control
-characters that move the cursor or recolour the screen, line breaks that forge a line, characters without a width or
-that reverse the reading order, and lone surrogates that no stream can write. Whatever shows text calls this module at
-its boundary: `semq.cli.output.printer`, `semq.service.log`, `semq.service.process`, `spark_reconcile`. No clock, no IO.
+Reasons, keys, headers, errors, tracebacks and names come from partners and applications. They may contain control
+characters that move the cursor or change colours, line breaks that forge a line, characters without a width or that
+reverse the reading order, and lone surrogates that no stream can write. In this module, *invisible* means all of these.
+Every module that displays text calls this one: `semq.cli.output.printer`, `semq.service.log`,
+`semq.service.process`, `spark_reconcile`. No clock, no IO.
 """
 
 import json
@@ -25,17 +26,19 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def shown(text: str, longest: int = LONGEST) -> str:
-    """Return the text as one line: what is not seen as an escape (``\\x1b``), what is too long cut, and that said."""
+    """Return the text as one line: invisible characters as escapes (``\\x1b``), and a text that is too long cut, with a
+    sign.
+    """
     cut = len(text) - longest
     if cut > 0:
         text = text[:longest]
-    if not (text.isascii() and text.isprintable()):  # the fast way past nearly all texts
+    if not (text.isascii() and text.isprintable()):  # a fast check that suffices for nearly all texts
         text = _IN_LINE.sub(_escape, text)
     return f"{text}… ({cut} more characters)" if cut > 0 else text
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text, or its beginning with a sign that it goes on: ``most`` characters in all."""
+    """Return the text, or its beginning with a sign that it was cut; at most ``most`` characters in all."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -45,17 +48,17 @@ def shown_lines(text: str, longest: int = LONGEST) -> list[str]:
 
 
 def in_page(text: str) -> str:
-    """Return a page of HTML, or a cell of a spreadsheet, with a replacement character for what is not seen."""
+    """Return a page of HTML, or a cell of a spreadsheet, with a replacement character for each invisible one."""
     return _IN_PAGE.sub(REPLACEMENT, text)
 
 
 def json_text(value: Any, default: Any = str) -> str:
-    """Return JSON on one line that is the same data, and is safe on a terminal: what is not seen is escaped."""
+    """Return data as JSON on one line that is safe on a terminal: invisible characters are escaped."""
     return in_json(json.dumps(value, ensure_ascii=False, default=default))
 
 
 def in_json(text: str) -> str:
-    """Escape what is not seen in a text that is JSON already; there it can only stand inside of strings."""
+    """Escape the invisible characters in a text that is JSON already, which can have them only in strings."""
     return _IN_LINE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 

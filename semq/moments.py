@@ -22,7 +22,7 @@ def utc_text(moment: datetime | float, *, exact: bool = False) -> str:
 
 
 def moment_text(at: int, *, exact: bool = False) -> str:
-    """Return milliseconds from another node in the form of ``utc_text``; the number itself where that overflows."""
+    """Return milliseconds from another node in the form of ``utc_text``; the number itself if it is out of range."""
     try:
         return utc_text(at, exact=exact)
     except OverflowError:

@@ -1,6 +1,6 @@
-"""The statuses of rows in words, for people. Used by the command line and the console, which translates them."""
+"""The statuses of rows, described for people. Used by the command line and the console, which translates them."""
 
-# The statuses of the design | in words.
+# Status | its description
 WORDS: dict[str, str] = {
     "SS_INIT": "waits to be sent",
     "SS_SENT": "sent",
@@ -18,11 +18,11 @@ WORDS: dict[str, str] = {
     "PARKED": "set aside for a person",
     "RECV": "received and recorded",
     "REJ": "received and refused",
-    "VOID": "a void marker: it was cancelled before it came",
+    "VOID": "a void marker: it was cancelled before it arrived",
     "AS_INIT": "not known to be noted",
     "AS_ACK": "noted",
     "MUST": "must get there",
-    "SUBMITTED": "handed over by SQL, to be looked at",
+    "SUBMITTED": "handed over by SQL, not processed yet",
     "WAITS": "handed over by SQL, cannot be accepted yet",
     "SCHEDULED": "waits for its time (@NotBefore)",
     "REFUSED": "handed over by SQL, refused",

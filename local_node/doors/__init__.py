@@ -2,7 +2,7 @@
 
 | module                                | subject                                                     |
 |---------------------------------------|-------------------------------------------------------------|
-| submission, properties, nacks         | exchange ``semq``; AMQP properties; what was not taken      |
+| submission, properties, nacks         | exchange ``semq``; AMQP properties; nacked documents        |
 | sql_submissions, refused_submissions  | documents handed over through SQL                           |
 | inbox, backlog                        | queue ``semq.inbox``; its message count                     |
 | events                                | exchange ``semq.events``                                    |

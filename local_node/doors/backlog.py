@@ -54,7 +54,7 @@ class Backlog:
         try:
             found = await self._count(COUNT_MAX + self._out())
             self._known, self._known_at = max(found - self._out(), 0), self._now()
-        except Unavailable as error:  # the last known number is the best answer
+        except Unavailable as error:  # report the last known number
             log.warning("not_counted", error=str(error))
         except Exception:  # a caller waits for the answer in any case
             log.exception("not_counted")

@@ -161,7 +161,8 @@ class InboxQueue(ServiceQueue):
     def _next_early(self) -> Delivery | None:
         while self._early:
             delivery = self._early.popleft()
-            if delivery.bref in self._engine().handing.out:  # else it was finished by other ways, or is given anew
+            # otherwise it was finished in another way, or is delivered again
+            if delivery.bref in self._engine().handing.out:
                 return delivery
         return None
 

@@ -27,7 +27,7 @@ log = structlog.get_logger("semq.submit")
 
 
 class Name(NamedTuple):
-    """The description of a nacked document."""
+    """The facts by which a nacked document is reported."""
 
     target: Address
     app_key: AppKey

@@ -1,6 +1,6 @@
 """The AMQP properties of a document, besides its UMX-T attributes.
 
-Between nodes the properties are used by the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
+Between nodes, the AMQP properties belong to the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
 therefore travel as headers, bound like all headers. The receiver's application gets the first two as properties again;
 its ``message_id`` is the LK0. ``expiration`` becomes ``@ExpiresAt``, and the header
 ``x-delay`` ``@NotBefore``. Used by ``submission`` and ``inbox``.
@@ -16,7 +16,7 @@ from semq.umx_t.errors import BadAttribute
 # property | header that carries it
 CARRIED = {"correlation_id": "x-correlation-id", "type": "x-type", "message_id": "x-message-id"}
 RESTORED = ("correlation_id", "type")
-DELAY = "x-delay"  # as RabbitMQ's exchange for delayed messages has it
+DELAY = "x-delay"  # the header of RabbitMQ's exchange for delayed messages
 DELAY_MAX_MS = 2**32 - 1
 SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 

@@ -18,7 +18,9 @@ class ScheduledDocuments:
     def __init__(
         self, engine: Callable[[], LocalEngine], again: Callable[[float], None], released: Callable[[], None]
     ) -> None:
-        """``again`` has to call ``look`` after so many seconds; ``released`` is called when documents were released."""
+        """``again(seconds)`` has to call ``look`` after that time; ``released`` is called when documents were
+        released.
+        """
         self._engine = engine
         self._again = again
         self._released = released

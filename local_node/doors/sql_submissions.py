@@ -1,10 +1,11 @@
 """Documents that applications submit through SQL (tb_0031_submit): accepted after their transaction is committed.
 
-A NOTIFY starts a read at once, a job every ten seconds; neither is needed for correctness. A row is accepted when it
+A NOTIFY starts a read immediately, a job starts one every ten seconds. A row is accepted when it
 has moved to tb_0031. A refused row stays where it is and is reported like any other failure: an event ``failed``, a
 ledger line under a locator of its own, a row in ``semq failed list`` (``refused_submissions``). A row that cannot be
-accepted yet (a rate, a quota, a key) stays without these, and has its reason. The other rows to the same target are
-passed over until the next poll, so that they delay no other target; tb_0031_wait names the row that they wait behind.
+accepted yet (a rate, a quota, a key) stays with its reason and causes no such report. The other rows to the same target
+are passed over until the next poll, so that they delay no other target; tb_0031_wait names the row that they wait
+behind.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,20 +42,20 @@ class SubmissionFate:
 
     state: str  #: accepted, refused or waits
     lk0: str = ""  #: of the document, or of the refusal
-    reason: Reason | None = None  #: of a refusal, or of what it waits for
+    reason: Reason | None = None  #: of the refusal, or of the wait
 
 
 class SqlSubmissions:
     """Move rows of tb_0031_submit into the engine, a batch at a time."""
 
     def __init__(self, engine: Callable[[], LocalEngine], again: Callable[[], None]) -> None:
-        """``again`` is called where rows have to wait, once a poll, and has to poll a second later."""
+        """``again`` is called at most once per poll, if rows have to wait, and has to poll a second later."""
         self._engine = engine
         self._again = again
         self._under_way: set[int] = set()
         self._withdrawn: set[int] = set()  #: withdrawn rows, skipped if a read under way returns them
         self._listeners: dict[int, list[Callable[[SubmissionFate], None]]] = {}
-        self.waiting: dict[str, SemqError] = {}  #: why rows wait, by target
+        self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: the first waiting row of those read, by target
         self._told: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._polling: LocalEngine | None = None
@@ -209,7 +210,7 @@ class SqlSubmissions:
         )  # fmt: skip
 
     def _attributes(self, row: Submitted) -> tuple[Attributes, Handling]:
-        """Return the attributes of a submission by SQL, and what it asks of this node."""
+        """Return the attributes of a submission by SQL, and its settings for this node."""
         settings = self._engine().core.settings
         if row.size > settings.max_document:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document)
@@ -224,7 +225,7 @@ class SqlSubmissions:
     def _tell_waiting(self, *, is_over: bool) -> None:
         """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.
 
-        Until a round of reads ``is_over``, targets are only added, because others may still be found to wait.
+        Until a round of reads ``is_over``, targets are only added, because the round has not read all rows yet.
         """
         now = {} if is_over else dict(self._told or {})
         now |= {

@@ -79,7 +79,7 @@ class SubmitExchange(ServiceExchange):
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
         headers = own_headers(header)
-        # Few documents expire: the clock is read for these only.
+        # The clock is read only for documents that expire, which are few.
         if (
             header.expiration is not None
             and (end := expires_at(header, headers, self._engine().core.now_ms())) is not None
@@ -157,7 +157,7 @@ def reply_text(error: SemqError) -> str:
 def refusal(error: Exception) -> Outcome:
     """Return the settlement for an error: bad input closes the channel, other errors are nacked and may be repeated.
 
-    A channel without confirms cannot receive a nack and is closed, so that no refusal stays unnoticed.
+    A channel without confirms cannot receive a nack and is closed instead, so that the publisher learns of the refusal.
     """
     known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
     told = REPLY.get(type(known), amqp.PreconditionFailed)(reply_text(known))

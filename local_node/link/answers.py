@@ -54,7 +54,7 @@ class Answers:
         self._node = node
         self._duty = SuccessionDuty(node)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._second = 0  #: of the clock, in which ``_asked_in_it`` questions have come
+        self._second = 0  #: the second of the clock in which ``_asked_in_it`` questions have arrived
         self._asked_in_it = 0
 
     async def listen(self, client: ClientLink) -> None:
@@ -114,5 +114,5 @@ def _answer(channel: ClientChannel, correlation_id: str, told: Mapping[str, Any]
     properties = Properties(content_type="application/json", correlation_id=correlation_id)
     try:
         channel.publish(EXCHANGE, "", ContentHeader.build(len(body), properties), body)
-    except SemqError as error:  # the session has ended, which the asker learns from the hub
+    except SemqError as error:  # the session has ended, and the hub reports that to the asker
         log.info("not_answered", error=str(error))

@@ -14,7 +14,7 @@ from semq.service.credentials.identity import must_be_hub
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.umx_t.address import Address
 
-CONNECT_S = 3.0  # for an address among several: a machine that is gone does not refuse, it stays silent
+CONNECT_S = 3.0  # for an address among several: a machine that does not run gives no answer at all
 
 
 def ways_to_hub(hub: HubSection, address: Address, tls: ssl.SSLContext | None, virtual_host: str) -> list[DialConfig]:
@@ -41,7 +41,7 @@ def _way(hub: HubSection, url: str, address: Address, tls: ssl.SSLContext | None
 
 @dataclass(slots=True)
 class HubAddresses:
-    """The addresses, and which of them is dialled next."""
+    """The addresses, and the one that is dialled next."""
 
     ways: list[DialConfig]
     _place: int = 0

@@ -1,6 +1,6 @@
 """One request of a node to its hub, over a separate connection that ends with the answer.
 
-It uses the virtual host of enrolment and neither disturbs the link nor waits for it. Used by ``enrolment``, and by
+It uses the virtual host of enrolment and is independent of the link. Used by ``enrolment``, and by
 ``operations.trace`` for the hub's records of messages.
 """
 

@@ -166,7 +166,7 @@ class Uplink:
             await self._client.close(1.0)
 
     async def _run(self) -> None:
-        failures = 0  # since the last session, of all addresses together
+        failures = 0  # failed attempts since the last session, at all addresses together
         while True:
             is_lost = False
             try:
@@ -183,8 +183,8 @@ class Uplink:
                 log.exception("uplink_failed")
             finally:
                 self._down()
-            # All addresses are tried without a pause between them; after a loss there is one, since many nodes lose
-            # their sessions together.
+            # All addresses are tried without a pause between them. After the loss of a session there is a pause,
+            # because many nodes lose their sessions at the same time.
             self._hub.turn()
             if is_lost or failures % len(self._hub.ways) == 0:
                 rounds, s = failures // len(self._hub.ways), self._settings
@@ -239,7 +239,11 @@ class Uplink:
             return says
         proven = certificate_of(client.link.peer).node
         if proven != says:
-            raise WrongName("The hub calls itself otherwise than its certificate.", says=str(says), proven=str(proven))
+            raise WrongName(
+                "The login properties of the hub name another node than its certificate.",
+                says=str(says),
+                proven=str(proven),
+            )
         return proven
 
     def _down(self) -> None:
@@ -265,7 +269,8 @@ class Uplink:
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
         self._heard += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
         self._last = (channel, batch[-1].delivery_tag)
-        # Also for unreadable frames: an unacknowledged frame would reduce the session's credit permanently.
+        # Unreadable frames are acknowledged, too: an unacknowledged frame would reduce the session's credit
+        # permanently.
         self._turn.before_flush(self._hear)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
@@ -297,7 +302,8 @@ class Uplink:
     def _put_off(self, frame: Frame) -> bool:
         """Process presence a few records per turn, because each certificate costs the check of signatures.
 
-        Presence of other speakers goes to the engine at once, which refuses it; only the hub is slowed down.
+        Presence of other speakers is passed to the engine immediately, which refuses it; only records of the hub are
+        delayed.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
             return False

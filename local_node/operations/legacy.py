@@ -1,7 +1,6 @@
-"""Operations of the import from an older SEMQ (``semq.legacy``): what has arrived there, and the question about it.
-
-A message of an older SEMQ has incarnation 0 in its locator. What the receiver's import finds becomes a line of the
-ledger; the sender's import asks for it by way of the hub, as ``msg.trace`` does.
+"""Operations of the import from an older SEMQ (``semq.legacy``): noting the messages that have arrived there, and
+asking about one. A message of an older SEMQ has incarnation 0 in its locator. Each message found by the receiver's
+import becomes a line of the ledger; the sender's import asks for this line through the hub, as ``msg.trace`` does.
 """
 
 from collections.abc import Callable
@@ -64,7 +63,7 @@ class LegacyOperations:
         return {"received": False if is_unknown else None, "why": why}
 
     async def received(self, arguments: NoteReceived, caller: Caller) -> dict[str, Any]:
-        """Note in the ledger that messages of an older SEMQ have arrived; those that are noted stay as they are."""
+        """Note in the ledger that messages of an older SEMQ have arrived; lines written before stay unchanged."""
         lk0s = list(dict.fromkeys(map(_old, arguments.lk0s)))
         new = [lk0 for lk0 in lk0s if not await self._node.store.read(messages.trace, str(lk0))]
         at, me = self._node.engine.core.now_ms(), str(self._node.address)

@@ -2,8 +2,8 @@
 
 The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. Each
 line names its node. The answer of the other end comes through the hub: with a certificate it is signed for this
-question (``proved``); an unsigned answer that should be signed is left out and reported. Parties that do not answer are
-listed in ``unheard``.
+question (``proved``); if a required signature is missing, the answer is left out and reported. Parties that do not
+answer are listed in ``unheard``.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Traces:
         return told | {"events": sorted(own + others, key=lambda event: event["at"]), "unheard": unheard}
 
     async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
-        """Do ``asked`` for a message of which this node has lines."""
+        """Return the result of ``asked`` for a message of which this node has lines."""
         target = next((story.node_of(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
         return await self.asked(lk0, target)
 
@@ -81,7 +81,7 @@ class Traces:
         if teller == me:
             return lines, []
         if not isinstance(other, dict):
-            return lines, [{"node": teller, "why": "the hub is of a version that passes no questions on"}]
+            return lines, [{"node": teller, "why": "the version of the hub does not pass questions on"}]
         if "unheard" in other:
             return lines, [{"node": teller, "why": f"says {hub}: {other['unheard']}"}]
         keys = self._node.sealing.keys if self._node.sealing is not None else None
@@ -98,4 +98,4 @@ TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, Traces.trace),)
 
 
 def _unheard(hub: str, why: str, target: str) -> list[dict[str, str]]:
-    return [{"node": hub, "why": why}, {"node": target or "the other end", "why": "it is asked by way of the hub"}]
+    return [{"node": hub, "why": why}, {"node": target or "the other end", "why": "its answers arrive through the hub"}]

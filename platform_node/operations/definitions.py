@@ -1,7 +1,8 @@
-"""Operations of ``semq.admin`` at the hub on its definitions: export, diff, import; and following what others import.
+"""Operations of ``semq.admin`` at the hub on its definitions: export, diff, import; and applying imports of other
+processes.
 
-A document is kept in the hub's database before it is in force. Other processes of the hub follow: at once (NOTIFY), or
-within ten seconds if somebody wrote it in SQL.
+A document is stored in the hub's database before it is in force. Other processes of the hub apply it immediately
+(NOTIFY), or within ten seconds if it was written by SQL.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ class Defining:
         self._document = ""
 
     async def follow(self) -> None:
-        """Put in force what is newer than what is in force."""
+        """Put the newest stored definitions in force, if they are newer than those in force."""
         newest = await self._node.store.read(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
@@ -102,7 +103,7 @@ class Defining:
         now = self._node.clock.wall()
         version = await self._node.store.read(identities.add_definition, document, now, why, before)
         if version is None:
-            raise DefinitionsChanged("Somebody else has imported definitions at this moment.", expected=before)
+            raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=before)
         if directory.version < version:
             self._apply(version, document, definitions)
         return {"version": version, "changes": said}

@@ -118,7 +118,7 @@ class HeldOperations:
                 raise BadArguments("Name copies or give a filter, not both.")
             return [await self._named(name) for name in arguments.ids], {"after": 0, "done": True}
         if not (arguments.everything or arguments.is_filtered):
-            raise BadArguments("Name copies, give a filter, or say that all are meant (everything).")
+            raise BadArguments("Name copies, give a filter, or select all (everything).")
         wanted = arguments.filter()
         ids = await self._node.store.read(held_numbers, wanted)
         return ids, {"after": ids[-1] if ids else wanted.after, "done": len(ids) < wanted.limit}

@@ -63,7 +63,7 @@ class RegistryOperations:
         return self._node.institutions()
 
     async def token(self, arguments: MakeToken, caller: Caller) -> dict[str, Any]:
-        """Make a token with which one node may enrol once, and return what its operator needs."""
+        """Make a token with which one node may enrol once, and return the data that its operator needs."""
         address = node_in(arguments.node)
         if not self._node.is_node(str(address)):
             raise UnknownTarget(target=str(address))
@@ -79,7 +79,7 @@ class RegistryOperations:
         }
 
     async def tokens(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """List the newest tokens: whose, until when, and when each was used. A token itself is stored nowhere."""
+        """List the newest tokens: institution, end, and time of use. The text of a token is not stored."""
         now = self._node.clock.wall()
         return [
             {
@@ -95,7 +95,7 @@ class RegistryOperations:
         ]
 
     async def rebind(self, arguments: ByInstitution, caller: Caller) -> dict[str, Any]:
-        """Accept another store of an institution than before, after its database was made anew."""
+        """Accept a new store of an institution, after its database was replaced."""
         address = node_in(arguments.node)
         return {"node": str(address), "was_bound": await self._node.registry.rebind(str(address))}
 

@@ -29,9 +29,7 @@ class RetireStore(Arguments, frozen=True, kw_only=True):
             description="Store: its two numbers, the first two of the locator of a copy (1.2).",
         ),
     ]
-    why: Annotated[
-        str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Why it will not come back; kept beside the store.")
-    ]
+    why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Why it is lost for good; stored with it.")]
 
 
 class StoreOperations:

@@ -1,6 +1,6 @@
 """The library for applications in Python: send documents, receive them, follow their outcome.
 
-There are two ways to a node. ``Client`` uses AMQP, asynchronously::
+There are two ways to use a node. ``Client`` uses AMQP, asynchronously::
 
     async with Client("amqp://app:password@127.0.0.1:5671") as client:
         sent = await client.send("56001", body, app_key="trade/order/standard/S0001")
@@ -22,7 +22,7 @@ transaction commits::
 
 The other modules are parts of these: ``link`` keeps one connection open, ``requests`` sends requests and matches the
 answers, ``subscription`` is the result of ``receive`` and ``events``, ``values`` has the results, ``errors`` the
-errors. The library depends on AMQP and the attributes of UMX-T, not on the inside of a node.
+errors. The library imports the modules for AMQP and for the attributes of UMX-T, and none of a node's.
 """
 
 from importlib import import_module

@@ -97,7 +97,7 @@ class Client:
         """
         from semq.umx_t.attributes import (
             submission_headers,
-        )  # here: its table takes longer to read than a command to ask
+        )  # imported here, because importing it takes longer than a command that only asks a node
 
         token = token or str(self._clock.uuid())
         arguments = {
@@ -178,7 +178,7 @@ class Client:
         """Return events about this institution's own documents whose key ``<event>.<target id>.<type>`` matches.
 
         Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps them;
-        it is deleted when nobody has consumed from it for ``expires_s`` seconds.
+        it is deleted when it had no consumer for ``expires_s`` seconds.
         """
         arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 

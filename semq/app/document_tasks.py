@@ -1,7 +1,8 @@
-"""Documents of an inbox that are handled side by side, one task for each.
+"""Documents of an inbox that are handled concurrently, one task for each.
 
-After a lost connection the node delivers an unsettled document again while its task still runs. The task goes on, and
-settles the last delivery: an earlier one cannot be settled any more. Used by ``semq.folders`` and ``semq.webhooks``.
+After a lost connection the node delivers an unsettled document again while its task still runs. The task continues, and
+settles the last delivery, because an earlier one cannot be settled any more. Used by ``semq.folders`` and
+``semq.webhooks``.
 """
 
 import asyncio

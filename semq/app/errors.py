@@ -2,7 +2,7 @@
 
 SemqError
 ├── BadInput
-│   ├── RefusedByNode    the node refused: ``code``, ``text`` and ``remedy`` are the node's
+│   ├── RefusedByNode the node refused: ``code``, ``text`` and ``remedy`` are the node's
 │   └── NeverTold        this node never learns whether the document is delivered
 ├── Unavailable
 │   ├── NodeUnreachable  no connection within the time limit

@@ -1,6 +1,5 @@
-"""Documents taken on demand: a consumer that ends when it has some, and documents that stay unacknowledged after it.
-
-For doors that hand documents on by request and hear later whether they were processed. Used by ``semq.web``.
+"""Documents taken on demand: a consumer that ends when it has got documents, which stay unacknowledged afterwards. Used
+by ``semq.web``, which returns documents to a request and learns by a later request whether they were processed.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ class Pulled:
         """Note that one more document is settled; return when the node has read it. Raises NodeUnreachable."""
         self._left -= 1
         try:
-            await self._channel.qos(1)  # an answer: the node has read what was sent before
+            await self._channel.qos(1)  # the answer shows that the node has read everything sent before
             if self._left <= 0:
                 await self._channel.close()
         except (LinkLost, AmqpError) as error:

@@ -21,7 +21,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
 ADMIN = "semq.admin"
-LARGE = 1 << 20  # bytes from which on a request has a channel of its own
+LARGE = 1 << 20  # bytes of the smallest request with a channel of its own
 RETRY_PAUSE_S = 0.05
 
 

@@ -32,7 +32,7 @@ def worker_tag() -> str:
 
 
 class Worker:
-    """The worker of one process. ``concurrency`` functions run at once; prefetch is twice that."""
+    """The worker of one process. ``concurrency`` functions run at the same time; prefetch is twice that."""
 
     def __init__(
         self, client: Client, handlers: Handlers, *, concurrency: int = 4, user: str = "", tag: str = ""
@@ -99,7 +99,7 @@ class Worker:
             log.error("%s: cannot be settled now, the document is delivered again: %s", document.lk0, error)
 
     async def _tried(self, document: Document) -> bool:
-        """Try until an attempt succeeds; return False if the document was parked or the worker is stopping."""
+        """Attempt the document until an attempt succeeds; return False if it was parked or the worker is stopping."""
         attempt = 0
         while True:
             attempt += 1

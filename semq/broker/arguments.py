@@ -132,7 +132,7 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "x-max-length-bytes": ("max_length_bytes", _count),
     "x-max-priority": ("max_priority", _priority),
     "x-overflow": ("overflow", _overflow),
-    # The broker decides itself where messages are kept: lazy or not makes no difference.
+    # The broker itself decides where messages are kept, so ``lazy`` has no effect.
     "x-queue-mode": ("queue_mode", _one_of("queue mode", "default", "lazy")),
     "x-single-active-consumer": ("single_active_consumer", _flag),
     # A quorum queue is a durable queue here: the store gives the same guarantees. Streams are a different model.

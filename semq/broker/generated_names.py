@@ -15,7 +15,9 @@ def made_name(prefix: str, clock: Clock) -> str:
 
 
 def reply_address(clock: Clock) -> str:
-    """Return what follows ``amq.rabbitmq.reply-to.``: two parts, of which the second keeps the padding of base64."""
+    """Return the part of an address after ``amq.rabbitmq.reply-to.``: two texts, the second with the padding of
+    base64.
+    """
     return f"{made_name('', clock)}.{_letters(clock)}"
 
 

@@ -1,6 +1,6 @@
 """Limits of one broker, in addition to those of a connection (``semq.amqp.limits``) and a port (``ListenerConfig``).
 
-There is a limit for everything that clients could otherwise make grow. Set by the node's configuration, applied by
+Every structure whose size depends on clients has a limit. Set by the node's configuration, applied by
 ``session``, ``channel`` and ``server``.
 """
 

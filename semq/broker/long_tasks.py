@@ -1,9 +1,9 @@
 """Long tasks of the model in slices, so that other clients are served in between.
 
-Returning fifty thousand deliveries at once, or deleting a queue of a million messages, would delay all other clients. A
-task is an iterator, and each step is one slice. The first slice runs at once, so short tasks keep their order.
-``server`` runs the others one by one, each when the store has saved what the previous one wrote; without a server
-(default ``on_pending``) they run at once. Used by ``queue`` and ``channel``.
+Returning fifty thousand deliveries, or deleting a queue of a million messages, in one step would delay all other
+clients. A task is an iterator, and each step is one slice. The first slice runs immediately, so short tasks keep their
+order. ``server`` runs the others one by one, each when the store has saved the changes of the previous one; without a
+server (default ``on_pending``) they run immediately. Used by ``queue`` and ``channel``.
 """
 
 from collections import deque

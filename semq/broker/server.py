@@ -1,6 +1,6 @@
 """The AMQP endpoint of a node: a port, virtual hosts, users, a store and limits, combined in one object.
 
-``AmqpServer`` restores what the store kept, accepts connections, gives each a ``BrokerSession``, and at the end of
+``AmqpServer`` restores the stored state, accepts connections, gives each a ``BrokerSession``, and at the end of
 every turn of the event loop passes one list to the store, then lets the links write. It also holds what sessions share:
 the memory alarm, the addresses of direct replies, the timers, the counters. Made by the nodes; the other modules of the
 model do not depend on it.
@@ -129,7 +129,7 @@ class AmqpServer:
     # Life.
 
     async def start(self) -> None:
-        """Restore what the store kept, then listen. Raises OSError if the port is in use."""
+        """Restore the stored state, then listen. Raises OSError if the port is in use."""
         state = await self._store.load()
         self._queue_ids = count(state.next_queue_id)
         self.bodies.begin_at(state.next_body_id)
@@ -168,7 +168,7 @@ class AmqpServer:
         self._check_alarm()
 
     def add_vhost(self, name: str) -> None:
-        """Add an empty virtual host. What the store has under this name is restored at the next start."""
+        """Add an empty virtual host. If the store has rows of this name, they are restored at the next start."""
         self.vhosts[name] = self._make_vhost(name)
 
     def bound(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:

@@ -20,7 +20,7 @@ from semq.transport.peer import PeerInfo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionInfo:
-    """A connection and its user. ``close(error)`` ends the connection from outside, with the reply code of ``error``.
+    """A connection and its user. ``close(error)`` lets a service end the connection, with the reply code of ``error``.
 
     ``state`` belongs to the service, which may keep data of the session in it.
     """
@@ -142,7 +142,7 @@ class ServiceConsumer(Protocol):
         redelivered: bool,
         token: Any,
     ) -> None:
-        """Deliver one message; ``token`` is passed to ``ServiceQueue.settled`` (with no-ack: at once, as
+        """Deliver one message; ``token`` is passed to ``ServiceQueue.settled`` (with no-ack: immediately, as
         acknowledged).
         """
 
@@ -191,7 +191,7 @@ class ServiceQueue:
         return None
 
     def attach(self, consumer: ServiceConsumer) -> None:
-        """Add a consumer. It has received its tag; deliveries may begin at once."""
+        """Add a consumer. It has received its tag; deliveries may begin immediately."""
         raise NotImplementedError
 
     def detach(self, consumer: ServiceConsumer) -> None:

@@ -1,6 +1,6 @@
 """One client connection: turns the events of its state machine into work on channels and the virtual host.
 
-The session owns a ``ServerConnection`` and knows no socket: ``SocketLink`` passes events to it, ``server`` supplies
+The session owns a ``ServerConnection`` and has no socket: ``SocketLink`` passes events to it, ``server`` supplies
 what sessions share. An error raised by the work closes the channel or the connection that caused it, with class and
 method of the request; other channels and connections are not affected. ``login`` handles the negotiation, ``allowance``
 counts open work.
@@ -100,7 +100,7 @@ class BrokerSession:
             self.writable(True)
 
     def writable(self, is_writable: bool) -> None:
-        """Note that the peer reads too slowly, or has caught up."""
+        """Note that the peer reads too slowly, or has read all output."""
         self.is_writable = is_writable and not self.is_ending
         if self.is_writable:
             self.wake_consumers()
@@ -138,11 +138,11 @@ class BrokerSession:
         self.touch()
 
     def delay_notices(self) -> None:
-        """Keep back notices of cancelled consumers: a client gets queue.delete-ok before them, as from RabbitMQ."""
+        """Delay notices of cancelled consumers: as with RabbitMQ, a client gets queue.delete-ok before them."""
         self._delays += 1
 
     def tell_notices(self) -> None:
-        """Send the notices that were kept back, after the reply."""
+        """Send the delayed notices, after the reply."""
         self._delays -= 1
         if not self._delays:
             notices, self._notices = self._notices, []
@@ -322,7 +322,7 @@ class BrokerSession:
         for channel in stalled:
             channel.release()
         self.allowance.was_full = False
-        # The first one may fill the output, so large bodies and other deliveries take turns at being first.
+        # Whichever is served first may fill the output, so large bodies and other deliveries alternate.
         self._feeds_first = not self._feeds_first
         for serve in (self._feed, self._pump) if self._feeds_first else (self._pump, self._feed):
             serve()
@@ -391,7 +391,9 @@ class BrokerSession:
 
 
 def _is_answered(event: e.ConnectionEvent) -> bool:
-    """Return whether an event produces output at once: a client that does not read replies gets no further ones."""
+    """Return whether an event produces output immediately: such requests wait while the client does not read
+    replies.
+    """
     return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 
@@ -403,7 +405,7 @@ def _cost(event: e.ConnectionEvent) -> int:
 
 
 def _cause(event: Any) -> tuple[int, int]:
-    """Return class and method id of the method that an event came from."""
+    """Return class and method id of the method that caused an event."""
     if isinstance(event, e.MethodReceived):
         return event.method.row.class_id, event.method.row.method_id
     return _METHOD_IDS.get(type(event), (0, 0))

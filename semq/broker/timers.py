@@ -1,7 +1,7 @@
 """Deadlines of the model: message and queue expiry, and other scheduled work.
 
-The model has no running clock. It registers callbacks for times on the monotonic clock; the driver asks for the
-earliest one, waits until then, and calls ``run``. Used by ``queue`` and ``vhost``; driven by ``server``.
+The model does not wait by itself. It registers callbacks for times on the monotonic clock; the driver takes the
+earliest time, waits for it, and calls ``run``. Used by ``queue`` and ``vhost``; driven by ``server``.
 """
 
 import heapq

@@ -1,8 +1,8 @@
 """A virtual host: its definitions, the services of the node, and the routing of messages.
 
 Pure state, like ``definitions``, from which it derives. ``channel.publication`` and the node itself publish messages;
-messages that die in a queue wait until the queue has finished its operation, and are then sent to its dead-letter
-exchange (``bury_dead``).
+messages that die in a queue are sent to its dead-letter exchange when the queue has finished its operation
+(``bury_dead``).
 """
 
 from collections import deque

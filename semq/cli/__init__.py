@@ -1,4 +1,4 @@
-"""The command line, ``semq``: send and receive, look and act on messages, run and check nodes.
+"""The command line, ``semq``: send and receive documents, read and act on messages, run and check nodes.
 
 It is an application like any other: it uses AMQP and the operations of the nodes.
 
@@ -6,7 +6,7 @@ It is an application like any other: it uses AMQP and the operations of the node
 |------------|-----------------------------------------------------------------------------------------------|
 | main       | the entry point; errors become one line and an exit status                                    |
 | groups     | the table of commands; other packages add their groups there                                  |
-| session    | what a command works with: connection to a node, output, time limit                           |
+| session    | the surroundings of a command: connection to a node, output, time limit                       |
 | messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``                                         |
 | node       | ``node``, ``call``, ``cert``, ``broker``, ``config``, ``db``, ``local run``, ``platform run`` |
 | hub        | ``hub``, ``held``, ``definitions``                                                            |

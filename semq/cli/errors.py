@@ -11,7 +11,7 @@ class NoNode(Misconfigured):
 
 
 class NoUser(Misconfigured):
-    """The configuration does not say how its node is reached."""
+    """The configuration does not contain the port of its node."""
 
     code = "SEMQ-2202"
     remedy = "Give --node amqp://user:password@host:port; the node prints its port when it starts."
@@ -35,14 +35,17 @@ class EmptyDocument(BadInput):
     """The document is empty; nothing was sent."""
 
     code = "SEMQ-2214"
-    remedy = "Look at whatever should have written it; if an empty document is meant, give --allow-empty."
+    remedy = "Check the program that should have written it; if the document is meant to be empty, give --allow-empty."
 
 
 class NotWritten(SemqError):
     """Documents could not be written; they were not acknowledged and wait at the node."""
 
     code = "SEMQ-2215"
-    remedy = "Mend what each line above names (room, permissions), then receive again: they come first."
+    remedy = (
+        "Correct the faults named above (free space, permissions), then receive again: these "
+        "documents are delivered first."
+    )
 
 
 class NoSuchCode(BadInput):
@@ -53,7 +56,7 @@ class NoSuchCode(BadInput):
 
 
 class BadTime(BadInput):
-    """This is neither an age nor a date."""
+    """The value is neither an age nor a date."""
 
     code = "SEMQ-2206"
     remedy = "Write 30m, 2h or 7d, or a date: 2026-03-31, 2026-03-31T14:00+02:00."
@@ -84,7 +87,7 @@ class PairsStop(BadInput):
     """Pairs of institutions that may send now would no longer be allowed to; nothing was imported."""
 
     code = "SEMQ-2217"
-    remedy = "Add an agreement for each pair that is to go on (`semq definitions diff FILE`), or give --yes."
+    remedy = "Add an agreement for each pair that shall continue (`semq definitions diff FILE`), or give --yes."
 
 
 class NothingGranted(BadInput):
@@ -95,11 +98,11 @@ class NothingGranted(BadInput):
 
 
 class NoApplication(Misconfigured):
-    """The module that was named cannot be imported, or has no handlers."""
+    """The named module cannot be imported, or has no handlers."""
 
     code = "SEMQ-2212"
     remedy = (
-        "Correct what is named; --app module[:name] names a module that Python finds from this folder and that makes a "
+        "Correct the error; --app module[:name] names a module that Python finds from this folder and that makes a "
         "semq.app.Handlers."
     )
 

@@ -1,7 +1,7 @@
 """The table of commands and their modules. A module is imported when one of its commands is used.
 
 A package with a group of its own adds a row here; a module that adds commands to the group of another module is named
-in the row of that group. Importing every module takes longer than most commands: see ``tests/cli/test_groups.py``.
+in the row of that group. Importing every module would take longer than most commands do (``tests/cli/test_groups.py``).
 """
 
 from collections.abc import Callable, Iterator

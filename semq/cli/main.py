@@ -5,7 +5,7 @@
 | 0      | done                                                                                |
 | 1      | refused, or the answer is no: bad input, a document that ended undelivered          |
 | 2      | usage: unknown command or option, missing argument                                  |
-| 69     | not now: node or database out of reach, no answer or no outcome in the time given   |
+| 69     | unavailable: node or database not reached, no answer or no outcome in time          |
 | 78     | configuration: unreadable or wrong, a database of another version, login refused    |
 | 130    | interrupted                                                                         |
 | others | only of ``semq reconcile``: 3, 4, 5, 7 and 65, see spark_reconcile/README.md        |
@@ -44,7 +44,7 @@ def make(first: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     completion_init()
-    whole.callback()(lambda: None)  # else Typer makes a single command the whole program
+    whole.callback()(lambda: None)  # otherwise Typer makes a single command the whole program
     groups, tops = chosen(first)
     for group in groups:
         whole.add_typer(

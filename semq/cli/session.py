@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 TIMEOUT_S = 10.0
-# Variables of the command line: they begin like the settings of a node, but are none (``environment``).
+# Variables of the command line: their names begin like those of settings, but they are not settings (``environment``).
 NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 
 NodeOption = Annotated[

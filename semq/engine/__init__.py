@@ -2,8 +2,8 @@
 links.
 
 Both engines are composed of the same parts. They have no clock, sockets or tasks of their own: the driver passes
-received frames and the time to them, they post work to the store, and after each commit they send frames. So the
-simulator runs the same code. In reading order:
+received frames and the time to them. They post work to the store and send frames after each commit. So the simulator
+runs the same code. In reading order:
 
 | room              | subject                                                                               |
 |-------------------|---------------------------------------------------------------------------------------|

@@ -1,8 +1,8 @@
 """Agreements applied to a document: type, size, seal, and rate.
 
-Used by ``sender.submission`` at the sender's node and by the hub's directory. Rates are counted in buckets that fill
-evenly: a minute's worth at the sender, a day's worth at the hub, since a node that was cut off sends what it has
-accepted meanwhile, and a refusal there would be final.
+Used by ``sender.submission`` at the sender's node and by the hub's directory. Rates are limited by token buckets. A
+full bucket holds the documents of one minute at the sender's node, and those of one day at the hub: a node that was
+offline sends its accepted documents when it is online again, and a refusal by the hub is final.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,9 @@ class Meter:
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)  #: content, and its time
 
     def take(self, pair: str, terms: Terms, now: float) -> bool:
-        """Count one document at a monotonic moment; False: too fast. Terms without a rate never are."""
+        """Count one document at a monotonic time; return False if it exceeds the rate. Terms without a rate allow any
+        number.
+        """
         if not terms.per_minute:
             return True
         full = max(terms.per_minute * self.minutes, 1.0)

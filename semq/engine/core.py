@@ -50,13 +50,14 @@ class Core:
         self._nonce = recovered.inc >> 12  #: 51 bits, so that answers to an earlier process fit no inquiry of this one
 
     def reconfigure(self, settings: EngineSettings) -> None:
-        """Use other settings from now on; intervals of inquiries keep those of the start."""
+        """Use other settings from now on, except for the intervals of inquiries, which change at the next start."""
         self.settings = settings
 
     def post(self, work: Work, *, later: bool = False, failed: Failed | None = None) -> None:
-        """Post work to the store; ``later``: no caller waits for its commit, so it may share that of other work.
+        """Post work to the store; ``later``: no caller waits for its commit, so it may be committed with other work.
 
-        ``failed`` is called if the work is abandoned; without it, rows and timers repair what was not done.
+        ``failed`` is called if the work is abandoned; without ``failed``, the timers of the rows lead to the same work
+        again.
         """
         if failed is not None:
             work.on_failure = failed
@@ -74,7 +75,9 @@ class Core:
         return self._next_id - 1
 
     def new_nonce(self) -> int:
-        """Return a number for one inquiry: an old negative answer does not fit it (rule N28)."""
+        """Return a new number for one inquiry, so that a negative answer to an earlier inquiry is recognised (rule
+        N28).
+        """
         self._nonce += 1
         return self._nonce
 
@@ -101,7 +104,9 @@ class Core:
     def line(
         self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
     ) -> LedgerLine:
-        """Return a ledger line about a row of tb_0031; ``at`` spares the clock where many lines have one time."""
+        """Return a ledger line about a row of tb_0031; ``at`` is the time shared by many lines, which saves reading the
+        clock for each.
+        """
         at = self.now_ms() if at is None else at
         return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
 
@@ -113,7 +118,7 @@ class Core:
         self.note_violation(unit.ledger, peer, line, error)
 
     def note_violation(self, ledger: list[LedgerLine], peer: str, line: LedgerLine, error: SemqError) -> None:
-        """Count a violation, and add its line to ``ledger`` unless the peer has had its lines of this minute."""
+        """Count a violation, and add its line to ``ledger`` unless the peer has used up its lines of this minute."""
         self.count(line.event.name.lower())
         self.misconduct.note(peer, error.code, str(error).removeprefix(f"{error.code} "), line.at)
         if self.violations.admit(peer[:140], self.now()):
@@ -134,8 +139,9 @@ class Core:
     def tell(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
-        """Prepare an application event about an own row, in the transaction that makes it true; ``corrects``: the
-        outcome in an earlier event."""
+        """Prepare an application event about a row of this node, in the transaction that makes it true; ``corrects``:
+        the outcome in an earlier event.
+        """
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
             kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or "",
@@ -162,16 +168,16 @@ def note_lines(lines: Sequence[LedgerLine], done: Callable[[], None] = lambda: N
 
 @work
 def keep_rows(rows: Sequence[Rare]) -> Steps:
-    """Store received facts in their own rows."""
+    """Store facts outside the messages' tables, for instance certificates and retired stores."""
     unit = yield NO_NEEDS
     unit.rare.extend(rows)
 
 
 def with_why(what: str, why: str) -> str:
-    """Return an act for the ledger, with its reason if one was given."""
+    """Return the text of an act for the ledger, with its reason if one was given."""
     return f"{what}: {why}" if why else what
 
 
 def of_marker(detail: str, is_marker: bool) -> str:
-    """Return a detail of the ledger, marked if the line is about a void marker."""
+    """Return the detail of a ledger line, with a note if the line is about a void marker."""
     return (f"{detail}; {MARKER}" if detail else MARKER) if is_marker else detail

@@ -47,7 +47,7 @@ class Expired(BadInput):
     code = "SEMQ-1206"
     remedy = (
         "If it is still wanted, submit it with @ExpiresAt in the future (milliseconds since 1970 UTC), or without; "
-        "what expired on its way keeps its body (`semq msg body NAME`)."
+        "a document that expired on its way keeps its body (`semq msg body NAME`)."
     )
 
 
@@ -58,8 +58,8 @@ class NotThere(BadInput):
     remedy = (
         "Compare the name: `semq msg list` shows short names. A node knows only what it sent, received or passed on: "
         "ask at the other end, too. The hub knows an AppKey only while it holds a copy: ask sender or receiver by "
-        "it, and the hub by the short name that they show. What ended longer ago than database.ledger_days is "
-        "known nowhere."
+        "it, and the hub by the short name that they show. Messages that ended more than "
+        "database.ledger_days ago cannot be found any more."
     )
 
 
@@ -67,7 +67,7 @@ class TooLate(BadInput):
     """The message has reached its end; that can no longer be changed."""
 
     code = "SEMQ-1208"
-    remedy = "`semq msg show NAME` and `semq msg trace NAME` tell how it ended."
+    remedy = "`semq msg show NAME` and `semq msg trace NAME` show how it ended."
 
 
 class AlreadySent(BadInput):
@@ -106,7 +106,7 @@ class PayloadGone(BadInput):
 
     code = "SEMQ-1225"
     remedy = (
-        "Ask where it lies now: `semq msg trace` tells; the hub has it while it is stored there, then the receiver."
+        "`semq msg trace` shows where the payload is: at the hub while the hub stores it, afterwards at the receiver."
     )
 
 
@@ -114,7 +114,7 @@ class Cancelled(BadInput):
     """The message was cancelled before it arrived."""
 
     code = "SEMQ-1210"
-    remedy = "Nothing: the receiver never gets it. Submit it again if it is wanted after all."
+    remedy = "No action is needed: the receiver never gets it. Submit it again if it is still wanted."
 
 
 class TypeNotAllowed(BadInput):
@@ -152,7 +152,7 @@ class StoreInUse(BadInput):
     """The hub works with this store, so it is not lost."""
 
     code = "SEMQ-1215"
-    remedy = "`semq hub stores list` names the stores; the lost one is among those that nodes ask for in vain."
+    remedy = "`semq hub stores list` names the stores; the lost one has inquiries that no store answers."
 
 
 class NotYours(ProtocolViolation):
@@ -173,8 +173,8 @@ class BeyondWindow(ProtocolViolation):
 
     code = "SEMQ-1222"
     remedy = (
-        "Nothing is lost: it comes again when the window has moved. If it goes on, set protocol.window alike at both "
-        "nodes."
+        "Nothing is lost: it is sent again when the window has moved. If this continues, set "
+        "the same protocol.window at both nodes."
     )
 
 
@@ -182,7 +182,7 @@ class BodyUnreadable(SemqError):
     """The stored envelope of this document cannot be read: it was altered, is gone, or is locked with another key."""
 
     code = "SEMQ-1223"
-    remedy = "Put the database back from a backup, or ask its sender for the document anew; then remove it here."
+    remedy = "Put the database back from a backup, or ask its sender to submit the document again; then remove it here."
 
 
 class Stopping(Unavailable):

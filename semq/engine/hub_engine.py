@@ -1,4 +1,4 @@
-"""The engine of the hub: forwards a message or stores it, and takes no part in it after forwarding.
+"""The engine of the hub: forwards or stores each message, and keeps no state of a forwarded message.
 
 The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hear``, ``tick`` and ``flush`` as for a
 local node. Stored copies are in ``hub.custody``, forwarding is in ``hub.forwarding``.
@@ -82,7 +82,7 @@ class HubEngine:
         for node in nodes:
             record = self._presence(link.peer, node, online=str(node) in self.sessions)
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
-        # The last one completes the list; packets are cut in order, so it arrives after all others.
+        # The last record completes the list; packets keep the order of records, so it arrives last.
         self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
 
     def _tell_presence(self, node: Address, *, online: bool) -> None:
@@ -112,7 +112,9 @@ class HubEngine:
 
     # --- received frames
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
-        """Take the frames that were read from a session, in order. Only an authenticated, present session counts."""
+        """Take the frames that were read from a session, in order. Frames of a session that is not authenticated, or
+        was replaced, are ignored.
+        """
         session = self.sessions.get(str(link.peer))
         if session is None or session.link is not link:
             return
@@ -130,7 +132,7 @@ class HubEngine:
         honest, wrong = faults(packet, peer, self.core.address)
         for record, fault in wrong:
             self.relay.note_violation(
-                NotYours(f"A node says what is not its own to say: {fault}.", peer=str(peer)),
+                NotYours(f"A node makes a statement to which it has no right: {fault}.", peer=str(peer)),
                 str(peer),
                 ident=record_name(record),
             )
@@ -173,7 +175,7 @@ class HubEngine:
                 if known is not None:
                     self.core.post(keep_rows([Certificates(str(peer), known)]))
                     self._tell_presence(peer, online=True)
-                    self.flush()  # before packets signed with the new key, which are passed on at once
+                    self.flush()  # before packets signed with the new key, which are passed on immediately
 
     def certified(self, node: Address) -> None:
         """Send the changed certificates of a node (renewed, revoked)."""
@@ -198,7 +200,7 @@ class HubEngine:
 
     # --- time and turns
     def tick(self) -> None:
-        """Time has passed."""
+        """Do what is due by now."""
         self.core.tick(Side.HUB)
         self.relay.notes.tick()
         self.holding.sweep.tick()

@@ -1,4 +1,4 @@
-"""Histograms of the time that documents take from stage to stage, for metrics; they end with the engine.
+"""Histograms of the time that documents take from stage to stage, for metrics; a new engine starts with empty ones.
 
 | stage        | measured at | from      | to                                            |
 |--------------|-------------|-----------|-----------------------------------------------|
@@ -35,7 +35,7 @@ class Histogram:
     sum_s: float = 0.0
 
     def observe(self, seconds: float, documents: int = 1) -> None:
-        """Add documents that took so long; a negative time (a clock was put back) counts as 0."""
+        """Add documents that took ``seconds``; a negative time (a clock was put back) counts as 0."""
         seconds = max(0.0, seconds)
         self.counts[bisect_left(BOUNDS_S, seconds)] += documents
         self.sum_s += seconds * documents
@@ -48,7 +48,7 @@ class Latency:
         self._stages = {stage: Histogram() for stage in Stage}
 
     def observe(self, stage: Stage, seconds: float, documents: int = 1) -> None:
-        """Add documents that took so long to a stage."""
+        """Add documents that took ``seconds`` to a stage."""
         self._stages[stage].observe(seconds, documents)
 
     @property

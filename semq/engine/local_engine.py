@@ -1,7 +1,7 @@
 """The engine of a local node: sends an institution's documents, and records those that others send to it.
 
-The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with what was read from one, ``tick`` when
-``next_due`` has come, and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications use
+The driver calls ``link_up`` and ``link_down`` with sessions, ``hear`` with the frames read from a session, ``tick`` at
+the time returned by ``next_due``, and ``flush`` at the end of a turn in which ``on_mail`` was called. Applications use
 ``submit``, ``inbox`` and the methods of ``receiver.handover``.
 """
 
@@ -164,7 +164,7 @@ class LocalEngine:
                 self.hear_presence(records)
 
     def hear_presence(self, records: Sequence[Presence]) -> None:
-        """Take records of the hub about partners: which exist, may be written to, and are online."""
+        """Take records of the hub about partners: which exist, which may get documents, and which are online."""
         try:
             self.partners.hear(records)
         except SemqError as error:
@@ -184,24 +184,24 @@ class LocalEngine:
             self._note_certificate(news)
 
     def _note_certificate(self, news: CertificateNews) -> None:
-        """Note another certificate of a partner in the ledger; an alarm if no older key has signed it."""
+        """Note a new certificate of a partner in the ledger; raise an alarm if no older key has signed it."""
         if not (news.is_first or news.is_vouched):
             error = CertificateUnvouched(node=news.node, fingerprint=news.fingerprint, key_id=news.key_id)
             self.note_violation(parse_address(news.node), error)
             return
-        what = "the first certificate" if news.is_first else "another certificate, vouched for by a former key,"
+        what = "the first certificate" if news.is_first else "another certificate, signed by an earlier key,"
         detail = f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}"
         self.core.post(
             note_lines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
         )
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
-        """Note a statement without a valid proof; timers lead to another inquiry."""
+        """Note a statement without a valid proof and ignore it; timers lead to another inquiry."""
         self.core.count("disbelieved")
         self.note_violation(packet.source.node, error, ident)
 
     def note_violation(self, source: Address, error: SemqError, ident: str = "") -> None:
-        """Note in the ledger a packet or record, in a node's name, that is unreadable or not proved."""
+        """Note in the ledger that a packet or record of ``source`` cannot be read or is not proved."""
         line = LedgerLine(
             self.core.now_ms(),
             Side.SENDER,
@@ -216,12 +216,14 @@ class LocalEngine:
             self.core.post(note_lines(lines))
 
     def _loop(self, frames: list[Data]) -> None:
-        """Deliver messages to this node itself, which do not leave it (defect 5.2 of the seed: one uniform queue)."""
+        """Deliver messages that are addressed to this node itself, without the hub (defect 5.2 of the seed: one uniform
+        queue).
+        """
         self.receiver.hear_messages(self.core.address, frames)
 
     # --- time and turns
     def tick(self) -> None:
-        """Time has passed."""
+        """Do what is due by now."""
         self.core.tick(Side.SENDER)
         self.asker.sweep.tick()
         self.owing.sweep.tick()

@@ -1,7 +1,7 @@
 """Violations of the protocol by speaker and kind, with their counts: bounded memory for health and status.
 
-Every violation is counted here, also those for which ``violations`` admits no line. Kept by the
-named source and kind; beyond a maximum number of pairs, all others count as one.
+Every violation is counted here, also those for which ``violations`` admits no line. They are counted by named source
+and kind. Beyond a maximum number of such pairs, all others share one count.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Misconduct:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
     def told(self, since: int = 0) -> list[dict[str, str | int]]:
-        """Return the violations that continued after a moment, the most frequent first."""
+        """Return the violations seen after a time (milliseconds since 1970 UTC), the most frequent first."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]
         return [

@@ -1,7 +1,6 @@
 """The ports of the engine to its surroundings, and the values that pass through them.
 
-A ``Link`` has three implementations that the engine cannot tell apart: an AMQP connection, a loop within the node, and
-the simulator.
+A ``Link`` has three implementations: an AMQP connection, a loop within the node, and the simulator.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +42,8 @@ class Submission:
     attributes: Attributes
     body: Body
     done: Callable[["Accepted"], None]  #: called after the commit that makes it durable
-    failed: Callable[[Exception], None]  #: called if it is refused, or its fate is unknown: repeat with the same token
+    #: called if it is refused, or if it is unknown whether it was accepted: repeat it with the same token
+    failed: Callable[[Exception], None]
     token: str = ""
     sender: str = ""
     digest: bytes = b""  #: filled in by the engine
@@ -79,11 +79,11 @@ class Inbox(Protocol):
         """Return how many documents the consumers of this user can take now."""
 
     def give(self, user: str, delivery: Delivery) -> None:
-        """Deliver; the inbox answers by calling ``finish``, ``give_back`` or ``fail``."""
+        """Deliver a document; the inbox answers by calling ``finish``, ``give_back`` or ``fail``."""
 
 
 class AppEvent(msgspec.Struct, frozen=True):
-    """An event for an application about a document of its own."""
+    """An event for an application about a document that it has sent."""
 
     kind: str  #: sent, forwarded, stored, delivered, failed; refused: not accepted, to be submitted again
     lk0: LK0 | None  #: None: the document was not accepted
@@ -130,7 +130,7 @@ class OpenedPayload(NamedTuple):
 
 
 class Believed(msgspec.Struct, frozen=True):
-    """The facts kept of a packet whose signature is valid, so that each of its receipts can be proved."""
+    """The data kept from a packet whose signature is valid, so that each of its receipts can be proved later."""
 
     signature: str
     leaves: bytes  #: the hashes of the statements, one after the other, in the order of the records
@@ -167,12 +167,14 @@ class Secrecy(Protocol):
         """Whether a floor in a message of an institution is accepted; otherwise only one in its signed ReAck2 is."""
 
     def check_marker(self, envelope: Envelope) -> bool:
-        """Whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if a required proof is
-        missing or wrong."""
+        """Return whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if a required
+        proof is missing or wrong.
+        """
 
     def check_origin(self, message: Data) -> bool:
-        """Whether the sender of a document is proved, without opening it where it is signed. Raises as
-        ``check_marker``."""
+        """Return whether the sender of a document is proved; a signed document is not opened for that. Raises as
+        ``check_marker``.
+        """
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         """Return the payload in clear. Raises SemqError with the reason if it cannot be read: the document is then
@@ -217,7 +219,9 @@ class Secrecy(Protocol):
         """Return the certificates of partners that are new since the last call."""
 
     def heard(self, node: str, certificates: Sequence[str]) -> bool:
-        """Take a partner's certificates from the directory; return whether the key to seal for has changed."""
+        """Take a partner's certificates from the directory; return whether the key for which documents are sealed has
+        changed.
+        """
 
     def known(self, node: str) -> tuple[str, ...] | None:
         """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """One set for a node; the configuration file fills it."""
+    """The settings of one engine, read from the configuration file."""
 
     inquiry_s: float = 15.0  #: first interval of an inquiry, doubled each time (seed 3.2)
     inquiry_s_max: float = 300.0
@@ -16,18 +16,18 @@ class EngineSettings:
     )
     window: int = 65_536  #: positions per stream beyond the floor
     flight: int = 4096  #: messages of one destination sent and not yet answered
-    credit_messages: int = 8192  #: W: what the hub has under way to one node
+    credit_messages: int = 8192  #: W: messages that the hub has sent to one node and that are not answered
     claim_rows: int = 256  #: rows claimed by one piece of work
     claim_bytes: int = 8 * 1024 * 1024
     ask_rows: int = 250  #: rows read by one piece of inquiry work, which delays the documents of that moment
-    ask_pause_s: float = 0.05  #: between two of them: the inquiry budget of a link
+    ask_pause_s: float = 0.05  #: pause between two such pieces, which limits the share of inquiries on a link
     ask_custody_per_s: float = 200.0  #: inquiries about rows in custody per second, however many rows there are
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
     clean_s: float = 0.5
     expiry_s: float = 1.0
     expiry_rows: int = 1000  #: expired documents withdrawn by one search
-    forward_note_s: float = 1.0  #: how long Ack-Fwd waits for the Ack2 that makes it superfluous
+    forward_note_s: float = 1.0  #: delay of Ack-Fwd; an Ack2 in this time makes it superfluous
     quota_rows: int = 1_000_000  #: unsettled rows per partner
     max_document: int = 64 * 1024 * 1024
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked

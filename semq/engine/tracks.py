@@ -19,7 +19,7 @@ PRIORITY_MAX = 9
 
 
 def level(priority: int) -> int:
-    """Return the priority of a document as one of the ten that differ; AMQP has a byte for it."""
+    """Return the priority as a level from 0 to 9: AMQP allows a byte, but higher values count as 9."""
     return min(max(priority, 0), PRIORITY_MAX)
 
 
@@ -44,7 +44,7 @@ class Track:
     priority: int
     cursor: int = 0  #: rows up to here have been read
     behind: bool = False  #: the store may hold rows that wait
-    blocked: bool = False  #: the next row may not go yet
+    blocked: bool = False  #: the next row may not be sent yet
     arrived: int = 0  #: number of ``wake`` calls
     low: int = NEVER  #: lowest row passed to ``wake`` since the last pick, less one
 

@@ -10,7 +10,7 @@ class HubSession:
     def __init__(self, own: Address) -> None:
         self._own = own
         self.link: Link | None = None
-        self.hub: Address | None = None  #: of the last link, also while there is none
+        self.hub: Address | None = None  #: the hub of the last link, also while there is no link
 
     def begin(self, link: Link) -> None:
         """Begin a session; an earlier one ends."""

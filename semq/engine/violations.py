@@ -1,13 +1,13 @@
 """Violations of one peer: the ledger gets the first lines of each minute, and one line with the number of the rest.
 
-A hostile peer can break a rule with every record of a packet; a line for each would fill the ledger at its pace. Used
+A hostile peer can break a rule with every record of a packet; a line for each record would let it fill the ledger. Used
 by ``core`` for all parts of an engine. Every violation is counted in the metrics, with or without a line.
 """
 
 from dataclasses import dataclass
 
 LINES_PER_MINUTE = 60  # of one peer
-PEERS_MAX = 1000  # counted apart; a hub could invent more, which then share one count
+PEERS_MAX = 1000  # peers with a count of their own; the hub could invent more names, which share one count
 WINDOW_S = 60.0
 OTHERS = "others"
 

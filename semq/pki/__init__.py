@@ -1,6 +1,6 @@
 """Identity of nodes: their certificates, the authority that signs them, and the key pairs of a node on disk.
 
-Above floor 0 because it reads and writes files; it knows neither sockets nor rows, and takes the time as an argument.
+Above floor 0 because it reads and writes files; it uses neither sockets nor rows, and takes the time as an argument.
 Used by the nodes, their links and ``semq cert``; documents sealed for a node are opened with the keys held here.
 
     ring = KeyRing(folder, node, Passphrase(file=…))     # slots on disk: next, active, previous, retired

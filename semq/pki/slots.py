@@ -1,4 +1,4 @@
-"""The key pairs of a node: next, active, previous, and retired ones that can still open what was sealed for them.
+"""The key pairs of a node: next, active, previous, and retired ones, which can still open documents sealed for them.
 
 One folder::
 
@@ -9,8 +9,8 @@ One folder::
 
 A slot changes by one rename of ``slots.json``, so a crash leaves either the old or the new slots. ``next`` holds a key
 whose certificate has been requested or not used yet; ``active`` is presented on links; ``previous`` is the one before
-it, still valid, so that the two ends may change at different times. Older keys are ``retired``, and deleted when
-nothing that was sealed for them can still be in transit.
+it, still valid, so that the two ends may change at different times. Older keys are ``retired``, and deleted when no
+document sealed for them can still be in transit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ SLOTS_FILE, TRUST_FILE = "slots.json", "trust.pem"
 
 
 class Retired(msgspec.Struct, frozen=True):
-    """A key that is only used to open what was sealed for it earlier."""
+    """A key that is only used to open documents that were sealed for it."""
 
     key_id: str
     since: datetime

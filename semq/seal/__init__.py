@@ -2,7 +2,7 @@
 
 Pure: time and random bytes are passed in, except those that the cryptography library draws for a key agreement or a
 signature. Used by the engine through its ports, by the store for the chain of the ledger, and by nodes and the command
-line for proofs. Knows keys and bytes, not messages: the engine decides which facts a seal binds.
+line for proofs. Works on keys and bytes, not on messages: the engine decides which facts a seal binds.
 
 | look for                                       | in              |
 |------------------------------------------------|-----------------|

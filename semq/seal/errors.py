@@ -58,7 +58,7 @@ class SignerGone(BadInput):
 
     @classmethod
     def of(cls, key: str) -> Self:
-        """Return the refusal of what this key has signed."""
+        """Return the refusal of a document signed with this key."""
         return cls(f"No valid certificate belongs to key {key} any more.")
 
     @staticmethod

@@ -1,7 +1,7 @@
 """A bounded cache in memory of the session keys that this node has unwrapped: the hot path of a receiver.
 
 The first message under a session key costs one verification and one unwrapping; later ones cost a look-up and one pass
-of AES-GCM. The cache key is all the data that the wrap is bound to, so a hit is as good as a check.
+of AES-GCM. The cache key contains all data to which the wrap is bound, so a hit proves the same as a new check.
 """
 
 from collections import OrderedDict

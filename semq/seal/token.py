@@ -25,7 +25,7 @@ class SealScope(NamedTuple):
     signer: str  #: key id of the sender
     source: str  #: address of the sender's node
     target: str  #: address of the receiver's node
-    resent: str = ""  #: empty, or the one message that this wrap is for, and the one that it replaces
+    resent: str = ""  #: empty, or the name of the message that this wrap is for, and of the message that it replaces
 
 
 class SessionToken(NamedTuple):

@@ -1,7 +1,6 @@
-"""The signature of a webhook's request, as the specification Standard Webhooks 1.0 has it (symmetric, ``v1``).
-
-Signed is ``ID.TIMESTAMP.BODY`` with HMAC-SHA256 under the secret of the webhook. The receiver computes the same and
-compares; the timestamp bounds how long a request that somebody recorded can be repeated.
+"""The signature of a webhook's request, as specified by Standard Webhooks 1.0 (symmetric, ``v1``).
+``ID.TIMESTAMP.BODY`` is signed with HMAC-SHA256 under the secret of the webhook. The receiver computes the same value
+and compares; the timestamp limits the time in which a recorded request can be replayed.
 """
 
 from base64 import b64decode, b64encode

@@ -13,7 +13,7 @@ from semq.service.admin import ADMIN
 
 APPLICATIONS = "/"  # the virtual host of documents, applications and administrators
 INBOX = "semq.inbox"
-ANSWERS = "amq.gen-"  # queues that the server names, exclusive ones at the administrators' door
+ANSWERS = "amq.gen-"  # queues with generated names, for the answers to administrators
 NOTHING = Permissions("", "", "")
 
 
@@ -24,17 +24,16 @@ def inbox_name(user: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPermissions(Permissions):
-    """Permissions in the virtual host of applications: two rules, then the regular expressions.
-
-    ``is_admin`` alone decides about ``semq.admin`` and exclusive queues for its answers. ``inboxes`` lists the allowed
-    inboxes; None: those that the expressions allow.
+    """Permissions in the virtual host of applications. ``is_admin`` alone decides about ``semq.admin`` and exclusive
+    queues for its answers. ``inboxes`` lists the allowed inboxes; None: the regular expressions decide. For all other
+    names the expressions decide.
     """
 
     is_admin: bool = False
     inboxes: frozenset[str] | None = None
 
     def allow(self, right: Right, name: str) -> bool:
-        """Return whether all of them allow it."""
+        """Return whether the user has a right over a name."""
         if name == ADMIN:
             return self.is_admin and right is Right.WRITE
         if self.is_admin and name.startswith(ANSWERS):

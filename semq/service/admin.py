@@ -79,7 +79,10 @@ class AskedExchange(ServiceExchange):
             told = {"ok": False, "error": describe(error)}
         except Exception:
             log.exception("admin_failed", operation=message.routing_key)
-            told = {"ok": False, "error": describe(SemqError("The node failed on this request; its log tells why."))}
+            told = {
+                "ok": False,
+                "error": describe(SemqError("The node failed on this request; its log has the reason.")),
+            }
         answer(self._vhost, message.header, told)
 
     async def _handle(self, session: SessionInfo, operation: str, body: bytes) -> Any:

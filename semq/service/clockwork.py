@@ -1,8 +1,9 @@
 """The engine's clockwork: timers as a table of jobs on APScheduler; mail flushed at the end of the turn that wrote it.
 
-The engine says when it has something to do next (``next_due``); its job is moved there whenever that may have changed:
-behind each unit of the store and each flush. A node at rest therefore sleeps. APScheduler is an in-process timer here
-(its SQL job store would run jobs twice under two schedulers); what must run once is guarded by the store's lease.
+``next_due`` of the engine is the time of its next work. Its job is moved to that time whenever the time may have
+changed: after each unit of the store and each flush. An idle node therefore does not run. APScheduler is an in-process
+timer here (its SQL job store would run jobs twice under two schedulers); what must run once is guarded by the store's
+lease.
 """
 
 import asyncio
@@ -166,7 +167,7 @@ class Clockwork:
             awaitable = job.run()
             if awaitable is not None:
                 await awaitable
-        except Unavailable as error:  # the database is away for now: the job comes again
+        except Unavailable as error:  # the database is unavailable: the job runs again at its next time
             log.warning("job_put_off", job=job.name, error=str(error))
             record.error = str(error)
         except asyncio.CancelledError:  # the node stops
@@ -180,7 +181,7 @@ class Clockwork:
             record.took_s = self._clock.monotonic() - began
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
-        """Return the next time a job has work, as far as known; None if it is paused or nothing runs."""
+        """Return the next time at which a job runs; None if it is paused or the clockwork has stopped."""
         planned = self._scheduler.get_job(job.name) if self._scheduler.running else None
         if planned is None or self.records[job.name].paused_at is not None:
             return None

@@ -1,4 +1,4 @@
-"""Errors of requests to a node: the answers to an operation that cannot begin."""
+"""Errors of requests to a node: the answers to a request whose operation cannot be run."""
 
 from semq.errors import BadInput, Unavailable
 

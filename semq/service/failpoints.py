@@ -1,4 +1,4 @@
-"""Named durable steps at which a node kills itself, so that crash campaigns stop a node exactly there.
+"""Named durable steps at which a node kills itself, so that crash campaigns can stop a node exactly at one of them.
 
 ``armed`` reads the variable SEMQ_FAILPOINT when a node is made. Without it this module has no effect and no cost. With
 it, say ``R1:after:3``, the process ends itself with SIGKILL the third time that it comes to step R1, in the named
@@ -6,12 +6,12 @@ phase:
 
 | phase  | of a commit                                                        | of a frame that is sent              |
 |--------|--------------------------------------------------------------------|--------------------------------------|
-| before | decided, nothing of it has left for Postgres                       | nothing of it is in the socket       |
+| before | decided, and nothing has been sent to Postgres                     | nothing of it is in the socket       |
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, and not reported to any caller                            | all of it is in the socket           |
 
 The steps are the rules of PROTOCOL.md that write or send, found by the ledger lines that their transactions carry and
-by the frames themselves, so the engine need not know of them. Used by ``tests/crash``.
+by the frames themselves, so the engine contains no code for them. Used by ``tests/crash``.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ COMMITS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "S4": (Side.SENDER, (Event.STORED,)),
     "S5": (Side.SENDER, ENDS),
     "S8": (Side.SENDER, (Event.AGAIN,)),  # S3b, S9 and S15 too: back to SS_INIT
-    "H3-line": (Side.HUB, (Event.FORWARDED,)),  # only the ledger: the hub takes no custody here
+    "H3-line": (Side.HUB, (Event.FORWARDED,)),  # only the ledger line: the hub takes no custody
     "H4": (Side.HUB, (Event.STORED,)),
     "H5": (Side.HUB, (Event.SENT,)),
     "H6": (Side.HUB, (Event.RELEASED,)),  # H11 and H17 too
@@ -74,7 +74,7 @@ def _packet(frame: Frame, function: Function, primitive: Primitive) -> bool:
     return isinstance(frame, Packet) and frame.function is function and frame.primitive is primitive
 
 
-# step | the frames that are meant; a hub that relays one counts too
+# step | the frames of the step; a frame that a hub passes on counts, too
 SENDS: dict[str, Callable[[Frame], bool]] = {
     "MSG": lambda f: isinstance(f, Data) and f.envelope.lk1 is None,  # S2, and H3 at the hub
     "MSG-stored": lambda f: isinstance(f, Data) and f.envelope.lk1 is not None,  # H5
@@ -117,7 +117,9 @@ def all_failpoints() -> list[tuple[str, str]]:
 
 
 def armed(environment: Mapping[str, str]) -> "Failpoint | None":
-    """Return the failpoint named by the environment, or None, as outside of tests. Raises NoSuchFailpoint."""
+    """Return the failpoint named by the environment; None without one, which is the case outside of tests. Raises
+    NoSuchFailpoint.
+    """
     text = environment.get(VARIABLE)
     if not text:
         return None
@@ -188,7 +190,7 @@ class Failpoint:
         engine.link_up = watched
 
     def touches(self, unit: Unit, lines: int, deleted: int) -> bool:
-        """Return whether the unit has reached the step since it had so many lines and deletions."""
+        """Return whether the unit has reached the step, compared with an earlier number of lines and deletions."""
         if self.step in DELETES:
             return DELETES[self.step](unit) > deleted
         if self.step not in COMMITS:

@@ -1,6 +1,6 @@
 """Housekeeping of a node: ``semq.store.postgres.housekeeping`` a minute after the start and every few hours.
 
-A failed turn (a lock, an unavailable database) is repeated soon; the data path never waits for one.
+A failed run (a lock, an unavailable database) is repeated soon; the data path never waits for housekeeping.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from semq.store.postgres.housekeeping import Keep, tidy
 
 log = structlog.get_logger("semq.tidying")
 FIRST_S, EVERY_S, RETRY_S = 60.0, 6 * 3600.0, 300.0
-LOOK_S = 60.0  # between two looks at the clock
+LOOK_S = 60.0  # between two checks of the time
 
 
 class Tidying:

@@ -1,9 +1,9 @@
 """The intake: received frames wait here, by speaker, until they are decoded and passed to the engine.
 
-One speaker must neither delay the others nor fill the memory. Speakers take turns; a turn of the event loop takes a
-bounded number of pieces, and no more while the store has not committed earlier ones. The node bounds what one speaker
-may have waiting: the hub stops reading from a session (its publishes are not settled); a local node drops frames beyond
-``bytes_max`` of one partner, because one session carries all partners.
+The intake keeps one speaker from delaying the others and from filling the memory. Speakers take turns; a turn of the
+event loop takes a bounded number of pieces, and none while too many earlier ones are not committed. The node limits the
+waiting frames of one speaker: the hub stops reading from a session (its publishes are not settled); a local node drops
+frames beyond ``bytes_max`` of one partner, because one session carries all partners.
 """
 
 from collections import deque

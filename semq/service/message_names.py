@@ -1,7 +1,7 @@
 """Messages by name, and the outcomes of messages that have left the queues.
 
 Operations of ``semq.admin`` accept every form of name of ``semq.store.views.names``. The ledger keeps finished
-messages: an act that comes too late gets an error with the outcome and its time.
+messages: an act on an ended message gets an error with the outcome and its time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
 def newest(name: str, lk0s: Sequence[str]) -> list[str]:
     """Return the messages that have a name, each once, newest first.
 
-    Of several messages with one key people mean the newest; a number or a short name is no key, so it has to name one.
+    Of several messages with one key, the newest is meant; a number or a short name must denote exactly one.
     Raises NotThere, BadArguments.
     """
     found = list(dict.fromkeys(lk0s))

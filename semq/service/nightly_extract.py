@@ -62,7 +62,7 @@ class Nightly:
         return [ScheduledJob("extract", LOOK_S, self.look, self.make_due, self._due_monotonic)]
 
     def make_due(self) -> None:
-        """Extract at the next look."""
+        """Make the extract due at the next check."""
         self._due = self._clock.wall()
 
     def _due_monotonic(self) -> float:
@@ -80,7 +80,7 @@ class Nightly:
             self._due = now + timedelta(seconds=RETRY_S)
 
     async def stop(self) -> None:
-        """Stop a running extract, which leaves nothing behind, because the node stops."""
+        """Stop a running extract, because the node stops; an incomplete extract leaves no files."""
         self._is_stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):

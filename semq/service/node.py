@@ -59,7 +59,8 @@ NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
 # Programs of sections, other than semq.SECTION without rights of their own.
 PROGRAMS = {"http": Program("semq.web", speaks=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-DATABASE_LOOK_S = 10.0  # usually lost connections show a dead server; this check finds one with remaining processes
+# a dead server is usually noticed by lost connections; this check also finds one whose child processes still run
+DATABASE_LOOK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
@@ -195,7 +196,11 @@ class Node(Generic[E]):
         if self._failpoint is not None:
             self._failpoint.watch_store(self.store)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
-            log.warning("port_without_tls", host=self.settings.amqp.host, text="anybody on the way can read everything")
+            log.warning(
+                "port_without_tls",
+                host=self.settings.amqp.host,
+                text="everyone on the network path can read the messages",
+            )
         await self.prepare()
         self.recovered = await self._claim.opened(self.store)
         if self._claim.has_waited:
@@ -299,11 +304,11 @@ class Node(Generic[E]):
 
     async def _begin_again(self) -> None:
         try:
-            while self._is_lost:  # perhaps once more, while the sessions on the new engine were begun
+            while self._is_lost:  # the store may be lost again while the sessions on the new engine begin
                 self.recovered = await self._reopened()
                 self._build()
                 await self._began_at_last()
-                self.server.journal.flush()  # what was declared meanwhile waits there
+                self.server.journal.flush()  # it contains what clients declared meanwhile
         except StoreFenced as error:
             self._fail(error)
         except Exception as error:
@@ -427,8 +432,9 @@ class Node(Generic[E]):
 
     @property
     def link_bytes_max(self) -> int:
-        """Bytes of what a link between nodes takes in one piece: above every document that can be delivered, sealed or
-        not, and every packet. A larger message is read and dropped, so that it can be refused by name."""
+        """The largest message, in bytes, that a link between nodes takes: larger than every packet and every document
+        that can be delivered, sealed or not. A larger message is read and dropped, so that it can be refused by name.
+        """
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat: int) -> ConnectionLimits:
@@ -484,7 +490,7 @@ class Node(Generic[E]):
         """Return the health checks with their verdicts."""
         try:
             return checks(await self.status(), self.settings.tls.warn_days)
-        except Unavailable as error:  # the status needs a database that is away
+        except Unavailable as error:  # the status needs the database, which is not available
             return [Check("store", FAILING, str(error))]
 
     def engine_violations(self) -> list[dict[str, str | int]]:

@@ -1,4 +1,4 @@
-"""A node as an operating-system process: starts, prints ``ready`` or the reason it cannot, drains on a signal."""
+"""A node as an operating-system process: starts, prints ``ready`` or the reason of a failure, drains on a signal."""
 
 import argparse
 import asyncio

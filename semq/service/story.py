@@ -3,7 +3,7 @@
 A question comes from another party through the hub (``platform_node.questions``, ``local_node.link.answers``). It must
 be about a message between asker and answering node; others count as unknown. Details, which may contain tracebacks and
 operators' texts, are left out, except the reason of a refusal, which the other end already has. A node with a
-certificate signs its story for the asker's nonce, so that the hub can withhold it, but neither alter nor invent it.
+certificate signs its story for the asker's nonce, so that the hub can suppress a story, but not change or forge one.
 """
 
 from collections.abc import Mapping, Sequence

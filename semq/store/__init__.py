@@ -1,4 +1,4 @@
-"""Floor 1: Postgres. Knows rows and statuses, not sockets, and not the meaning of messages.
+"""Floor 1: Postgres. Uses rows and statuses, but no sockets, and does not interpret messages.
 
 | room                                  | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|

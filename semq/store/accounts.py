@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from semq.store.web_tables import web_account, web_link, web_session, web_token
 
 ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_token.c
-FIRST_LOCK = 0x5E30_0001  # advisory lock: two processes must not make a first account each
+FIRST_LOCK = 0x5E30_0001  # advisory lock, so that two processes do not each make a first account
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ AUDIT = web_audit.c
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: who did what, through what, from where, with which outcome."""
+    """One line: user, act, means of sign-in, address and outcome."""
 
     at: datetime
     who: str

@@ -1,10 +1,9 @@
-"""Reading of rows after their unit, restricted by the store in memory.
+"""A check of the store in memory: after its unit, a row gives only fields that never change.
 
-A row object is shared by all work of one unit, so after the commit it has the values that the last work left, not those
-that an earlier one decided on. Work therefore keeps the values that it needs after the commit. The store in memory
-enforces this: a row whose unit has been written, rolled back or decided anew gives only the fields that never change,
-and raises ``LateRead`` for all others. Postgres returns the same objects without this check, which keeps the path of a
-document cheap.
+A row object is shared by all work of one unit, so after the commit it has the values of the last piece of work, not
+those on which an earlier piece decided. Work therefore keeps the values that it needs after the commit. The store in
+memory enforces this: a row whose unit has been written, rolled back or decided again raises ``LateRead`` for all fields
+that may change. Postgres returns the same objects without this check, which keeps the path of a document cheap.
 """
 
 from collections.abc import Iterable, Iterator

@@ -127,7 +127,7 @@ class Pending:
 
     @property
     def source(self) -> str:
-        """The institution that sent it, for turns among those of one user."""
+        """The institution that sent it; the sources of one user's documents take turns."""
         return str(self.lk0.node)
 
     @property

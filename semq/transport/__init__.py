@@ -1,4 +1,4 @@
-"""Sockets: accepts and opens AMQP 0-9-1 connections; knows nothing about the meaning of messages.
+"""Sockets: accepts and opens AMQP 0-9-1 connections; does not interpret messages.
 
 **Turn** (``turn.Turn``): one per event loop. An object that has output or work marks it; at the end of the turn, hooks
 run and links write, once. ``Turn(loop=None)``, ``turn.mark(link)``, ``turn.before_flush(hook)``.

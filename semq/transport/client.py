@@ -174,7 +174,7 @@ class ClientLink:
     def _channel_opened(self, number: int) -> None:
         channel = self.channels[number] = ClientChannel(self, number)
         waiting = self._opening.pop(number)
-        if waiting.cancelled():  # the caller has given up
+        if waiting.cancelled():  # the caller was cancelled
             channel.close_soon()
         else:
             waiting.set_result(channel)
@@ -193,7 +193,7 @@ class ClientLink:
         failure = self.error or LinkLost("the connection was closed")
         if not self._opened.done():
             self._opened.set_exception(self._refusal or failure)
-            # mark the exception as retrieved: the dialler may have given up, and no other code reads it
+            # mark the exception as retrieved: the dialler may have been cancelled, and no other code reads it
             self._opened.exception()
         for waiting in self._opening.values():
             if not waiting.done():

@@ -1,7 +1,7 @@
 """One channel of a dialled connection: requests with replies, publishes with confirms, consumers.
 
 All deliveries of one read of the socket are passed to the consumer as one list, and so are confirms, so a caller that
-works in batches (the engine) is not woken for each message. A content that the limits stream (``stream_from``) is
+works in batches (the engine) is called once for many messages. A content that the limits stream (``stream_from``) is
 reported in order like the others but without its body, which is read and dropped; its header states the size. Created
 by ``client.ClientLink.open_channel``.
 """
@@ -298,7 +298,7 @@ class ClientChannel:
             self.on_ready()
 
     def ended(self, error: AmqpError | LinkLost | None) -> None:
-        """End the channel: everyone who waits gets the reason."""
+        """End the channel: all waiting callers get the reason."""
         if not self.is_open:
             return
         self.is_open = False

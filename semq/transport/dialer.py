@@ -17,7 +17,7 @@ from semq.transport.link import SocketLink
 from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
-PRODUCT = "SEMQ"  # what nodes call themselves in connection.start
+PRODUCT = "SEMQ"  # the product name of nodes in connection.start
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class LinkOwner(Protocol):
         """Process all events of one read, or of one deadline."""
 
     def writable(self, is_writable: bool) -> None:
-        """Note that the peer reads too slowly (False), or has caught up (True)."""
+        """Note that the peer reads too slowly (False), or has read all output (True)."""
 
     def flushed(self) -> None:
         """Note that the pending output has been passed to the socket."""
@@ -271,7 +271,7 @@ class SocketLink(asyncio.BufferedProtocol):
         self._arm_abort()
 
     def _arm_abort(self) -> None:
-        """Abort later, so that a peer that does not read cannot keep a closed socket alive for ever."""
+        """Abort later, so that a peer that does not read cannot keep a closed socket open indefinitely."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.is_lost:

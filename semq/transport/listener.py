@@ -43,7 +43,9 @@ class Drainable(LinkOwner, Protocol):
 
 
 class _Refusing(asyncio.Protocol):
-    """A protocol used instead of a link when there are too many connections: it closes at once and keeps nothing."""
+    """A protocol used instead of a link when there are too many connections: it closes the socket immediately and keeps
+    no state.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

@@ -214,7 +214,7 @@ async def test_definitions_are_compared_before_they_are_imported(shown: Scene) -
     proposed = inforce + '\n[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n'
     page = (await browser.post_form("/definitions/compare", document=proposed)).text
     assert 'class="added"' in page
-    assert "what is not agreed is not allowed" in page
+    assert "only documents with an agreement are allowed" in page
     assert "could not send any more" in page
     assert (await shown.ask("hub", "definitions.export"))["document"] == inforce
     wrong = (await browser.post_form("/definitions/compare", document="nonsense = 1")).text

@@ -81,7 +81,7 @@ def test_what_would_change() -> None:
         "+ node 77001",
         "+ 10008 -> 56001,77001: order,trade/invoice bytes_max=1000000 per_minute=600 waiting_max=10000 encrypt",
         "+ * -> 10008: *",
-        "! from now on what is not agreed is not allowed",
+        "! from now on only documents with an agreement are allowed",
     ]
     assert changes(read, none)[-1] == "! from now on may_send_to of the configuration decides"
     assert changes(read, read_definitions(DOCUMENT.replace("Nord", "Süd"), KNOWN)) == ["~ node 77001: 'Nord' -> 'Süd'"]

@@ -1,10 +1,10 @@
 """A large message being received on a channel: its bytes are passed to the store in chunks, or to a service in one
 piece.
 
-Strategy: whatever can be refused is refused at the content header, before the body. For queues, full chunks are
+Strategy: a message is refused, if at all, at the content header, before its body arrives. For queues, full chunks are
 written, and reading from the client pauses when the store is behind; when the body is complete and saved, it is
-published like any other message. A service gets its messages complete, so it states the largest size, and whether
-larger ones are refused or drained and reported to it. Owned by ``channel``.
+published like any other message. A service gets each message in one piece. It therefore states the largest size, and
+whether a larger message is refused or drained and reported to it. Owned by ``channel``.
 """
 
 from semq.amqp.content import ContentHeader
@@ -62,7 +62,7 @@ class ArrivingBody:
         self._channel.session.journal.when_saved(self._saved)
 
     def abandon(self) -> None:
-        """Delete what was written, after the channel has been closed."""
+        """Delete the chunks written so far, after the channel has been closed."""
         if self._body_id:
             self._channel.session.server.bodies.drop(self._body_id)
 

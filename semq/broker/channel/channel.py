@@ -1,7 +1,7 @@
 """One channel of one client: its consumers, its unsettled deliveries, its confirms, its transaction.
 
 State and small steps on it; the methods of clients are processed by ``commands`` (definitions), ``consumption`` and
-``publication``, which call this module. Output is passed to the connection's state machine at once. Owned by
+``publication``, which call this module. Output is passed to the connection's state machine immediately. Owned by
 ``session``.
 """
 
@@ -170,7 +170,7 @@ class BrokerChannel:
         self.release()
 
     def hold(self) -> None:
-        """Keep the events of this channel waiting until ``release`` has been called as often as ``hold``."""
+        """Delay the events of this channel until ``release`` has been called as often as ``hold``."""
         self._holds += 1
         if self.held is None:
             self.held = deque()
@@ -280,8 +280,8 @@ class BrokerChannel:
         self._make_room((consumer,) if consumer is not None else ())
 
     def apply_in_slices(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
-        """Settle deliveries as ``apply`` does. If there are many, others are served in between, and the channel
-        waits.
+        """Settle deliveries as ``apply`` does. If there are many, other connections are served in between, and the
+        channel waits.
         """
         if len(deliveries) <= SLICE:
             self.apply(deliveries, disposition)

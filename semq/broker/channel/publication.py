@@ -1,8 +1,9 @@
 """basic.publish: from the event to the queues or the service, with all checks.
 
 Strategy: ``publish`` checks; then the message is passed to a service (``_offer``), to a direct reply, into the
-transaction, or to the queues. The confirm is sent at once if nothing must be stored, through the journal if something
-must, and by the service's ``settle`` otherwise. Called by ``session`` for each ``Published`` event.
+transaction, or to the queues. The confirm of a message for queues is sent immediately, or after the commit if the
+message must be stored; the confirm of a message for a service is sent by the service's ``settle``. Called by
+``session`` for each ``Published`` event.
 """
 
 from semq.amqp.errors import AmqpError
@@ -76,7 +77,9 @@ def check(channel: BrokerChannel, event: Published) -> Exchange:
 
 
 def check_names(channel: BrokerChannel, event: Published) -> None:
-    """Check that a user-id is true; replace the pseudo-queue of direct replies with the address of this channel."""
+    """Check that a user-id names the logged-in user; replace the pseudo-queue of direct replies with the address of
+    this channel.
+    """
     header, user = event.header, channel.session.user
     if header.user_id is not None and header.user_id != user:
         raise refusals.bad_request(f"user_id property set to '{header.user_id}' but authenticated user was '{user}'")

@@ -1,6 +1,6 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-Publishes are checked at once and routed at the commit, where none of them can be refused any more. All changes are
+Publishes are checked immediately and routed at the commit, which therefore cannot refuse any of them. All changes are
 passed to the store in one list, and commit-ok is sent when it has saved them and every service has settled. Rule: AMQP
 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver: the deliveries are outstanding again. Used by
 ``channel`` and ``publication``.
@@ -38,7 +38,9 @@ class HeldPublish(NamedTuple):
 
 
 class Transaction:
-    """The actions of a channel since the last commit. ``everywhere`` counts the open transactions of the broker."""
+    """The publishes and settlements of a channel since the last commit. ``everywhere`` counts the open transactions of
+    the broker.
+    """
 
     __slots__ = ("_everywhere", "_settled", "bytes", "published")
 

@@ -92,11 +92,11 @@ class Journal:
         self._handed_out.pop(queue_id, None)
 
     def confirm(self, publisher: Confirmable, sequence: int, size: int) -> None:
-        """Notify ``publisher`` when everything added so far is committed."""
+        """Notify ``publisher`` when all operations added so far are committed."""
         self._publishes.append((publisher, sequence, size))
 
     def when_saved(self, waiter: Waiter) -> None:
-        """Call ``waiter`` when everything added so far is committed, or has failed."""
+        """Call ``waiter`` when all operations added so far are committed, or have failed."""
         if not (self._ops or self._drops or self._waiters):
             self.on_pending()
         self._waiters.append(waiter)

@@ -89,7 +89,7 @@ class MemoryBrokerStore(_Bodies):
         self.handed_out: dict[int, int] = {}
         self.next_queue_id = 1
         self.ended = False
-        self.eager = 1 << 60  # number of messages that are loaded at once
+        self.eager = 1 << 60  # number of messages that ``load`` returns
         self.batches = 0
         self.failure: BaseException | None = None
 

@@ -67,7 +67,7 @@ def _messages(state: StoredState, queues: Mapping[int, Queue], bodies: Bodies) -
     for queue in queues.values():
         queue.end_restore()
     for body in shared.values():
-        body.release()  # from now on the queues hold it
+        body.release()  # from now on only the queues retain it
     return homeless
 
 

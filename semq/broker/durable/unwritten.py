@@ -2,8 +2,8 @@
 
 The model continues without its store: queues are declared; messages are accepted, acknowledged and dead-lettered. All
 of that is written when the store is available again, so that after a restart no acknowledged message is delivered again
-and no moved message is lost. Whoever waited for the store at the time has received an error (a publisher, basic.nack),
-although the change may still take effect. Used by ``journal``.
+and no moved message is lost. A client that waited for the store at that time has received an error (a publisher gets
+basic.nack), although its change may still take effect. Used by ``journal``.
 
 The lists have bounded size and this order: definitions, messages, drops, bodies that are no longer needed. A crash
 between two lists repeats messages and loses none.
@@ -140,7 +140,7 @@ def _bounded(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
     for op in ops:
         gathered.append(op)
         if type(op) is DropMessages:
-            continue  # never end a list here: it must precede the message that it makes room for
+            continue  # never end a list here: this drop must precede the message added at the same position
         if type(op) is AddMessage:
             size += len(op.body) + len(op.header)
         if size >= LIST_BYTES or len(gathered) >= LIST_COUNT:

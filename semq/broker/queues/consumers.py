@@ -1,4 +1,4 @@
-"""The consumers of one queue, and whose turn it is. Pure; used by ``queue`` only.
+"""The consumers of one queue, and their turns. Pure; used by ``queue`` only.
 
 Higher priority first, round robin within a priority. A consumer without room is set aside until ``wake`` is called for
 it, so a queue with ten thousand full consumers considers only those with room.
@@ -50,7 +50,7 @@ class ConsumerRing:
         return len(self.everyone)
 
     def add(self, consumer: Taker) -> None:
-        """Add a consumer; it may get messages at once."""
+        """Add a consumer; it may get messages immediately."""
         self.everyone[consumer] = None
         if self._waiting is None:
             self._enter(consumer)
@@ -61,8 +61,7 @@ class ConsumerRing:
     def remove(self, consumer: Taker) -> None:
         """Remove a consumer; with ``single_active`` the next one becomes the active one."""
         self.everyone.pop(consumer, None)
-        # Do not search for its turn, which is skipped when it comes: removing ten thousand consumers at once must stay
-        # cheap.
+        # Its turn is not searched for but skipped later, so that removing ten thousand consumers stays cheap.
         kept = 2 * len(self.everyone) + 8
         if self._turns > kept:
             self._sweep()

@@ -2,9 +2,9 @@
 
 Pure functions over messages; called by ``vhost``, which does the routing. Rules: RabbitMQ's dead-letter exchanges.
 There is an entry per queue and reason with a count, the latest first; ``x-first-death-*`` never change; the expiration
-is removed, so that the message does not die again of the same cause. A message that would return to a queue in which it
-died, without a rejection in between, is dropped. A message remembers a hundred different deaths; one that passed
-through a hundred more queues is in a cycle too long to be detected, and is dropped as well.
+is removed, so that the message does not expire again in the next queue. A message that would return to a queue in which
+it died, without a rejection in between, is dropped. The header lists at most a hundred different deaths. A message with
+a hundred more deaths than that is dropped as well, because a longer cycle cannot be detected.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from semq.broker.queues.message import Message
 
 Death = Mapping[str, Any]
 
-_DEATHS_MAX = 100  # different deaths that one message remembers, since its header must still fit into a frame
+_DEATHS_MAX = 100  # different deaths listed in one message, since its header must fit into a frame
 _FORGOTTEN = "x-deaths-forgotten"  # header with the number of deaths that were removed from the list
 _FORGOTTEN_MAX = 100
 
@@ -41,7 +41,7 @@ def after_death(
 
 
 def goes_in_circles(message: Message, queue: str) -> bool:
-    """Return whether it has, or may have, died in ``queue`` before and was not rejected since."""
+    """Return whether the message has, or may have, died in ``queue`` before and was not rejected since."""
     deaths = read_deaths(message)
     last = len(deaths) - 1 if _forgotten(message) > _FORGOTTEN_MAX else None
     at = next((index for index, death in enumerate(deaths) if death.get("queue") == queue), last)

@@ -1,8 +1,8 @@
 """One message inside the broker: its exchange and key, its content header as it arrived, its body. Pure.
 
 Delivery mode, priority and expiration are read from the header if their flags are set. A table of headers is decoded
-once, because a malformed one must be reported to its sender and not to its receivers. Everything else stays raw. Made
-by ``channel`` for each publish and by ``deadletter``; shared by all queues that it is routed to.
+once, because a malformed one must be reported to its sender and not to its receivers. All other properties stay
+encoded. Made by ``channel`` for each publish and by ``deadletter``; shared by all queues that it is routed to.
 """
 
 import re

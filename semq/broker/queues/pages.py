@@ -1,11 +1,11 @@
 """Pages of a long queue that are not in memory: messages between those in memory at its head and the newest ones.
 
 A ``QueuePage`` consists of neighbours in one lane (``ready``). For a message that the store has as a row, only the
-position is kept, and the row is read again when its turn is near. Transient messages have no rows: those of one page
-are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, and is ignored after
-a restart. Messages with large bodies stay, since they take little memory. A page leaves memory only when the store has
-confirmed all of it; if that fails, or if the journal has failed operations to write, it stays. ``Pager`` writes and
-reads pages; used by ``queue``.
+position is kept, and the row is read again shortly before its delivery. Transient messages have no rows: those of one
+page are written to the store as one body (``AddBodyChunk``), which is deleted when they have been read, and is ignored
+after a restart. Messages with large bodies stay, since they take little memory. A page leaves memory only when the
+store has confirmed all of it; if that fails, or if the journal has failed operations to write, it stays. ``Pager``
+writes and reads pages; used by ``queue``.
 """
 
 import logging
@@ -127,7 +127,7 @@ class Pager:
             if entry.is_stored:
                 page.rows.append(entry.position)
         if len(page.kept) == page.count:
-            page.kept.clear()  # nothing leaves memory, so nothing has to be read: the page stays as it is
+            page.kept.clear()  # all messages stay in memory, so the page stays as it is
             return
         page.body_id, page.entries = body_id, None
         self.memory.add(-gone)

@@ -172,7 +172,7 @@ class Queue:
         self._watch(entry)
 
     def restore_backlog(self, backlog: StoredBacklog) -> None:
-        """Restore messages that stay in the store until their turn is near."""
+        """Restore messages that stay in the store until shortly before their delivery."""
         for priority, page in pages_of(backlog, self.settings.max_priority):
             self.ready.put_page(priority, page)
         self.next_position = max(self.next_position, backlog.positions[-1] + 1)
@@ -284,7 +284,7 @@ class Queue:
         self._bury_expired(now)
         head = ready.head()
         if head is None or (head.expires_at is not None and head.expires_at <= now):
-            return None  # it is being read or buried, and then the queue continues
+            return None  # its messages are being read or dropped; the queue continues afterwards
         entry = ready.pop()
         self._bury_expired(now)  # expired messages after it
         return entry
@@ -361,7 +361,7 @@ class Queue:
         while len(self.ready) and self.settings.overflow is Overflow.DROP_HEAD and self._is_over():
             entry = self.ready.pop_least()
             if entry is None:
-                return  # it is being read, and then the queue continues
+                return  # its head is being read; the queue continues afterwards
             self._bury(entry, DeathReason.MAXLEN)
             if self.has_expiring:
                 self._arm_for_head()  # the new head may have expired

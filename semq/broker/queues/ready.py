@@ -3,8 +3,8 @@
 Strategy: messages that arrive in order of position are in a deque; messages that are returned, or arrive late, are in a
 heap; the lower of the two heads leaves first. So a message returns to its original position at the cost of the heap
 only. A queue with priorities has such a pair for each priority in use. After a long deque follow ``pages``, and after
-these the newest messages, until they fill the next page: ``on_full`` removes it from memory, ``on_low`` reads the next
-page before its turn. While that is in progress, ``pop`` returns None.
+the pages the newest messages. When these fill a page, ``on_full`` removes it from memory; ``on_low`` reads the next
+page before its messages are needed. While that is in progress, ``pop`` returns None.
 """
 
 import heapq

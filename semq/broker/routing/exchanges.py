@@ -1,6 +1,6 @@
 """Exchanges: the destinations of a message, one class per type of exchange.
 
-An exchange knows its bindings and implements ``match``; ``routes`` follows bindings between exchanges, ``vhost``
+An exchange has its bindings and implements ``match``; ``routes`` follows bindings between exchanges, ``vhost``
 handles names and permissions. Pure. New types are rows of ``EXCHANGE_TYPES``; exchanges served by the node are in
 ``services``.
 

@@ -1,4 +1,4 @@
-"""Checks of a node's database: reach, durability, version of the tables."""
+"""Checks of a node's database: connection, durability, version of the tables."""
 
 import time
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from semq.store.postgres.errors import SchemaTooOld
 
 CONNECT_S = 5
 SKEW_S_MAX = 2.0
-NODE_CONNECTIONS = 8  # what a node may open: writer, readers, listener, extract
+NODE_CONNECTIONS = 8  # connections of a node: writer, readers, listener, extract
 
 
 def look(settings: Settings) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def look(settings: Settings) -> Iterator[Finding]:
         with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
             yield from _looked_at(connection)
     except psycopg.Error as error:
-        advice = "Start the server, or mend database.url; a firewall may be in between."
+        advice = "Start the server, or correct database.url; a firewall may block the connection."
         yield Finding("database", FAILING, shortened(" ".join(str(error).split()), 300), advice)
         return
     yield _tables(url, settings)
@@ -48,7 +48,7 @@ def _looked_at(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
         return
     try:
         verify_settings(connection)
-        yield Finding("database", OK, f"Postgres {version}, keeps what it commits")
+        yield Finding("database", OK, f"Postgres {version}, committed data is durable")
     except SemqError as error:
         yield failing("database", error)
     yield _clock(connection)
@@ -74,7 +74,9 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
     used, most = row or (0, 0)
     said = f"{used} of {most} in use"
     if most - used < NODE_CONNECTIONS:
-        return Finding("connections", WARNING, said, "Raise max_connections of the server, or find who holds them.")
+        return Finding(
+            "connections", WARNING, said, "Raise max_connections of the server, or find the programs that hold them."
+        )
     return Finding("connections", OK, said)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from semq.cli.checkup.finding import Finding
     from semq.config import Settings
 
-LONGEST_S = 10.0  # for a part, beside the patience with a node
+LONGEST_S = 10.0  # for each part, in addition to --timeout
 MARK = {"ok": "ok", "warning": "look", "failing": "FAILS"}
 
 
@@ -82,7 +82,7 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
             found = await task
         except TimeoutError:
             said = f"did not answer within {longest_s:.0f} s"
-            found = [Finding(name, WARNING, said, "Look again with --timeout 60.")]
+            found = [Finding(name, WARNING, said, "Repeat with --timeout 60.")]
         except OSError as error:
             found = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
         for one in found:

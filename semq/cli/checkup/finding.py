@@ -1,4 +1,4 @@
-"""The result of one check: subject, verdict, what to do."""
+"""The result of one check: subject, verdict, advice."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class Finding:
     """A row of the result."""
 
     check: str
-    verdict: str  #: ok, warning (it works, and somebody should look), failing (it does not work, or may lose something)
+    verdict: str  #: ok, warning (it works, but needs attention), failing (it does not work, or may lose data)
     detail: str = ""
     advice: str = ""
 

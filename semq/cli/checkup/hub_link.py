@@ -23,16 +23,16 @@ from semq.umx_t.address import Address
 
 CHECK = "way to the hub"
 
-# what stopped the dialling | what to do; the first that fits
+# text of the error | advice; the first row that matches counts
 ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (
         ssl.SSLCertVerificationError,
         "The hub's certificate must come from an authority in trust.pem and name this host: tls.names at the hub.",
     ),
-    (ssl.SSLError, "The hub speaks no TLS on this port, or does not take this node's certificate: see its log."),
-    (socket.gaierror, "The name of the hub is not known here: look at hub.url and the resolver."),
-    (ConnectionRefusedError, "Nothing listens there: is the hub running, is the port right?"),
-    (TimeoutError, "Nothing answers: a firewall on the way, or a hub that hangs."),
+    (ssl.SSLError, "The hub has no TLS on this port, or refuses this node's certificate: see its log."),
+    (socket.gaierror, "The name of the hub cannot be resolved: check hub.url and DNS."),
+    (ConnectionRefusedError, "No program listens there: check that the hub runs, and the port."),
+    (TimeoutError, "No answer: a firewall blocks the connection, or the hub hangs."),
 )
 
 
@@ -54,7 +54,7 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _dialled(config: DialConfig, address: Address) -> Finding:
-    """The finding on one address of the hub."""
+    """Return the finding on one address of the hub."""
     where = f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())
@@ -62,13 +62,13 @@ async def _dialled(config: DialConfig, address: Address) -> Finding:
         cause = error.__cause__
         advice = next((words for kind, words in ADVICE if isinstance(cause, kind)), error.remedy)
         return Finding(CHECK, FAILING, f"{where}: {cause!r}", advice)
-    except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host: the login was taken
+    except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host; the login was accepted
         return Finding(CHECK, OK, f"{where} lets {address} in")
     except AccessRefused as error:
         advice = "By certificate: `semq cert list` at the hub. By password: hub.password here, nodes.ID.password there."
         return Finding(CHECK, FAILING, f"{where} does not let {address} in: {error.text}", advice)
     except AmqpError as error:
-        return Finding(CHECK, FAILING, f"{where}: {error}", "Is it a SEMQ hub that listens there?")
+        return Finding(CHECK, FAILING, f"{where}: {error}", "Check that a SEMQ hub listens there.")
     except SemqError as error:
         return failing(CHECK, error)
     told = f"{where} lets {address} in" + (f", {link.link.peer.tls}" if config.tls else "")

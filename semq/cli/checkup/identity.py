@@ -10,7 +10,7 @@ from semq.service.credentials.identity import days_left, ring_of, trust_of
 
 
 def look(settings: Settings) -> Iterator[Finding]:
-    """Check the slots of a node; one that needs no certificate has no findings."""
+    """Check the slots of a node; a node that needs no certificate has no findings."""
     if not settings.amqp.tls and not (settings.hub is not None and settings.hub.is_tls):
         return
     ring, now = ring_of(settings), SystemClock().wall()
@@ -39,5 +39,5 @@ def look(settings: Settings) -> Iterator[Finding]:
         if ends <= settings.tls.warn_days:
             verdict = FAILING if ends <= 0 else WARNING
             name = authority.subject.rfc4514_string()
-            advice = "OPERATIONS.md, the hub's authority: a second one has to be believed before the first ends."
+            advice = "OPERATIONS.md, the hub's authority: a second one has to be trusted before the first ends."
             yield Finding("authority", verdict, f"{name}, {ends:.0f} days left", advice)

@@ -10,7 +10,7 @@ from semq.cli.output.values import size
 from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings
 
-AMPLE = 4  # times the free space below which publishers are blocked
+AMPLE = 4  # multiple of the free space below which publishers are blocked
 
 
 def look(settings: Settings) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def look(settings: Settings) -> Iterator[Finding]:
     program = next(iter(settings.alerts.command), None)
     if program is not None:
         found = shutil.which(program)
-        advice = "" if found else "alerts.command names a program of this machine, with its path if need be."
+        advice = "" if found else "alerts.command names a program of this machine, with its path if necessary."
         yield Finding("alerts", OK if found else FAILING, found or f"{program} is no program here", advice)
 
 
@@ -90,7 +90,7 @@ def _file(settings: Settings) -> Finding:
     holds = any(row.value == STARS and not row.origin.startswith(PREFIX) for row in settings.explain())
     if holds and path.stat().st_mode & 0o007:
         advice = f"chmod 640 {path}, or take the passwords from the environment."
-        return Finding("configuration", WARNING, f"{said}; everybody on this machine can read its passwords", advice)
+        return Finding("configuration", WARNING, f"{said}; every user of this machine can read its passwords", advice)
     return Finding("configuration", OK, said)
 
 

@@ -11,15 +11,15 @@ from semq.config.settings import Settings
 from semq.errors import SemqError
 
 STUCK_MAX = 1000  # messages read
-# check of node.health | what to do
+# check of node.health | advice
 ADVICE = {
-    "store": "Look at the findings on the database; the node tries again by itself.",
-    "link": "Look at the way to the hub; the node dials again by itself.",
+    "store": "See the findings on the database; the node tries again by itself.",
+    "link": "Check the network path to the hub; the node dials again by itself.",
     "certificate": "`semq cert show`; OPERATIONS.md, certificates.",
     "certificates": "Their nodes renew them while they run. One that has ended needs a token: `semq hub nodes token`.",
     "resources": "Make room, or let applications take what waits; nothing that was accepted is lost.",
-    "quotas": "`semq stuck list` tells why nothing moves; protocol.quota_rows_per_partner is the bound.",
-    "submissions": "`semq stuck list` tells why; `semq failed requeue` tries refused ones again (SQL.md).",
+    "quotas": "`semq stuck list` shows the causes; protocol.quota_rows_per_partner is the limit.",
+    "submissions": "`semq stuck list` shows the causes; `semq failed requeue` submits refused ones again (SQL.md).",
     "extract": "`semq reconcile extract` does the same in the foreground.",
 }
 
@@ -27,7 +27,7 @@ ADVICE = {
 async def look(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
     """Check the running node."""
     if not settings.amqp.port:
-        yield Finding("node", WARNING, "amqp.port = 0 lets it take any port: it cannot be found from here")
+        yield Finding("node", WARNING, "amqp.port = 0: the node uses any free port, which is not known here")
         return
     client = Client(reach.url_of(settings), patience_s=patience_s)
     try:
@@ -48,7 +48,9 @@ async def look(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
         await client.close()
     expected = str(settings.address)
     if status["node"] != expected:
-        yield Finding("node", FAILING, f"{status['node']} answers here, not {expected}", "Give each a port of its own.")
+        yield Finding(
+            "node", FAILING, f"{status['node']} answers here, not {expected}", "Configure another port for one of them."
+        )
         return
     yield Finding("node", OK, f"{expected} since {status['started_at']}")
     for one in health["checks"]:
@@ -58,7 +60,7 @@ async def look(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
     if causes:
         said = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
         more = "at least " if len(stuck) == STUCK_MAX else ""
-        yield Finding("stuck", WARNING, more + said, "`semq stuck list` tells for each cause what can be done.")
+        yield Finding("stuck", WARNING, more + said, "`semq stuck list` shows the next step for each cause.")
     else:
         yield Finding("stuck", OK)
 

@@ -59,7 +59,7 @@ async def import_(
 
 
 def _agree(session: Session, compared: dict[str, Any]) -> None:
-    """Ask whether working pairs may be stopped. Raises PairsStop if there is no terminal."""
+    """Ask the user whether pairs that may send now shall be stopped. Raises PairsStop without a terminal."""
     if session.out.as_json or not sys.stdin.isatty():
         raise PairsStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import all the same?", abort=True, err=True)

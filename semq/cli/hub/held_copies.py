@@ -33,14 +33,14 @@ COUNTED = (
     ("from", "<"), ("to", "<"), ("copies", ">"), ("size", ">"), ("oldest", "<"), ("only copies", ">"),
     ("markers", ">"), ("refused", ">"),
 )  # fmt: skip
-# The result of an act on a copy | in words
+# The result of an act on a copy | its description
 FATES = {
-    "refused": "refused; their senders are told",
-    "repeated": "refused before, their senders are told again",
-    "only_copy": "left alone: the only copy there is (@Ack2=0); save it (`semq msg body`), then --only-copies",
-    "marker": "left alone: void markers end when their target is back, or is taken out of the definitions",
-    "resent": "sent again, or as soon as their target is online",
-    "gone": "gone meanwhile: their target has them",
+    "refused": "refused; their senders are informed",
+    "repeated": "refused before; their senders are informed again",
+    "only_copy": "unchanged: the only copy (@Ack2=0); save it (`semq msg body`), then use --only-copies",
+    "marker": "unchanged: void markers end when their target is online, or is removed from the definitions",
+    "resent": "sent again, now or as soon as their target is online",
+    "gone": "not stored any more: their target has them",
 }
 
 
@@ -81,8 +81,9 @@ async def refuse(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Refuse stored copies: each sender receives your reason, and keeps the body of its document. The document ends as
-    its receiver's ledger says (REJECTED if it had not arrived), or UNKNOWN if the receiver is no longer served.
+    """Refuse stored copies: each sender receives your reason, and keeps the body of its document. The receiver's ledger
+    decides how the document ends (REJECTED if it had not arrived); if the receiver is no longer served, it ends
+    UNKNOWN.
     """
     wanted = _filter(target, source, older_than, type, key, parked)
     more = {"why": why, "only_copies": only_copies}

@@ -55,15 +55,13 @@ async def token(
         session.out.data(told)
     else:
         session.out.facts(told)
-        session.out.talk(
-            "Tell the operator of the node token and fingerprint over a way that only the two of you have."
-        )
+        session.out.talk("Give token and fingerprint to the operator of the node by a confidential channel.")
 
 
 @nodes.command()
 @on_node
 async def rebind(session: Session, institution: Institution) -> None:
-    """Accept another store of a node than before, after its database was made anew on purpose."""
+    """Accept a new store of a node, after its database was replaced on purpose."""
     told = await session.ask("nodes.rebind", repeat=False, node=institution)
     session.out.say(told, f"{told['node']}  may come with another store")
 
@@ -93,9 +91,7 @@ def _what(row: dict[str, Any]) -> str:
 async def retire(
     session: Session,
     store: Annotated[str, typer.Argument(metavar="STORE", help="The two numbers of the store, for instance 1.2.")],
-    why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="Why it will not come back; kept beside the store.")
-    ],
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it is lost for good; stored with it.")],
 ) -> None:
     """Declare a store of the hub lost for good. Never start it again.
 
@@ -104,4 +100,4 @@ async def retire(
     """
     told = await session.ask("stores.retire", repeat=True, store=store, why=why)
     was = " (it was before)" if told["was_retired"] else ""
-    session.out.say(told, f"{told['store']}  is retired{was}: nodes hear of it when they ask next, within an hour")
+    session.out.say(told, f"{told['store']}  is retired{was}: nodes are informed at their next inquiry, within an hour")

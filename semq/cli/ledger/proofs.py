@@ -1,4 +1,4 @@
-"""``semq verify`` (offline, for anybody) and ``semq ledger verify``; ``semq msg prove`` makes the proofs."""
+"""``semq verify`` (offline) and ``semq ledger verify``; ``semq msg prove`` makes the proofs."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,7 @@ def verify(
     """Verify a proof of delivery, offline: semq verify proof.json --document order.xml --trust authority.pem"""
     if trust is None and not any_authority:
         raise NoTrust(file=str(file))
-    # Not with the others: `semq ledger verify` only asks a node.
+    # Imported here, because `semq ledger verify` does not need it.
     from semq.pki import TrustStore, read_certificate
     from semq.seal.errors import ProofWrong
     from semq.seal.proof import check_document, check_proof, read_proof
@@ -52,7 +52,7 @@ def verify(
     check_proof(proof, certificate.public_key)
     stated = datetime.fromtimestamp(proof.at / 1000, UTC)
     if trust is not None:
-        # As it was when it was signed: a proof outlives the certificate.
+        # Verified at the time of the signature: a proof stays valid after the end of the certificate.
         TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
     if document is not None:
         check_document(proof, _read(document))
@@ -66,7 +66,9 @@ def verify(
         out.data(told)
     else:
         out.line(f"{proof.receiver} has stated at {local_text(stated)} that it has recorded {proof.lk0}.")
-        out.line("The document is the one." if document is not None else "Give --document to compare the document.")
+        out.line(
+            "The document is the delivered one." if document is not None else "Give --document to compare the document."
+        )
 
 
 @group.command("verify")

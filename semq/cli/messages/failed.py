@@ -1,7 +1,7 @@
 """``semq failed list|show|park|requeue|remove``: parked documents, and own documents that were refused.
 
-Lists consume and reorder nothing. Requeue returns a document to its application, remove ends it; both take names, a
-filter or all, and are recorded in the ledger.
+Lists change nothing. Requeue returns a document to its application, remove ends it; both act on names, a filter or all,
+and are recorded in the ledger.
 """
 
 from typing import Annotated, Any
@@ -92,7 +92,8 @@ async def remove(
 async def _act(
     session: Session, operation: str, ids: list[str] | None, everything: bool, wanted: dict[str, Any], why: str
 ) -> None:
-    # What the hub or a receiver has refused cannot be given to anybody again; a refused submission is tried again.
+    # A document refused by the hub or a receiver has no application to which it could return; a refused submission is
+    # tried again.
     sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
     done = Done(session, operation, why)
     if ids:
@@ -101,7 +102,7 @@ async def _act(
         for side in sides:
             while rows := await session.ask("failed.list", side=side, limit=PAGE, **wanted):
                 if not await done.act_on(rows):
-                    break  # what is left has failed again meanwhile
+                    break  # the remaining documents have failed again meanwhile
     else:
         raise NothingNamed
     word = operation.partition(".")[2]
@@ -119,12 +120,12 @@ class Done:
         self._operation = operation
         self._why = why
         self.lk0s: dict[str, str] = {}  #: by the name that was given to the node
-        self.became: dict[str, dict[str, Any]] = {}  #: submissions that were tried again, by the name they had
+        self.became: dict[str, dict[str, Any]] = {}  #: submissions that were tried again, by their old names
 
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:
         """Act on the rows that were not acted on before; return whether there were any."""
         fresh = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
-        # What was refused again under a new name is not tried again by the same command.
+        # A submission that was refused again under a new name is not tried again by the same command.
         known = {new["lk0"] for new in self.became.values()}
         names = [name for name in fresh if name not in self.lk0s and name not in known]
         for start in range(0, len(names), BATCH):

@@ -1,7 +1,8 @@
-"""Documents and files: reading what is sent, and writing what was received under names that every file system takes.
+"""Documents in files: reading files to be sent, and writing received documents under names that every file system
+accepts.
 
-A received document is named by its locator and its key, both of which come from elsewhere. The name is cleaned and
-shortened here; the file appears complete or not at all, and is on the disk before its document is acknowledged.
+The name of a file consists of the locator and the key of the document. Both are foreign text, which is cleaned and
+shortened here. The file is written completely or not at all, and is on the disk before its document is acknowledged.
 """
 
 import os
@@ -45,7 +46,7 @@ def _is_empty(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size == 0
     except OSError:
-        return False  # reading it will say what is wrong
+        return False  # reading the file will raise the error
 
 
 def _read(name: str) -> bytes:
@@ -84,7 +85,7 @@ def write_body(folder: Path, document: Document) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             return _written(folder, name, document.payload)
-        except OSError:  # a file system with narrower names, or something else that has this one
+        except OSError:  # a file system with shorter names, or a folder of this name
             return _written(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document.payload)
     except OSError as error:
         raise UnreadableFile(file=str(folder / name), fault=error.strerror) from error

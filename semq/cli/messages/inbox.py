@@ -20,7 +20,7 @@ from semq.moments import utc_text
 from semq.umx_t.short_name import short_name
 
 PREFETCH = 16
-UNWRITTEN_MAX = 16  # so many documents that cannot be written are no fault of theirs: the folder is at fault
+UNWRITTEN_MAX = 16  # after so many documents that cannot be written, the folder is at fault, not the documents
 
 
 @group.command()
@@ -37,7 +37,7 @@ async def receive(
     """
     intake = TakenDocuments(session, into, ack)
     while await intake.run(user, count) and len(intake.unwritten) < UNWRITTEN_MAX:
-        pass  # with one more under way for each that stays unacknowledged
+        pass  # with one more delivery for each document that stays unacknowledged
     if intake.unwritten:
         raise NotWritten(documents=len(intake.unwritten), taken=intake.taken)
     if intake.taken < count:

@@ -29,7 +29,9 @@ def import_rows(
     ] = None,
     resend_unanswered: Annotated[
         bool,
-        typer.Option("--resend-unanswered", help="Send what may have arrived although its receiver does not answer."),
+        typer.Option(
+            "--resend-unanswered", help="Also send documents whose receiver does not answer whether they have arrived."
+        ),
     ] = False,
     print_mapping: Annotated[bool, typer.Option("--print-mapping", help="Print the default mapping.")] = False,
     node: NodeOption = None,

@@ -89,7 +89,9 @@ async def send(
     """Send documents: semq msg send --to 56001 --type order --file o.xml --wait delivered --timeout 30"""
     asks_for_receipt = save_fwd == 3 or (ack2 if ack2 is not None else save_fwd != 1)
     if wait is WaitFor.delivered and not asks_for_receipt:
-        raise NeverTold("Nothing was sent: without a receipt nobody tells whether it is delivered.", save_fwd=save_fwd)
+        raise NeverTold(
+            "Nothing was sent: without a receipt this node never learns whether it is delivered.", save_fwd=save_fwd
+        )
     for name, body in read_bodies(file, allow_empty=allow_empty):
         own_key = key if key is not None else ("" if name == STDIN else Path(name).name)
         sent = await session.client.send(

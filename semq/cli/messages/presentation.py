@@ -17,7 +17,7 @@ LIST_COLUMNS: tuple[Column, ...] = (
     ("size", ">"),
     ("status", "<"),
 )
-# Facts that say the same as others, or only something to programs.
+# Facts that repeat others, or are for programs only.
 LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction", "proved")
 FIRST = (
     "name",
@@ -77,14 +77,14 @@ def document(row: Mapping[str, Any]) -> str:
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything about one message, the most wanted facts first, without empty ones."""
     known = {"name": name_of(shown)} | dict(shown)
-    if "submission" in known:  # nothing has accepted it
+    if "submission" in known:  # the node has not accepted it
         known["submitted_at"] = known.pop("accepted_at", None)
     facts = {name: known[name] for name in (*FIRST, *known) if name in known and name not in LEFT_OUT}
     return {name: value for name, value in facts.items() if value is not False and value not in (None, "", [], {})}
 
 
 def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
-    """Say whether a message is stuck, why, and what to do."""
+    """Return lines about a message: whether it is stuck, the cause, and the next step."""
     if stuck:
         yield f"{stuck['cause']}: {stuck['meaning']}"
         yield f"what to do: {stuck['next_step']}"
@@ -95,8 +95,8 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
         yield f"It is not stuck: it is sent at {moment(message['not_before'])}."
         yield f"`semq msg release {name_of(message)}` sends it now, `semq msg cancel {name_of(message)}` cancels it."
     elif message.get("cleaned"):
-        yield "It is not stuck: this node keeps nothing of it but its ledger, and is told nothing more of it."
-        yield "`semq msg trace` asks the hub and the other end what they know."
+        yield "It is not stuck: this node has only ledger lines about it, and will get no further news of it."
+        yield "`semq msg trace` asks the hub and the other end for their lines."
     else:
         yield "It is not stuck."
 

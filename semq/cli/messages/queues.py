@@ -39,7 +39,7 @@ async def partners(session: Session) -> None:
 
 
 def rows_of(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """The table of a tree of counts."""
+    """Return a tree of counts as rows of a table."""
     for queue, states in counts.items():
         if not isinstance(states, Mapping):
             yield queue, "", "", states

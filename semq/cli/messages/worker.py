@@ -71,10 +71,10 @@ def find_handlers(app: str) -> Handlers:
     """Return the handlers that ``MODULE`` or ``MODULE:NAME`` names. Raises NoApplication."""
     module_name, _, name = app.partition(":")
     if "" not in sys.path:
-        sys.path.insert(0, "")  # the caller's folder, as `python -m` has it
+        sys.path.insert(0, "")  # the caller's folder, as with `python -m`
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module does while it is imported
+    except Exception as error:  # any error of the module while it is imported
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         raise NoApplication(f"{module_name} cannot be imported: {kind}{error}.") from error
     found = getattr(module, name, None) if name else _only(module)

@@ -58,7 +58,7 @@ async def _snapshot(session: Session, at: float) -> Snapshot:
 
 
 def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
-    """Return what happened per second since the snapshot before; a node that began anew counts from nothing."""
+    """Return the sums per second since the previous snapshot; the sums of a restarted node begin at 0."""
     if before is None or now.at <= before.at:
         return {}
     old = before.sums if before.status.get("started_at") == now.status.get("started_at") else {}

@@ -73,7 +73,10 @@ async def drain(session: Session) -> None:
     """Stop accepting documents and wait until none is in progress; then the node can be stopped."""
     told = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
     session.out.say(
-        told, "drained: nothing is under way" if told.get("drained") else "not drained yet: something is under way"
+        told,
+        "drained: all messages are settled"
+        if told.get("drained")
+        else "not drained yet: some messages are not settled",
     )
     if not told.get("drained"):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""``semq call``: any operation of a node by its name; operations and their arguments as the node describes them.
+"""``semq call``: any operation of a node by its name; operations and arguments are those that the node describes.
 
 For programs, and for operations without a command of their own. The result is one JSON value.
 """

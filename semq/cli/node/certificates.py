@@ -104,7 +104,7 @@ async def revoke(
 ) -> None:
     """At a hub: revoke certificates; live links that use them end at once."""
     told = await session.ask("cert.revoke", repeat=False, which=which, why=why)
-    session.out.say(told, f"revoked: {' '.join(told['revoked']) or 'nothing that was not revoked before'}")
+    session.out.say(told, f"revoked: {' '.join(told['revoked']) or 'no certificate: all were revoked before'}")
 
 
 @group.command("needs-renewal")

@@ -26,9 +26,7 @@ async def create(
         session.out.data(made)
     else:
         session.out.line(made["token"])
-        session.out.talk(
-            f"{made['id']}: {', '.join(made['scopes'])}. It is not shown again: keep it where programs can."
-        )
+        session.out.talk(f"{made['id']}: {', '.join(made['scopes'])}. It is not shown again: store it safely.")
 
 
 @group.command("list")

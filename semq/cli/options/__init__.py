@@ -1,1 +1,3 @@
-"""Reading of what is typed: ``parameters`` reads options and arguments without pydantic, ``times`` ages and dates."""
+"""Reading of the command line: ``parameters`` reads options and arguments without pydantic, ``times`` ages and
+dates.
+"""

@@ -1,8 +1,8 @@
 """Values of options and arguments, read without pydantic.
 
-Typer reads every value by a pydantic adapter, and importing pydantic takes longer than everything else in a command
-that asks its node. The kinds of values that commands have here are read by a row of `READ`; Typer reads any other kind.
-Used by `groups` and `main`, which make all commands.
+Typer reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that asks
+its node. The kinds of values that these commands use have a row in `READ`; Typer reads any other kind. Used by `groups`
+and `main`, which make all commands.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def _flag(text: str) -> bool:
     return FLAGS[word]
 
 
-# Kind of value | how its text is read, raising ValueError | what is said of a text that is none
+# Kind of value | function that reads its text or raises ValueError | message for a wrong text
 READ: dict[Any, tuple[Callable[[Any], Any], str]] = {
     str: (str, "is no text"),
     int: (int, "is no whole number"),
@@ -37,7 +37,7 @@ class ParsedCommand(TyperCommand):
     """A command whose values are read by this module."""
 
     def get_params(self, ctx: Any) -> Any:
-        """All parameters, that of --help too."""
+        """All parameters, including --help."""
         return _taken_over(super().get_params(ctx))
 
 
@@ -45,7 +45,7 @@ class ParsedGroup(TyperGroup):
     """A group of commands whose own options are read by this module."""
 
     def get_params(self, ctx: Any) -> Any:
-        """All parameters, that of --help too."""
+        """All parameters, including --help."""
         return _taken_over(super().get_params(ctx))
 
 
@@ -85,7 +85,7 @@ def _itself(reading: ParameterReading) -> Any:
 
 
 def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | None:
-    """Return how a parameter is read; None if Typer has to."""
+    """Return the reading of a parameter; None if Typer has to read it."""
     info = parameter.type_descriptor.parameter_info
     kind: Any = parameter.type_descriptor.annotation
     is_list = get_origin(kind) is list

@@ -12,12 +12,12 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def milliseconds_ago(text: str) -> int:
-    """Return a moment, or the time so long ago, in milliseconds since 1970 UTC. Raises BadTime."""
+    """Return a moment, or now minus a duration, in milliseconds since 1970 UTC. Raises BadTime."""
     return _milliseconds(text, -1)
 
 
 def milliseconds_ahead(text: str) -> int:
-    """Return a moment, or the time so far ahead, in milliseconds since 1970 UTC; a number is in milliseconds already.
+    """Return a moment, or now plus a duration, in milliseconds since 1970 UTC; a number is in milliseconds already.
     Raises BadTime.
     """
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else _milliseconds(text, 1)

@@ -64,7 +64,9 @@ class Output:
         print(shown(text), flush=True)
 
     def screen(self, lines: Sequence[str]) -> None:
-        """Lines that take the place of those before on a terminal, cut to its size; elsewhere they follow them."""
+        """Print lines that replace the previous screen on a terminal, cut to its size; in a file or pipe they are
+        appended.
+        """
         if sys.stdout.isatty():
             width, height = shutil.get_terminal_size((WIDTH, 24))
             cut = [shown(line)[:width] for line in lines[: height - 1]]
@@ -73,7 +75,9 @@ class Output:
             print(*map(shown, lines), "", sep="\n", flush=True)
 
     def text(self, text: str, indent: str = "") -> None:
-        """Print a text of several lines; with an indent none of them can be taken for a line of the command."""
+        """Print a text of several lines; with an indent, none of its lines can be mistaken for a line of the
+        command.
+        """
         for line in shown_lines(text.removesuffix("\n"), len(text)):
             print(f"{indent}{line}", flush=True)
 

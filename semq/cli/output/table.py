@@ -1,16 +1,16 @@
 """Layout of tables: headings, a line, rows; long cells folded to the width of the terminal.
 
-Pure text; `output` prints it. Written here because packages for tables take longer to import than a command takes to
-ask its node.
+Pure text; `output` prints it. No package for tables is used, because importing one takes longer than a request to a
+node.
 """
 
 from collections.abc import Iterator, Sequence
 from unicodedata import category, east_asian_width
 
-Column = tuple[str, str]  # heading, and < > for the side to which it is set
+Column = tuple[str, str]  # heading, and < or > for its alignment
 
 WHOLE_MAX = 22  # cells of a column that is never folded: a short name, a time with its offset
-FOLDED_MIN = 8  # cells that are left to a folded column on a narrow terminal
+FOLDED_MIN = 8  # smallest width of a folded column, in cells, on a narrow terminal
 GAP = "  "
 
 

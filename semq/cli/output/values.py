@@ -12,7 +12,7 @@ from semq.moments import in_local, local_text, time_of_day
 from semq.status_words import WORDS
 
 SIZES = ("size", "bytes")
-TOLD_BY_NODES = frozenset({"detail", "error", "last_error", "said", "text"})  # words in which times are in UTC
+TOLD_BY_NODES = frozenset({"detail", "error", "last_error", "said", "text"})  # fields whose text contains times in UTC
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -84,7 +84,7 @@ def lines(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 
 def plain(value: Any, name: str = "") -> str:
-    """Return one value as text; its name tells its kind."""
+    """Return one value as text, by the kind that its name implies."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
 """``semq errors``: all errors of SEMQ with code, sentence and remedy.
 
-They are read from the sources: importing the classes would load every part of every node, for a second of processor
-time.
+They are read from the sources, because importing the classes would load all parts of all nodes, which takes a second of
+processor time.
 """
 
 import ast

@@ -1,6 +1,7 @@
-"""Copies that the hub stores: rows of tb_0031 for absent targets, kept until the receiver's Ack.
+"""Copies that the hub stores: rows of tb_0031 for absent targets, kept until the receiver's Ack (PROTOCOL.md section
+5.2, H4-H13).
 
-See PROTOCOL.md section 5.2, H4-H13. The store is the custodian: Ack-Save leaves after the commit that stores a copy, a
+ The store is the custodian: Ack-Save leaves after the commit that stores a copy, a
 copy is deleted only on evidence of its receiver, and every acknowledgement must echo the identity of the row (rules N9,
 N12, N13). ``hear`` takes every event of a copy: the grid decides, the row and the ledger change in the open
 transaction, and the action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts
@@ -27,7 +28,7 @@ from semq.umx_t.status import SendStatus
 
 K = TypeVar("K")
 Refuse = Callable[[Envelope, Reason], None]
-# A refused row is SS_SENT, so that inquiries come to it, and held, so that nothing is sent.
+# A refused row is SS_SENT, so that inquiries about it are planned, and held, so that its copy is not sent.
 STATUS = {
     Held.SS_INIT: SendStatus.SS_INIT,
     Held.SS_SENT: SendStatus.SS_SENT,
@@ -55,7 +56,7 @@ class Holding:
         self.held: dict[str, int] = dict(recovered.backlog)  #: rows by target
         self._by_pair: dict[tuple[str, str], int] = {}  #: rows by source and target; see ``count_pairs``
         self._storing: dict[str, int] = {}  #: messages being stored, by target
-        self._sends: dict[int, int] = {}  #: number of times that a row without an Ack was sent
+        self._sends: dict[int, int] = {}  #: by row without an Ack: how often it was sent
         self.pump = Pump(core, self)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
         self.sweep = Sweep(core, self.schedule, Unsettled, self._ask, lambda: bool(self.sessions))
@@ -112,7 +113,7 @@ class Holding:
             self.pump.wake_track(dest, source, priority)
 
     def _decided(self, messages: Sequence[Data]) -> None:
-        """Note that expected messages were stored or refused, or that storing them failed."""
+        """End the expectation of messages: they were stored or refused, or storing them failed."""
         for message in messages:
             self._less(self._storing, str(message.envelope.target.node))
 
@@ -139,7 +140,7 @@ class Holding:
         self._landed(row)
 
     def _landed(self, row: Outbound) -> None:
-        """Note that a copy is no longer under way."""
+        """Note that a copy sent to its target is answered, refused or lost."""
         self._sends.pop(row.object_id, None)
         lane = self.pump.lane(row.dest)
         lane.flight.discard(row.object_id)
@@ -159,7 +160,7 @@ class Holding:
             self.pump.wake_all(node)  # from the first row on: parked copies are tried again
 
     def went(self, node: str) -> None:
-        """Note that a target is offline: nothing is under way to it."""
+        """Note that a target is offline: forget which copies were sent to it and not answered."""
         self.pump.lane(node).flight.clear()
 
     def run(self, node: str) -> None:
@@ -196,7 +197,7 @@ class Holding:
                 session.link.send(frame)
 
     def left(self, row: Outbound) -> None:
-        """Never: a copy stays until its receiver has it."""
+        """Not called: a copy stays until its receiver has it."""
 
     def sent(self, object_id: int) -> None:
         self._sends[object_id] = self._sends.get(object_id, 0) + 1

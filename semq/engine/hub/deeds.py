@@ -32,7 +32,7 @@ Letter = tuple[Address, Function, Primitive, Receipt | Inquiry]
 
 
 class Ack(NamedTuple):
-    """An acknowledgement of a copy, of which ReAck is the answer."""
+    """An acknowledgement of a copy, to be answered with ReAck."""
 
     source: Address
     lk1: LK1
@@ -49,7 +49,9 @@ class SenderQuestion(NamedTuple):
 
 
 class RefusalVerdict(NamedTuple):
-    """The reason of an operator's refusal: for the ledger, and for the sender, by whether the copy had been sent."""
+    """The reason of an operator's refusal, for the ledger and for the sender; two texts: the copy had been sent, or
+    not.
+    """
 
     line: str
     sent: str
@@ -188,7 +190,7 @@ def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
-    # An expired copy, too, ends by its receiver's ledger, which may have recorded it. It is sent without its payload.
+    # Send an expired copy without its payload: only the receiver's ledger, which may contain it, can end it.
     envelope = replace(decode_envelope(stored), lk1=core.lk1(row.object_id), source=core.address, late=late)
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 

@@ -1,10 +1,10 @@
-"""Forwarding: a message for an online target is passed on at once, from memory, and its sender gets a note.
+"""Forwarding of messages for online targets, immediately and from memory; the sender gets a note.
 
-See seed section 3.1, PROTOCOL.md H1–H4, H14, H15.
+See seed section 3.1 and PROTOCOL.md H1–H4, H14, H15.
 
-No transaction and no copy of the body on this path. It is open only while the store holds nothing for the target and
-its session has credit: a stored backlog is never overtaken (break B18). Messages that cannot be forwarded are passed to
-``custody``.
+This path has no transaction and makes no copy of the body. It is used only while the store holds nothing for the target
+and its session has credit, so that stored messages are never overtaken (break B18). Messages that cannot be forwarded
+are passed to ``custody``.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from semq.umx_t.status import SaveFwd
 
 
 class Relay:
-    """The path from session to session."""
+    """Passes messages from the session of their sender to the session of their target."""
 
     def __init__(self, core: Core, sessions: dict[str, PresentNode], holding: Holding, directory: Directory) -> None:
         self.core = core
@@ -39,7 +39,7 @@ class Relay:
         self._at = 0  # arrival of the present messages, in milliseconds since 1970 UTC
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """Messages of one node, in order."""
+        """Forward, store or refuse messages of one node, in order."""
         to_store: list[Data] = []
         barred: dict[int, Reason] = {}
         self._at = self.core.now_ms()
@@ -76,13 +76,13 @@ class Relay:
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope
         if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
-            return None  # a marker must reach the receiver's ledger, even if its document would be refused
+            return None  # a marker must reach the receiver's ledger, even where the document itself would be refused
         reason = self.directory.refuse(envelope, message.size, self.holding.waiting)
         size, most = document_size(message), self.core.settings.max_document
         if reason is None and (message.dropped or size > most):
             return DocumentTooLarge.code, f"The document has {size} bytes; the hub carries {most}."
         if reason is None and is_expired(envelope.attributes.expires_at, self._at):
-            return Expired.code, "Its time had passed when it came to the hub."
+            return Expired.code, "Its time had passed when it arrived at the hub."
         if reason is None and self.holding.is_full(str(envelope.target.node)):
             return QuotaReached.code, "Too many documents wait for this partner at the hub."
         return reason

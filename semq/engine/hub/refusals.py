@@ -1,9 +1,9 @@
 """Acts of an operator of the hub on stored copies: refuse them, send them again (PROTOCOL.md H16, H18).
 
 A refusal deletes the payload and keeps the row until the sender has noted it (H17, ``copies``). The sender gets the
-refusal at once, after each inquiry or repetition of its own, and by timer (``custody``). The order of the transactions
-on the store decides whether the operator or the target was first. Acts are by number of row, a batch at a time; a
-repeated act changes nothing.
+refusal immediately, again after each of its inquiries or repetitions, and by timer (``custody``). If operator and
+target act at the same time, the order of the transactions on the store decides. An act names rows by their numbers, a
+batch at a time; a repeated act changes nothing.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ from semq.umx_t.grids import Held, HubHeard
 Counts = Counter[str]
 REASON_MAX = 500  # characters
 NOT_SENT = " (this store had not sent it)"
-NOBODY = "its sender is no longer served: there is nobody to tell"
+NOBODY = "its sender is no longer served, so no refusal is sent"
 
 
 @dataclass(frozen=True, slots=True)
 class ActOnCopies:
     """An act of an operator, with its reason; ``done`` gets the number of rows by result, after the commit."""
 
-    by: str  #: the user of the node who acts
+    by: str  #: name of the operator, a user of the node
     why: str
     done: Callable[[Counts], None]
     failed: Failed
@@ -48,9 +48,9 @@ class Refusals:
     def refuse(self, rows: Sequence[int], act: ActOnCopies, *, only_copies: bool = False) -> None:
         """H16: refuse copies, and send their senders the reason.
 
-        ``only_copies``: also those whose sender has given its own payload away for custody (``@Ack2=0``). A void
-        marker is refused only where there is no target that could answer it. Counts ``refused``, ``repeated`` (refused
-        before, reported again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
+        ``only_copies``: also those whose sender has given its own payload away for custody (``@Ack2=0``). A void marker
+        is refused only if its target is not served any more, so that no receiver can answer it. Counts ``refused``,
+        ``repeated`` (refused before, reported again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
         """
         self._core.post(self._refuse(rows, act, only_copies), failed=act.failed)
 

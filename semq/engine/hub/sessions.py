@@ -35,8 +35,8 @@ class PresentNode:
     def forget_before(self, since: float) -> None:
         """Remove messages sent before a moment; their senders have inquired about them.
 
-        A target does not answer every message, for instance none that names another node; such messages must not use up
-        its credit.
+        A target does not answer every message, for instance a message addressed to another node; unanswered messages
+        must not use up its credit.
         """
         while self.forwarded:
             ident = next(iter(self.forwarded))

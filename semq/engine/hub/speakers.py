@@ -3,7 +3,8 @@
 The name of a session is proven (certificate, or password on loopback); every record is compared with it, so that a node
 makes statements for itself only (PROTOCOL.md section 10): it acknowledges only messages addressed to it, answers only
 for itself, inquires only about its own messages, and never sends the hub's records. The receiver of a packet also
-checks whether the row was addressed to the packet's source, which only it can know. Called by ``hub_engine``.
+checks whether the row was addressed to the packet's source, because only the receiver has the row. Called by
+``hub_engine``.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +16,15 @@ from semq.umx_t.records import AckFlag, InquiryRole
 
 INDICATION, RESPONSE = Primitive.INDICATION, Primitive.RESPONSE
 REQUEST, CONFIRMATION = Primitive.REQUEST, Primitive.CONFIRMATION
-Fault = Callable[[Any, str, str, bool], str]  # record, "speaker.", "target.", whether that is the hub: what is wrong
+# (record, "speaker.", "target.", whether the target is the hub) -> what is wrong, or an empty text
+Fault = Callable[[Any, str, str, bool], str]
 
 
 def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], list[tuple[Any, str]]]:
     """Return the records that ``peer`` may send in this packet, and the others with their faults."""
     look = RULES.get((packet.function, packet.primitive))
     if look is None:
-        return [], [(record, "only the hub says such things") for record in packet.records]
+        return [], [(record, "only the hub may send such records") for record in packet.records]
     target = packet.target.node
     speaker, other, to_hub = f"{peer}.", f"{target}.", target == hub
     wrong = [(record, fault) for record in packet.records if (fault := look(record, speaker, other, to_hub))]
@@ -40,7 +42,7 @@ def record_name(record: Any) -> str:
 def _receipt(record: Any, speaker: str, other: str, to_hub: bool) -> str:
     """Check an indication: a node may send Ack to the hub, about a copy, and Ack2 to the sender of the message."""
     if record.flag is not None:
-        return "only the hub says what it has forwarded, stored or refused"
+        return "only the hub reports what it has forwarded, stored or refused"
     if to_hub:
         return "" if record.ack_flag is AckFlag.TRANSPORT else "an Ack2 goes to the sender of the message"
     if record.ack_flag is not AckFlag.END_TO_END:
@@ -73,9 +75,11 @@ def _answer(record: Any, speaker: str, other: str, to_hub: bool) -> str:
 
 
 def _introduction(record: Any, speaker: str, other: str, to_hub: bool) -> str:
-    """Check presence: a node may send its own certificates to the hub; all else is sent by the hub only."""
+    """Check a record of presence: a node may send its own certificates to the hub; only the hub may send other
+    records.
+    """
     if not to_hub:
-        return "only the hub says who is there"
+        return "only the hub reports which nodes are online"
     return "" if f"{record.node}." == speaker else "an introduction of another node"
 
 

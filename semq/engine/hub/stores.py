@@ -46,7 +46,9 @@ class Stores:
         return False
 
     def hear_acks(self, acks: Sequence[Ack]) -> None:
-        """Note Acks about copies in retired stores. Others get no answer, so their receiver repeats them."""
+        """Note Acks about copies in retired stores. Acks about other stores get no answer, so that the receiver repeats
+        them.
+        """
         for ack in acks:
             if self.is_retired(ack.lk1):
                 self.core.mail.add(*reack(ack))

@@ -1,4 +1,4 @@
-"""Acts of a person, or of the clock, on a node's own messages: cancel, expire, hold, release.
+"""Acts on a node's own messages by a person (cancel, hold, release) or by the clock (expire).
 
 See PROTOCOL.md sections 11 and 12.
 """
@@ -24,7 +24,7 @@ PASSED = "Its time passed before it was delivered."
 
 
 class Operating:
-    """Acts on own messages that have not ended."""
+    """The acts on messages of this node that have not ended."""
 
     def __init__(self, core: Core, rows: OutboundRows, expiring: bool) -> None:
         self.core = core
@@ -35,7 +35,8 @@ class Operating:
         self._next_look = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
-        """S10: replace the payload by a void marker; whichever reaches the receiver's ledger first wins.
+        """S10: replace the payload by a void marker. If the receiver's ledger records the document first, it counts as
+        delivered; otherwise the marker does.
 
         A row that is a void marker already (cancelled, refused or expired before) is sent again as a cancelled one.
         """
@@ -68,10 +69,10 @@ class Operating:
         self._busy = False
 
     def _looked(self, first: int | None, was_fresh: bool) -> None:
-        """Plan the next search; ``first`` is the next expiry that the last search found, None if there is none.
+        """Plan the next search; ``first`` is the next expiry that the last search found, or None.
 
-        Documents accepted since the search before it may share its transaction, where it does not find them. Then one
-        more search follows.
+        If documents were accepted since the previous search (``was_fresh``), search once more: they may have shared the
+        transaction of the last search, which does not find them then.
         """
         self._busy = False
         soon = self.core.now() + self.core.settings.expiry_s

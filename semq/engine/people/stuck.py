@@ -1,9 +1,10 @@
 """Stuck messages: one definition, with a cause and a next step for each.
 
-Seed 3.1(2): a tool finds them, a person acts.
 
-Used by command line, console, metrics and alerts. A message is stuck when it has not ended in the time that its
-operator set (overdue, never called failed for it), or when only a person can move it. Reading changes nothing.
+
+Used by command line, console, metrics and alerts (seed 3.1(2): a tool finds them, a person acts). A message is stuck if
+it has not ended in the time that the operator set (it is then called overdue, not failed), or if it waits for the act
+of a person. Reading changes nothing.
 """
 
 from collections.abc import Collection, Container, Mapping
@@ -33,7 +34,7 @@ class StuckCause(Enum):
     )
     SUBMISSION_WAITS = (
         "it was handed over by SQL, and this node cannot accept it yet",
-        "it is tried again by itself: `semq msg show {id}` has the reason; `semq msg cancel {id}` withdraws it",
+        "the node tries again by itself: `semq msg show {id}` has the reason; `semq msg cancel {id}` withdraws it",
     )
     CANNOT_OPEN = (
         "the receiver cannot open it",
@@ -42,8 +43,8 @@ class StuckCause(Enum):
     LINK_DOWN = "this node has no link to the hub", "look at `semq node status`: address, password, network"
     TARGET_UNKNOWN = (
         "the hub knows no such target (any more)",
-        "ask the hub's operator: put back, it goes on; `semq msg cancel {id}` ends it as UNKNOWN",
-        "put it back (`semq definitions import`) and it goes on, or `semq held refuse --target {node} --dry-run`",
+        "ask the hub's operator to restore the target; or `semq msg cancel {id}` ends it as UNKNOWN",
+        "restore it (`semq definitions import`), or `semq held refuse --target {node} --dry-run`",
     )
     TARGET_OFFLINE = (
         "its target is not online",
@@ -52,11 +53,11 @@ class StuckCause(Enum):
     )
     NOT_SENT = (
         "it waits for its turn",
-        "look at the rows before it: `semq msg list --side outbound --partner {node} --state SS_SENT`",
+        "see the rows before it: `semq msg list --side outbound --partner {node} --state SS_SENT`",
     )
     NO_TRANSPORT_ACK = (
-        "neither Ack-Fwd nor Ack-Save was heard",
-        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the hub",
+        "neither Ack-Fwd nor Ack-Save has arrived",
+        "inquiries continue by themselves, `semq msg inquire {id}` asks now; look at the hub",
     )
     CUSTODIAN_AWAY = (
         "the hub's store that holds it does not answer",
@@ -68,22 +69,22 @@ class StuckCause(Enum):
     )
     NO_ACK2 = (
         "its target has not confirmed it",
-        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the target's node and its store",
+        "inquiries continue by themselves, `semq msg inquire {id}` asks now; look at the target's node and its store",
     )
     INQUIRY_SILENT = (
         "several inquiries were not answered",
-        "look at the hub and at the target: one of them is ill; `semq msg inquire {id}` asks now",
+        "check the hub and the target: one of them does not work; `semq msg inquire {id}` asks now",
     )
     NOT_CONSUMED = (
         "no application has taken it",
-        "start the consumer of semq.inbox, or look why it does not acknowledge; `semq failed park {id}` sets it aside",
+        "start the consumer of semq.inbox, or check why it does not acknowledge; `semq failed park {id}` parks it",
     )
     BLOCKED_BY_ORDER = (
         "it waits for a document before it",
         "look for that one: `semq msg list --side inbound --partner {node}`, and `semq stuck list` at its sender",
     )
     UNREADABLE = (
-        "what is stored beside it cannot be read",
+        "its stored body cannot be read",
         "put the database back and `semq msg release {id}`, or `semq msg cancel {id}` and submit the document anew",
         "put the database back and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
@@ -93,24 +94,24 @@ class StuckCause(Enum):
     )
     NEVER_RECORDED = (
         "the hub sent it often and the target never recorded it",
-        "look at the log of the target's node; then `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
+        "check the log of the target's node; then `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
     RETURNED = (
-        "an operator has refused it, and its sender does not know yet",
-        "its sender hears of it when online (`semq node list`); not served now: `semq held refuse {id} --why TEXT`",
+        "an operator has refused it, and its sender has not noted that yet",
+        "its sender gets it when online (`semq node list`); if not served any more: `semq held refuse {id} --why TEXT`",
     )
     GIVEN_UP = (
-        "an operator of the hub has refused it, and its target has not said yet whether it had arrived",
+        "an operator of the hub has refused it, and its target has not reported yet whether it had arrived",
         "`semq msg show {id}` has the reason; it ends when {node} is online, or is not served any more",
     )
     REACK_MISSING = (
         "our acknowledgement is not known to be noted",
-        "inquiry goes on by itself, `semq msg inquire {id}` asks now; look at the other side",
+        "inquiries continue by themselves, `semq msg inquire {id}` asks now; look at the other side",
     )
 
     @property
     def meaning(self) -> str:
-        """The meaning, in words."""
+        """The meaning of the cause, for people."""
         return str(self.value[0])
 
     def next_step(self, row: "Facts") -> str:
@@ -129,7 +130,7 @@ class Surroundings:
     overdue_ms: int
     link_up: bool = True
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
-    nodes: Container[str] | None = None  #: all that there are; None: not known
+    nodes: Container[str] | None = None  #: all nodes of the hub; None: not known
     away: Collection[int] = ()  #: rows whose custodian has not answered
     asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
     blocked: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
@@ -159,7 +160,7 @@ def _why_outbound(row: Facts, around: Surroundings) -> StuckCause | None:
     if "submission" in row:
         return StuckCause.SUBMISSION_REFUSED if row["outcome"] else _why_submitted(row, around)
     if row["outcome"] == Outcome.UNKNOWN.name and _code(row) == RefusedByOperator.code:
-        return StuckCause.REFUSED  # kept for a person, as any other refusal
+        return StuckCause.REFUSED  # kept for a person, like other refused documents
     if row["outcome"] == Outcome.REJECTED.name:
         cannot_open = _code(row).startswith(CANNOT_OPEN_CODES)
         return StuckCause.CANNOT_OPEN if cannot_open else StuckCause.REFUSED
@@ -187,7 +188,7 @@ def _why_submitted(row: Facts, around: Surroundings) -> StuckCause | None:
 
 
 def _code(row: Facts) -> str:
-    """The code of its reason, if it has one."""
+    """Return the code in the reason of a row, or an empty text."""
     return str(row["reason"][0]) if row["reason"] else ""
 
 

@@ -53,7 +53,7 @@ class ApplicationAnswers:
 
     def finish(self, brefs: Sequence[int]) -> None:
         """Note that the application has taken these documents."""
-        # The application does not wait for the commit, so it may share a later one, except that an order does wait.
+        # The application does not wait for the commit, so other work may share it; the next document of an order waits.
         self._post(ApplicationAnswer(list(brefs), HandlingHeard.done), later=not self._handing.orders)
 
     def fail(self, brefs: Sequence[int], detail: str = "") -> None:
@@ -102,10 +102,10 @@ class ApplicationAnswers:
         return Handled(self._core, self._handing, unit, answer)
 
     def unanswered(self, answer: ApplicationAnswer, error: Exception, failed: Failed | None = None) -> None:
-        """Deliver documents again whose answer was not noted, from this engine or from the next."""
+        """Deliver documents again whose answer was not noted, from this engine or from its successor."""
         self._core.count("answer_failed")
         if not answer.is_act:
-            # Where the store is lost, the next engine gives the document again.
+            # If the store is lost, the next engine delivers the document again.
             let_go = self._handing.release if isinstance(error, Unavailable) else self._handing.free
             for bref in answer.brefs:
                 let_go(bref)
@@ -140,7 +140,7 @@ class Handled:
         if news is HandlingHeard.back and row.deliveries >= self._core.settings.deliveries_max:
             news = HandlingHeard.fail
         if news is HandlingHeard.requeue and row.status is not Arrival.RECV:
-            return None  # nothing readable to give
+            return None  # its body cannot be read, so it cannot be delivered
         hear(unit, row, news, self._after, self._detail)
         leave(self._core, unit, row)
         return row

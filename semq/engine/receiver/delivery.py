@@ -1,4 +1,5 @@
-"""Progress of the application with a received document: one door for all its events (PROTOCOL.md section 5.3, R6).
+"""Progress of the application with a received document: one function takes all its events (PROTOCOL.md section 5.3,
+R6).
 
 Used by ``recording``, ``handover``, ``user_queue`` and ``order``. A delivery is counted in a commit before it is made.
 """
@@ -21,7 +22,8 @@ from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
-NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})  # refused unread: there is nothing for a person
+# refused without reading the body: nothing is kept for a person
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})
 Content = tuple[Envelope, bytes]
 
 
@@ -37,7 +39,7 @@ class AfterDelivery:
 def hear(
     unit: Unit, row: Pending, news: HandlingHeard, after: AfterDelivery, detail: str = "", cause: Any = None
 ) -> None:
-    """Change a row by the grid and do the deed of the cell; ``cause`` is what the deed needs of the news."""
+    """Change a row by the grid and do the deed of the cell; ``cause`` has the facts that the deed needs."""
     rule = HANDLING.step(row.app_status, news)
     if rule.after is not row.app_status:
         unit.handle(row, rule.after)
@@ -47,14 +49,17 @@ def hear(
 
 
 def end_ungiven(row: Pending) -> AppStatus:
-    """Return the end of a recorded row that cannot be given: a marker, and what was refused by its size or its time, is
-    done with; what cannot be read is kept for a person. The ledger has its line already."""
+    """Return the final status of a recorded row that cannot be delivered. A marker, and a document refused for its size
+    or expiry, is done; an unreadable document is kept for a person. Its ledger line is already written.
+    """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
     return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after
 
 
 def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
-    """Count a delivery; None: what is stored cannot be read, and the row is parked so that it holds up no other."""
+    """Count a delivery and return it. If the stored body cannot be read, park the row, so that it delays no other, and
+    return None.
+    """
     stored, after = unit.pending_bodies.get(row.bref), AfterDelivery(core.now_ms())
     try:
         envelope = decode_envelope(stored)

@@ -1,4 +1,5 @@
-"""Handover of received documents to the application: each at least once, repeats flagged (PROTOCOL.md R6, 11).
+"""Handover of received documents to the application: each at least once, repeats flagged (PROTOCOL.md R6 and section
+11).
 
 A document is given in the commit that records it when a consumer is free and nothing waits before it; otherwise
 consumers are fed from tb_0030, sources in turn and by priority (``user_queue``). Documents with an order key go one at
@@ -26,7 +27,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 
 class Handing:
-    """The documents that the application has, and the choice of the next ones."""
+    """The documents that the application has and has not answered, and the choice of the next ones."""
 
     def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
         """``finished``: rows that wait for cleanup when the process starts."""
@@ -57,9 +58,9 @@ class Handing:
 
     # --- arriving
     def claim_place(self, unit: Unit, row: Pending, envelope: Envelope) -> bool:
-        """Whether the document goes to a consumer in the commit that records it."""
+        """Return whether the document is delivered to a consumer in the commit that records it."""
         shelf = self.shelf(row.target.user)
-        # The row itself is among the new ones, and each of those before it may have taken a place.
+        # ``unit`` contains this row and the rows recorded before it, each of which may have taken a place.
         return not row.order_key and not shelf.behind and self._inbox.free(row.target.user) >= len(unit.new_pending)
 
     def arrived(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
@@ -80,7 +81,7 @@ class Handing:
                 self.restock(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """Search a known order for its next document. A new order waits for its turn if rows wait."""
+        """Search a known order for its next document. A new order waits for its source's turn if rows wait."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.shelf(row.target.user).behind:
             self.look(key, row.target.user)
@@ -105,7 +106,7 @@ class Handing:
                 shelf.feeding = True
                 self.core.post(self._feed(shelf, picks), failed=lambda error: shelf.fed())
             if sum(self.look(key, user) for key in keys) or picks:
-                return  # the end of each of these calls ``feed`` again
+                return  # ``feed`` is called again when this work ends
 
     def is_feeding(self, user: str) -> bool:
         """Whether rows are being read for the free consumers of this user."""
@@ -122,8 +123,9 @@ class Handing:
 
     # --- documents in order
     def look(self, key: OrderId, user: str) -> bool:
-        """Search the next document of an order for a place of ``user``; False if the application has one of the
-        order."""
+        """Search the next document of an order for a free place of ``user``. Return False if the application still has
+        a document of that order.
+        """
         order = self.orders.setdefault(key, Order())
         if order.busy:
             return False
@@ -229,7 +231,9 @@ class Handing:
         self.feed(shelf.user)
 
     def _given(self, unit: Unit, row: Pending, orders: dict[OrderId, None]) -> Iterator[Delivery]:
-        """Count the delivery of a row, or note the order of a row with an order key unless the order is known."""
+        """Count and return the delivery of a row. A row with an order key is not delivered here: its order is noted
+        unless it is known.
+        """
         if row.app_status is not AppStatus.NEW or row.bref in self.out:
             return
         if not row.order_key:
@@ -256,7 +260,7 @@ class Handing:
             self.look(key, user)
         else:
             self.orders.pop(key, None)
-            self.feed(user)  # use the place that this order did not need
+            self.feed(user)  # the order did not use the free place: offer it again
 
     @work
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, asked: str) -> Steps:
@@ -289,7 +293,7 @@ class Handing:
             return
         elif turn.has_no_place:
             self.shelf(user).ready(key)
-        self.feed(asked)  # use the place if this order did not take it
+        self.feed(asked)  # if the order did not use the free place, offer it again
 
     def _turn(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_Turn":
         """Deliver the lowest row of an order, end it, or return why it waits."""

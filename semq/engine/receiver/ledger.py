@@ -28,7 +28,7 @@ def known(unit: Unit, lk0: LK0, sid: int) -> Recorded:
 
 
 def recorded_at(unit: Unit, slot: Slot) -> Recorded:
-    """Return the entry at a position; below the floor, that it is settled."""
+    """Return the entry at a position, or SETTLED for a position below the floor."""
     stream = unit.in_streams.get(slot.stream)
     if stream is not None and slot.sid < stream.floor:
         return SETTLED

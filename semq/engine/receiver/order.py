@@ -1,7 +1,7 @@
 """Documents with an order key: one at a time per source store and key, in the order in which they were accepted.
 
-Each is given only when the one before it is recorded or settled (PROTOCOL.md section 11, rules N23 and N24). A key that
-waits for a document that has not arrived costs nothing until that one arrives, or the floor of its stream passes it.
+Each is given only when the one before it is recorded or settled (PROTOCOL.md section 11, rules N23 and N24). A key
+whose next document has not arrived causes no work until that document arrives, or the floor of its stream passes it.
 Used by ``handover``.
 """
 
@@ -20,7 +20,7 @@ OrderId = tuple[Store, str]
 class Order:
     """One source store and order key: its documents go one at a time."""
 
-    busy: int = 0  #: the row that the application has now
+    busy: int = 0  #: the row that the application has and has not answered
     looking: bool = False
     again: bool = False  #: a change during the search requires another one
     blocked: int = 0  #: the row that waits for a predecessor

@@ -156,10 +156,10 @@ class _Said:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
-        """Raise floors of those incarnations of which a document was recorded here, or is the predecessor of the named
-        row.
+        """Raise floors of incarnations of which a document was recorded here, or is the predecessor of the named row.
 
-        Others are ignored: a partner could invent any number, and each would leave a row for good.
+        Floors of other incarnations are ignored: a partner could invent any number of them, and each would add a
+        permanent row.
         """
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         awaited = row.prev.inc if row is not None and row.lk0 == lk0 and row.prev is not None else None

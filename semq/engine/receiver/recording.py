@@ -66,7 +66,7 @@ class Receiver:
         self.secrecy = secrecy
         self.uplink = uplink
         self.handing = handing
-        self.recorded = recorded  #: called for each acknowledged row
+        self.recorded = recorded  #: called with the number of each acknowledged row
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """R1 and R2: messages from the hub, or from this node itself."""
@@ -124,7 +124,8 @@ class _Arrivals:
 
     def _await(self, envelope: Envelope, error: SignerAwaited) -> None:
         """Note the first copy whose signer's certificate has not arrived yet. It becomes a violation only if the
-        certificate stays away."""
+        certificate does not arrive in time.
+        """
         self.core.count("signer_awaited")
         if error.is_first:
             self._unit.ledger.append(self._line(envelope, Event.OPERATOR, error))
@@ -136,7 +137,8 @@ class _Arrivals:
         )  # fmt: skip
 
     def _disbelieve(self, message: Data, error: SignerGone) -> None:
-        """Answer a copy whose signer's certificate was revoked, from the ledger alone; not if that has other bytes.
+        """Answer a copy whose signer's certificate was revoked, from the ledger alone; no answer if the ledger has
+        other bytes.
 
         Class 3 is not recorded: its sender signs it again. Classes 1 and 2 are never sent again, so their refusal is
         recorded by name, which occupies no position; otherwise a copy at the hub would never end.
@@ -240,7 +242,7 @@ class _Arrivals:
             return Arrived.payload, NOTHING, None
         if envelope.late:
             if not envelope.attributes.expires_at:
-                raise NotYours("A message without an expiry is said to be late.", lk0=envelope.ident)
+                raise NotYours("A message without an expiry is marked as expired.", lk0=envelope.ident)
             return self._refused(message, (Expired.code, "Its time passed while the hub held it."))
         size, most = document_size(message), self.core.settings.max_document
         if message.dropped or size > most:
@@ -249,7 +251,7 @@ class _Arrivals:
         try:
             opened = secrecy.open(envelope, message.body)
         except (ProtocolViolation, Unavailable, SignerGone):
-            raise  # the copy's proof is wrong or not complete yet: it is not recorded
+            raise  # the proof of the copy is wrong, or its certificate has not arrived: the copy is not recorded
         except SemqError as error:
             return self._refused(message, (error.code, shortened(error.text, 300)), message.body)
         if not opened.is_proved:

@@ -1,8 +1,7 @@
-"""Documents that wait for the consumers of one user: sources take turns, and each sends its highest priority first.
+"""Documents that wait for the consumers of one user: sources take turns, and each delivers its highest priority first.
 
-A source's turn gives it its share of the free places: first the next documents of its order keys whose last one was
-finished, then rows of its first track. Volatile, rebuilt from tb_0030 when the first consumer comes. Used by
-``handover``.
+In its turn a source gets a share of the free places. It fills them with the next documents of its order keys, then with
+rows of its first track. Volatile, rebuilt from tb_0030 when the first consumer comes. Used by ``handover``.
 """
 
 from collections import deque
@@ -17,7 +16,7 @@ class SourceTurns:
     """The orders of one source that wait for its next turns, beside its tracks."""
 
     keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
-    is_row_next: bool = False  #: where there is one place only: orders and tracks alternate
+    is_row_next: bool = False  #: with a share of one place: orders and tracks alternate
 
 
 @dataclass(slots=True)
@@ -29,12 +28,12 @@ class Shelf:
     tracks: Tracks = field(default_factory=Tracks)
     sources: dict[str, SourceTurns] = field(
         default_factory=dict
-    )  #: with something to give, in the order of their next turns
+    )  #: sources with documents to deliver, in the order of their next turns
     feeding: bool = False
 
     @property
     def behind(self) -> bool:
-        """Whether documents wait, which new ones must not overtake."""
+        """Whether documents wait; a new document must not overtake them."""
         return not self.known or bool(self.sources)
 
     def wake(self, source: str, priority: int, bref: int | None = None) -> None:
@@ -72,7 +71,7 @@ class Shelf:
         return keys, picks
 
     def _keys_of(self, source: str, turns: SourceTurns, share: int) -> int:
-        """Return how many places of a share orders get: half of them, as long as rows wait too."""
+        """Return how many places of a share go to orders: half of them while rows of tracks wait, too."""
         if self.tracks.has(source):
             if turns.keys and share == 1:
                 turns.is_row_next = not turns.is_row_next

@@ -3,8 +3,8 @@
 The seal must hold for a copy that another hub store sends, for another attempt, and for the same ciphertext sent again
 as a new message (PROTOCOL.md sections 12 and 18). So what changes on the way is left out (transport source, attempt,
 floor, LK1, the receiver's key id), and the place (LK0, sid, prev) is that of the message that was sealed, which a later
-one carries as @Origin. A replay under a new place does not follow from that: the wrap of the session key in such a
-message is signed for exactly one new place and one origin (``resent``), and a wrap without it opens no message with an
+one carries as @Origin. This permits no replay under a new place: the wrap of the session key in such a message is
+signed for exactly one new place and one origin (``resent``), and a wrap without this text opens no message with an
 origin. The receiver's key id is bound by the wrap; the seal binds the session, whose name commits to its key.
 """
 
@@ -70,7 +70,8 @@ def bound(envelope: Envelope, place: str, session_id: bytes, size: int) -> bytes
 
 
 def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
-    """Return a function that names the attributes of later versions that do not have their default; None without any.
+    """Return a function that lists the attributes added after version 1 that do not have their default; it returns None
+    if all have.
 
     A document that uses none of them has the canonical form of version 1, which older nodes can verify.
     """

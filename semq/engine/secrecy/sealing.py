@@ -1,11 +1,12 @@
 """Sealing: session keys for partners, opening, signing and checks of signatures. Implements ``ports.Secrecy``.
 
-A process has one object, also if the engine is built again, because session keys are kept here in memory. Keys and
-certificates come from a ``KeyHolder`` (the node adapts ``semq.pki`` to it). On the hot path a message costs one pass of
-AES-GCM and one salted digest; public keys are used once for each session key and each packet of receipts.
+A process keeps one ``Sealing``, also if its engine is built again, because it holds session keys in memory. Keys and
+certificates come from a ``KeyHolder`` (the node adapts ``semq.pki`` to it). In normal operation a message costs one
+pass of AES-GCM and one salted digest; operations with public keys are needed once for each session key and each packet
+of receipts.
 
 Partners have to prove their documents by a seal or a signature, and receipts, answers, floors and void markers by a
-signature. Otherwise a hub could end messages by itself, replace documents by its own, or make a receiver treat
+signature. Without such proofs a hub could end messages, replace documents by its own, or make a receiver treat
 documents that are still under way as settled. ``Policy`` names the partners that need no proof.
 """
 
@@ -47,7 +48,7 @@ from semq.umx_t.records import InquiryRole, Receipt, encode_records
 EVERYBODY = "*"
 SESSIONS_MAX = 10_000  # partners with a session key in memory
 WAITING_MAX = 10_000  # documents of unknown signers
-VERIFIED_MAX = 1024  # signatures over documents that are known to be good
+VERIFIED_MAX = 1024  # valid signatures over documents, remembered to check each once
 
 
 class KeyHolder(Protocol):
@@ -147,17 +148,15 @@ class Sealing:
         self._draw = draw
         self._sessions: dict[str, PartnerSession] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
-        self._waiting: OrderedDict[str, float] = OrderedDict()  #: documents of unknown signers: since when
-        self._verified: OrderedDict[tuple[str, bytes, bytes], None] = (
-            OrderedDict()
-        )  #: keys, what was signed, signatures
+        self._waiting: OrderedDict[str, float] = OrderedDict()  #: since when each document of an unknown signer waits
+        self._verified: OrderedDict[tuple[str, bytes, bytes], None] = OrderedDict()  #: (key, signed content, signature)
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> PartnerSession | None:
-        """The session for a document, or None if it travels in clear. Raises CannotSeal, HeaderUnfit."""
+        """Return the session for a document, or None if it travels in clear. Raises CannotSeal, HeaderUnfit."""
         node = target.node
         if attributes.user_headers and self.keys.signing is not None:
-            tagged(attributes.user_headers)  # what cannot be bound is refused before anything is accepted
+            tagged(attributes.user_headers)  # refuse a header that cannot be bound before the document is accepted
         if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
             return None
         name = str(node)
@@ -200,7 +199,7 @@ class Sealing:
         return replace(again, session_key=text)
 
     def salt(self, kept: KeptKey, ident: str) -> bytes:
-        """Return the salt of the digest of one of our sealed messages, to be shown with a proof."""
+        """Return the salt of the digest of a message that this node sealed, to be disclosed with a proof."""
         return self._opened.get(kept.text, kept.alg, kept.key_id, str(self.node), str(self.node)).salt(ident)
 
     def _secret(self, kept: KeptKey) -> bytes:
@@ -220,7 +219,7 @@ class Sealing:
                 raise NotSealed(source=str(source))
             return OpenedPayload.in_clear(body)
         if not envelope.attributes.encrypt:
-            raise SealBroken("The document is sealed and says that it is not.", lk0=envelope.ident)
+            raise SealBroken("The document is sealed, but its attributes state that it is not.", lk0=envelope.ident)
         made = sealed_as(envelope)
         try:
             opening = self._opened.get(
@@ -265,7 +264,8 @@ class Sealing:
             return True
         if envelope.signature:
             return self._check_signed(message, source)
-        if envelope.is_sealed and not (envelope.late or message.dropped):  # by an older version, which signs none
+        # a marker of an older version, which does not sign markers
+        if envelope.is_sealed and not (envelope.late or message.dropped):
             return self.open(envelope, message.body).is_proved
         if self._must_sign(source):
             raise OriginUnproved(lk0=envelope.ident)
@@ -281,7 +281,7 @@ class Sealing:
                 return False
             self._wait(sealed_as(envelope).ident, source, error)
         if not envelope.late and message.size != origin.size:
-            raise SignatureWrong("The body is not as long as its sender says.", lk0=envelope.ident)
+            raise SignatureWrong("The body does not have the length that its sender stated.", lk0=envelope.ident)
         signed = origin.message(name, self._me, attested(envelope))
         checked = origin.key_id, signed, origin.signature
         if checked not in self._verified:

@@ -121,7 +121,7 @@ def heard(packet: Packet, peer: Address, here: Address) -> tuple[Placed, list[tu
 
 def _fault(kind: RecordKind | None, speaker: Speaker, names: dict[About, str], record: Any) -> str:
     if kind is None:
-        return "No such thing is said to a local node."
+        return "A local node receives no such record."
     if kind.speaker is not speaker:
         return f"Only {kind.speaker.value} says {kind.name.split(' ', 1)[1]}."
     if kind.about is not About.ANY and not record.ident.startswith(names[kind.about]):

@@ -151,7 +151,9 @@ def _refuse(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, re
 def _returned(
     rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, refusal: ReturnedCopy | Reason | None
 ) -> None:
-    """S15, S16: continue with a marker that keeps the reason; only the hub expects a ReAck."""
+    """S15, S16: replace the payload by a marker that keeps the reason. A refusal by the hub (S15) is answered with a
+    ReAck.
+    """
     if isinstance(refusal, ReturnedCopy):
         after.returns.append(refusal)
         refusal = refusal.reason

@@ -2,11 +2,11 @@
 
 The certificate of the key that signed them was revoked. The receiver does not record them, since an unproved copy gets
 no position in its ledger, so inquiries about them would never end. A document in clear is signed again whenever it is
-sent: at once the first time under each key of this node, later at the pace of inquiries, because the receiver answers a
-further copy in the same way until it knows the key. Each later copy follows a report, too: a hint of custody may have
-overtaken an earlier one, and then only a copy with the new signature replaces the one that the hub holds. A document
-sealed under an older key of this node becomes another
-message (``resealing``) once a marker is recorded at its position. Used by ``receipts``.
+sent. The first copy under a new key of this node is sent immediately, later copies at the pace of inquiries, because
+the receiver rejects each of them until it has the certificate of the key. Each later copy follows a report, too: the
+hub may hold a copy with the old signature, which only a copy with the new one replaces. A document sealed under an
+older key of this node becomes another message (``resealing``) once a marker is recorded at its position. Used by
+``receipts``.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def is_unbelieved(record: Receipt) -> bool:
 class _Doubt:
     """A document in clear whose proof its receiver does not accept (volatile)."""
 
-    key: str  #: the signing key of this node when it was last sent at once
+    key: str  #: the signing key of the last copy that was sent without delay
     until: float  #: monotonic seconds: before that, an inquiry answered with NOT sends no further copy
     times: int = 0  #: number of delays
 
@@ -45,8 +45,7 @@ class Disbelief:
         self._doubts: dict[int, _Doubt] = {}
 
     def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> Heard | None:
-        """Return the event that follows for the row: ``resend``, or its end with or without a marker; None for no
-        event.
+        """Return the next event of the row: ``resend``, or an end with or without a marker; None for no event.
 
         Documents in clear are added to ``in_clear``, for ``note`` after the commit. Raises NotYours for a copy
         that this node has not made, under a key of another node.
@@ -61,7 +60,8 @@ class Disbelief:
             in_clear.append(row.object_id)
             return Heard.resend if self._is_due(row) else None
         if self._secrecy.is_outdated(envelope):
-            # The receiver's ledger decides the end of class 3; a marker inquires about it.
+            # The receiver's ledger decides the outcome of class 3: send a marker for the position, which the receiver
+            # answers.
             return Heard.returned if row.sid >= 0 else Heard.rej
         raise NotYours("The receiver was shown a copy under a key that is not ours.", lk0=str(row.lk0))
 

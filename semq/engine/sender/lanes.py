@@ -1,4 +1,5 @@
-"""Lanes: the rows in SS_INIT of each destination, separate so that an unreachable partner delays no other.
+"""Lanes: the rows in SS_INIT of each destination, in separate lanes so that an unreachable partner does not delay
+others.
 
 A lane records in memory whether the store may hold unsent rows for its destination, and which rows are under way. While
 unsent rows may exist, new rows are stored behind them and are sent by source and priority (``tracks``). Otherwise a new
@@ -36,7 +37,7 @@ class Lane:
         return self.tracks.behind
 
     def unclaimed(self) -> None:
-        """Note that the work that claimed rows was abandoned."""
+        """Allow another claim: the work that claimed rows was abandoned."""
         self.claiming = False
 
 
@@ -179,7 +180,7 @@ class _Claims:
         self._left, self._room = looks[0][0].limit, room
         self.frames: list[Data] = []
         self.sent: list[int] = []
-        self.left: list[Outbound] = []  #: rows that are deleted with their sending, as they left
+        self.left: list[Outbound] = []  #: copies of rows that are deleted in the commit that sends them
         self.events: list[Any] = []
         self._ends = [(pick, *self._track(pick, query)) for pick, query in looks]
 

@@ -23,7 +23,7 @@ from semq.umx_t.grids import SENDER, SENDER_12, Heard, SenderDeed, Standing
 from semq.umx_t.locator import LK1
 from semq.umx_t.status import OUTCOME_OF, Arrival, Outcome, SaveFwd, SendStatus
 
-# Each end with its outcome, its event in the ledger and its event for the application.
+# For each end: the outcome, the event in the ledger and the event for the application.
 ENDS: dict[Standing, tuple[Outcome, Event, str]] = {
     Standing.SS_ACK2: (Outcome.DELIVERED, Event.DELIVERED, "delivered"),
     Standing.REJECTED: (Outcome.REJECTED, Event.REJECTED, "failed"),
@@ -32,7 +32,7 @@ ENDS: dict[Standing, tuple[Outcome, Event, str]] = {
     Standing.UNKNOWN: (Outcome.UNKNOWN, Event.UNKNOWN, "failed"),
     Standing.DROPPED: (Outcome.DROPPED, Event.DROPPED, "failed"),
 }
-# Each step with its status, its event in the ledger and its event for the application; AGAIN has none for it.
+# For each step: the status, the event in the ledger and the event for the application (none for AGAIN).
 STEPS: dict[Standing, tuple[SendStatus, Event, str]] = {
     Standing.SS_INIT: (SendStatus.SS_INIT, Event.AGAIN, ""),
     Standing.SS_SENT: (SendStatus.SS_SENT, Event.SENT, "sent"),
@@ -49,8 +49,8 @@ STANDING = {
 SenderRule = GridRule[Standing, SenderDeed]
 UNKEPT_MAX = 10_000  # messages of classes 1 and 2 remembered without a row
 UNDER_WAY = frozenset({SendStatus.SS_SENT, SendStatus.SS_ACK_FWD})
-# A marker can follow from a cancellation, a refusal, an expiry or a loss; a restored row does not show from which.
-FORGOTTEN_MARKER = "its receiver has a marker that this store knows nothing of: it was put back to a backup"
+# A marker can follow from a cancellation, a refusal, an expiry or a loss; a restored row does not show the reason.
+FORGOTTEN_MARKER = "its receiver has a marker that is not in this store: the store was restored from a backup"
 # The event for each status in the receiver's ledger.
 NEWS = {
     Arrival.RECV: Heard.recv,
@@ -271,8 +271,8 @@ def is_refused(reason: Reason | None) -> bool:
 def is_by_hub(row: Outbound) -> bool:
     """Whether a message has ended by a statement of the hub alone, which one of the receiver corrects (S5c).
 
-    A receiver that has refused a message makes no other statement later, unless its store was restored and has it now.
-    UNKNOWN contradicts no receipt and stays.
+    A receiver that has refused a message makes a different statement later only if its store was restored. UNKNOWN is
+    not corrected, because no receipt contradicts it.
     """
     return row.outcome is Outcome.DROPPED or (row.outcome is Outcome.REJECTED and not row.void)
 

@@ -1,4 +1,4 @@
-"""Positions in a stream: given in commit order, in the transaction of the insert (rule N4, break F7).
+"""Positions in a stream, assigned in commit order in the transaction that inserts the row (rule N4, break F7).
 
 Documents with one order key form a sequence; those with @Fixed=1 and no key form one for each address.
 """

@@ -208,7 +208,7 @@ class _Receipts(Statements):
             self.violation(error, str(row.lk0))
         else:
             if news is Heard.resend:
-                self.hear(row, news, "the receiver does not believe the copy that it has seen")
+                self.hear(row, news, "the receiver does not accept the proof of the copy")
             elif news is not None:
                 self.hear(row, news, reason=record.reason, cause=record.reason)
 
@@ -235,8 +235,9 @@ class _Receipts(Statements):
             self.hear(row, NOTES[record.flag], reason=record.reason)
 
     def _note_unkept(self, lk0: LK0, flag: HubFlag) -> None:
-        """Report to the application what the hub did with a document without a row: once, and only until the process
-        ends."""
+        """Report to the application, once, what the hub did with a document without a row; after a restart nothing is
+        reported.
+        """
         kind, row = UNKEPT_EVENTS.get(flag), self.sender.rows.unkept.get(lk0.object_id)
         if kind is not None and row is not None and row.lk0 == lk0 and self.is_hub(row):
             self._unkept.append(lk0.object_id)
@@ -249,12 +250,11 @@ class _Receipts(Statements):
             self.hear(row, news_of(row, record), " ".join(reason), reason, ReturnedCopy(lk0, lk1, reason))
 
     def _refused(self, row: Outbound, record: Receipt, reason: Reason) -> None:
-        """Section 18: a refusal ends the message if its copy is the only one sent; otherwise an earlier copy may have
-        arrived.
+        """Section 18: a refusal ends the message if its copy is the only one sent.
 
-        Then only the receiver's ledger can decide, and also in an order, where the next document waits for a marker at
-        the position (break F3). Without a receiver to take the marker, a message that a person has cancelled ends
-        UNKNOWN, which no later record of the target can contradict.
+        If an earlier copy may have arrived, only the receiver's ledger can decide. A marker is also needed in an order,
+        where the next document waits for an entry at the position (break F3). Without a receiver to take the marker, a
+        message that a person has cancelled ends UNKNOWN, which no later record of the target can contradict.
         """
         is_sent = row.ss_status is not SendStatus.SS_INIT  # a marker gets its own attempt number when it is sent
         if is_sent and record.att == row.att and is_given_up(row) and reason[0] == UnknownTarget.code:

@@ -6,7 +6,7 @@ certificate and signed with this node's present key. A document that was refused
 refuses by name) is sent as a new message in clear, signed with the present key, if the refusal names another key. Both
 ledgers link the two messages. Refused documents are searched when such a refusal arrives, and when the directory names
 another certificate of a partner, so a crash delays this to the next session at most. If a partner refuses the present
-key too, nothing is sent to it again until the directory names another one: no document is resealed in an endless loop.
+key too, no document is resealed for it until the directory names another key, so that there is no endless loop.
 
 In an order, the new message is the last one: documents sent after the refused one may overtake it.
 """
@@ -97,7 +97,7 @@ class Resealing:
                 continue
             try:
                 new = self._again(unit, row, kept, code)
-            except SemqError as error:  # this node no longer has the key: a person has to submit the document again
+            except SemqError as error:  # this node has deleted the key: a person has to submit the document again
                 self._core.violation(unit, Side.SENDER, error, str(row.lk0), dest)
                 continue
             if new is not None:

@@ -49,7 +49,7 @@ class Sender:
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since the last statement about it
         self.unanswered: Counter[int] = Counter()  #: class 1 and 2: inquiries without an answer that settles anything
-        self.away_since: dict[int, float] = {}  #: custody: since when the custodian has been out of reach
+        self.away_since: dict[int, float] = {}  #: rows in custody: since when the custodian cannot be reached
         self._lossy: set[tuple[int, int]] = set()  #: stores of the hub that have lost copies, in this session
 
     # --- sending: the methods of ``lanes.Carrier``

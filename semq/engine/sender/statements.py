@@ -84,7 +84,7 @@ class Statements:
         """
         if row is None or row.sid == sid or (sid < 0 and (self.believed is None or not self.believed.binds_place)):
             return True
-        text = "The receiver speaks of another position."
+        text = "The receiver names another position."
         self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source), sid=sid, ours=row.sid), str(row.lk0))
         return False
 
@@ -102,7 +102,7 @@ class Statements:
         """Whether the node is the hub, which alone may state custody and forwarding."""
         if self.sender.uplink.hub == self.source:
             return True
-        text = "Not the hub, yet it speaks as one."
+        text = "A node other than the hub makes a statement of the hub."
         self.violation(NotYours(text, lk0=str(row.lk0), peer=str(self.source)), str(row.lk0))
         return False
 

@@ -1,8 +1,7 @@
 """S1: documents become rows. Documents submitted together are committed together (PROTOCOL.md sections 5.1 and 14).
 
 When the link is up and nothing waits before it, a document is accepted and marked SS_SENT in one commit and sent after
-it: S1 and S2 in one transaction, which the order of both rules allows, since the send still follows the commit (rule
-R8).
+it: S1 and S2 in one transaction. That keeps the order of both rules, because the message is sent after the commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -139,12 +138,14 @@ class Accepting:
                 self._check_now(submission)
         except SemqError as error:
             if submission.token:
-                return error.with_traceback(None)  # its frames refer to the submission, and the caller's to the error
+                return error.with_traceback(None)  # its frames and the submission would refer to each other
             raise
         return None
 
     def _check_later(self, submission: Submission) -> None:
-        """Check a scheduled document as of today; rate, quota and keys are checked at its time."""
+        """Check a scheduled document by the present directory and agreements; rate, quota and keys are checked when it
+        is released.
+        """
         check_times(submission)
         if submission.target.node != self.core.address:
             dest = str(submission.target.node)
@@ -359,7 +360,9 @@ class _Acceptance:
         )
 
     def _drop(self, row: Outbound) -> None:
-        """Class 1 is never stored: with the link down, or full, it ends here."""
+        """End a document of class 1 that cannot be sent now, because the link is down or full: class 1 is never
+        stored.
+        """
         row.outcome = Outcome.DROPPED
         self._unit.ledger.append(
             self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at)

@@ -3,7 +3,7 @@ R9).
 
 A row is deleted in the transaction in which its last condition is met: at the sender when it is delivered, at the
 receiver by ``leave``. A row that ended otherwise stays for a moment, since a receipt may correct it (S5c). ``Cleaner``
-takes such rows, and those that the store names after a restart, and deletes them in batches beside the traffic.
+takes such rows, and those that the store names after a restart, and deletes them in batches while messages pass.
 """
 
 from semq.engine.core import Core

@@ -1,8 +1,8 @@
 """Expiry of documents (@ExpiresAt; PROTOCOL.md section 12).
 
-Every node uses its own clock and stops documents that have expired by it: the sender withdraws them, the hub
-refuses them, or sends stored ones without payload, and the receiver does not record them as received. Used by
-``receiver.recording``, ``hub.forwarding``, ``hub.custody`` and ``outbound``.
+Every node compares the expiry with its own clock. The sender withdraws expired documents. The hub refuses them, and
+sends stored ones without their payload. The receiver records them as refused. Used by ``receiver.recording``,
+``hub.forwarding``, ``hub.custody`` and ``outbound``.
 """
 
 from semq.engine.errors import Expired

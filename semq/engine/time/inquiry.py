@@ -23,7 +23,7 @@ class Asked(NamedTuple):
 
     rows: int  #: number of rows that may need another inquiry
     then: Callable[[], None]  #: sends the inquiries, after the commit
-    patient: bool | None = None  #: whether all are in custody; None: this table has one pace for all
+    patient: bool | None = None  #: whether all rows are in custody; None: this table has one pace for all rows
 
 
 class Sweep:
@@ -70,7 +70,7 @@ class Sweep:
         query = self._query(slice_.first, slice_.last, settings.ask_rows)
         unit = yield Needs(queries={query})
         asked = self._ask(unit, query)
-        # The rows of the query, not those still open: earlier work of this unit may have settled some of them.
+        # The number of rows that the query returned, also those that earlier work of this unit has settled.
         found = unit.found.get(query, [])
         is_full = len(found) >= settings.ask_rows
         last = row_id(found[-1]) if found else slice_.last
@@ -87,7 +87,7 @@ class Sweep:
             if asked.patient is not None:
                 longest = settings.inquiry_custody_s_max if asked.patient else settings.inquiry_s_max
                 slice_.patient = asked.patient
-            if slice_.patient:  # no hurry: others of this kind wait until the pace allows more
+            if slice_.patient:  # keep the slower pace for further slices of this kind
                 self._patient_from = now + asked.rows / settings.ask_custody_per_s
             self.schedule.again(slice_, now, self.core.clock.random(), longest)
         asked.then()

@@ -18,7 +18,7 @@ SLICES_MAX = 256  # with more of them, any two slices may be merged
 
 @dataclass(slots=True)
 class Slice:
-    """Rows with ids ``first`` to ``last``: the next inquiry is due at ``due``, ``asked`` were sent so far."""
+    """Rows with ids ``first`` to ``last``: the next inquiry is due at ``due``; ``asked`` inquiries were sent so far."""
 
     first: int
     last: int

@@ -40,7 +40,7 @@ def main(
     argv: list[str] | None = None,
     run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
 ) -> int:
-    """Run ``serve(settings, url of the node, what waits for the end)``; return the exit status."""
+    """Run ``serve(settings, url of the node, function that waits for the end)``; return the exit status."""
     parser = argparse.ArgumentParser(allow_abbrev=False, prog=program, description=description)
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
     parser.add_argument(WITH_PARENT, action="store_true", help="end when standard input ends")
@@ -70,7 +70,9 @@ def _stop_of(with_parent: bool) -> Job:
 
 
 async def until(stopped: Job, jobs: Sequence[Job]) -> None:
-    """Run jobs until ``stopped`` returns or one of them fails. Raises what a job raises; a node may be away."""
+    """Run jobs until ``stopped`` returns or one of them fails. Raises the errors of the jobs, except that a job is
+    repeated while the node is not available.
+    """
     ended = asyncio.ensure_future(stopped())
     tasks = [asyncio.ensure_future(_patiently(job)) for job in jobs]
     try:
@@ -85,7 +87,7 @@ async def until(stopped: Job, jobs: Sequence[Job]) -> None:
 
 
 async def _patiently(job: Job) -> None:
-    """Run a job again as long as the node is away."""
+    """Run a job again as long as the node is not available."""
     while True:
         try:
             await job()

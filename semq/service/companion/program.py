@@ -1,8 +1,7 @@
-"""A program that a node keeps running beside itself: started with the node, restarted when it ends, stopped with it.
-
-The program gets a pipe as standard input, which ends when the node dies: it has to end then. On its standard output it
-reports which of its sections fail (``section_states``), unless it speaks to the terminal of the node. Its log lines go
-to the standard error of the node.
+"""A program that a node keeps running: started with the node, restarted when it ends, stopped with the node. Its
+standard input is a pipe, which ends when the node dies; the program has to end then, too. On its standard output it
+reports which of its sections fail (``section_states``), unless that goes to the standard output of the node
+(``speaks``). Its log lines go to the standard error of the node.
 """
 
 import asyncio

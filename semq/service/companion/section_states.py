@@ -1,4 +1,4 @@
-"""States of the sections of a companion: which of its folders or webhooks fails, since when, and why.
+"""States of the sections of a companion: the folders or webhooks that fail, each with start and reason.
 
 The companion writes a line of JSON to its standard output whenever a state changes; its node reads the lines
 (``program``) and shows the failing sections in its health. A section without a line works.
@@ -33,7 +33,7 @@ class StateLine(msgspec.Struct, frozen=True):
 
 
 class SectionStates:
-    """The states as the companion knows them. ``write`` gets each line."""
+    """The states in the companion. ``write`` gets each line."""
 
     def __init__(self, write: Callable[[bytes], object], clock: Clock) -> None:
         self._write = write
@@ -56,7 +56,7 @@ class SectionStates:
 
 
 class ReportedStates:
-    """The failing sections as the node knows them, by name."""
+    """The failing sections in the node, by name."""
 
     def __init__(self) -> None:
         self.failing: dict[str, FailingSection] = {}

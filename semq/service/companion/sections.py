@@ -1,7 +1,7 @@
-"""Sections of a companion ([[folders]], [[webhooks]]): each is kept running by itself, and its failures are reported.
+"""Sections of a companion ([[folders]], [[webhooks]]): each runs independently, and its failures are reported.
 
-A section that fails is reported to the node (``section_states``) and tried again after a pause, while the others go on.
-Used by ``semq.folders`` and ``semq.webhooks``.
+A section that fails is reported to the node (``section_states``) and tried again after a pause, while the other
+sections continue. Used by ``semq.folders`` and ``semq.webhooks``.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class CompanionSection(NamedTuple):
 
 
 def main(program: str, description: str, serve: Serve, argv: list[str] | None = None) -> int:
-    """Run ``serve(settings, url of the node, what waits for the end, states)``; return the exit status."""
+    """Run ``serve(settings, url of the node, function that waits for the end, states)``; return the exit status."""
     is_heard = WITH_PARENT in (sys.argv if argv is None else argv)
     states = SectionStates(_report if is_heard else lambda line: None, SystemClock())
 

@@ -1,7 +1,8 @@
 """The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-Created if TLS is configured. The node takes TLS contexts from it, jobs ask it whether to renew or to warn. Each kind of
-node renews in its own way: a hub signs its own certificate, an institution requests one from its hub.
+Created if TLS is configured. The node takes its TLS contexts from here; jobs use it to renew the certificate and to
+warn. Each kind of node renews in its own way: a hub signs its own certificate, an institution requests one from its
+hub.
 """
 
 import ssl
@@ -107,7 +108,7 @@ class NodeIdentity:
         try:
             trust.verify(self.certificate, self._clock.wall(), chain=chain)
         except Untrusted as error:
-            raise TrustNeeded("It stands behind this node's own certificate.", node=str(self.ring.node)) from error
+            raise TrustNeeded("This node's own certificate depends on it.", node=str(self.ring.node)) from error
         write_safely(self._settings.tls.trust or self.ring.trust_path, trust.pem)
         self.trust.change(trust.authorities)
         self._contexts.clear()

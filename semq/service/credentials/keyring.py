@@ -2,8 +2,8 @@
 
 A certificate of the directory is believed only if a trusted authority has signed it, it names the partner, and it is
 among the partner's pins, if there are any (``secrecy.pins``). An expired certificate still verifies signatures of
-stored documents; nothing new is sealed for it. A certificate that the directory no longer contains (revoked, or
-removed) verifies nothing.
+stored documents; no new document is sealed for its key. A certificate that the directory no longer contains (revoked,
+or removed) verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

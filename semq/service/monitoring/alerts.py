@@ -50,7 +50,7 @@ class Alerts:
     def __init__(
         self, node: str, settings: Callable[[], AlertSettings], clock: Clock, look: Callable[[], Awaitable[list[Check]]]
     ) -> None:
-        """``settings``: those in force now, which may change in a life of the node."""
+        """``settings``: returns the settings in force, which a reload may change."""
         self._node = node
         self._settings = settings
         self._clock = clock
@@ -69,8 +69,8 @@ class Alerts:
         if not self._settings().command:
             return
         found = {one.name: one for one in await self._checks()}
-        if found.keys() != {"store"}:  # else nothing but that could be looked at
-            for name in self._told.keys() - found.keys():  # some are made only where there is something to say
+        if found.keys() != {"store"}:  # otherwise only the store could be checked
+            for name in self._told.keys() - found.keys():  # some checks exist only while there is something to report
                 found[name] = Check(name, OK)
             for name in self._changes.keys() - found.keys():
                 del self._changes[name]
@@ -154,7 +154,7 @@ class Alerts:
 
 async def _say(process: Process, said: bytes) -> None:
     assert process.stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # it need not listen
+    with suppress(BrokenPipeError, ConnectionResetError):  # the program may ignore its input
         process.stdin.write(said)
         await process.stdin.drain()
     process.stdin.close()

@@ -12,7 +12,7 @@ from semq.moments import utc_text
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
 OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
-SHOWN_MAX = 5  # kinds of violations in words
+SHOWN_MAX = 5  # kinds of violations that are listed
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
 
@@ -62,7 +62,7 @@ def checks(status: Status, warn_days: float) -> list[Check]:
 
 
 def _companion(name: str, told: Mapping[str, Any]) -> Check:
-    """Return the check of a program beside the node: its process, and those of its sections that fail."""
+    """Return the check of a companion: its process, and its failing sections."""
     if not told["running"]:
         return Check(name, FAILING, f"the process ended with status {told['exit']} and is started again")
     failing = told.get("failing", {})

@@ -1,7 +1,7 @@
 """Figures of a node for Prometheus, derived from ``node.status``, the census of the queues, and the latency histograms.
 
-``METRICS`` has a row for each family. Labels are closed sets: checks, states, causes, events; what grows with the
-institutions (``detailed``) is only in the detailed answer. ``render`` writes the text; it is slow enough for a thread.
+``METRICS`` has a row for each family. Labels are closed sets: checks, states, causes, events; figures per institution
+(``detailed``) are only in the detailed answer. ``render`` writes the text; it is slow enough for a thread.
 """
 
 from collections import Counter

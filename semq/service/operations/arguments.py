@@ -28,7 +28,7 @@ REGEX = "matching regex"  # in those texts
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """No arguments; the base of those that an operation has."""
+    """The base class of all argument structs; by itself, no arguments."""
 
 
 A = TypeVar("A", bound=msgspec.Struct)

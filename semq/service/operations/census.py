@@ -1,8 +1,8 @@
 """A census of the queues of one node, kept and shared by all readers. Used by ``overview``.
 
-It counts every row of both queues, so it is kept ``REST`` times as long as it took: of small queues it is always fresh,
-of millions of rows it is taken every minute or so and costs the database a few percent. ``as_of`` is its time; a page
-that does not want to wait shows the one before.
+It counts every row of both queues, so it is kept ``REST`` times as long as it took. For small queues it is therefore
+always recent; for millions of rows it is taken about once a minute and costs the database a few percent. ``as_of`` is
+its time. A page waits a moment for a new census, then shows the previous one.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.views import census, submissions
 from semq.store.views.failed import is_failed
 
-REST = 40  # a census is kept so many times as long as it took
+REST = 40  # a census is kept for this multiple of the time that it took
 KEPT_S_MIN, KEPT_S_MAX = 1.0, 300.0
 WAIT_S = 0.15  # a page does not wait longer
 
@@ -61,7 +61,8 @@ class Counting:
             return self._last
         if self._taking is None or self._taking.done():
             self._taking = asyncio.get_running_loop().create_task(self._take())
-            self._taking.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps no reader waits
+            # marks the exception as retrieved, also if no reader waits
+            self._taking.add_done_callback(lambda task: task.cancelled() or task.exception())
         done, _ = await asyncio.wait([self._taking], timeout=WAIT_S)
         return self._taking.result() if done else self._last
 
@@ -84,7 +85,7 @@ class Counting:
 
 
 def _marks(around: Surroundings) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Return the rows that the engine knows something about, some thousands of each kind at most."""
+    """Return the rows about which the engine has facts beside the columns, at most some thousands of each kind."""
     most = census.MARKED_MAX
     silent = [number for number, count in (around.asked or {}).items() if count >= SILENT_AFTER]
     sent = {"away": list(around.away)[:most], "silent": silent[:most]}

@@ -1,7 +1,7 @@
 """Operations ``job.list``, ``job.run``, ``job.pause`` and ``job.resume``: the scheduled work of a node.
 
-A pause lasts until it is lifted or the node ends, so that a forgotten pause ends with a restart. Work without which
-messages would stop or be accepted wrongly cannot be paused (``NEVER_PAUSED``).
+A pause lasts until it is lifted or the node ends, so that a forgotten pause ends with a restart. A job cannot be paused
+if messages would stop or be accepted wrongly without it (``NEVER_PAUSED``).
 """
 
 from typing import Annotated, Any, Protocol
@@ -20,18 +20,18 @@ from semq.service.operations.operation import Caller, act, look
 # Job | what it does, for people
 DESCRIPTIONS: dict[str, str] = {
     "engine": "inquiries, resends, expiry and cleanup of the queues",
-    "database": "looks whether the node's own Postgres is alive",
-    "housekeeping": "makes and drops partitions of the ledger, and forgets what retention allows",
+    "database": "checks whether the node's own Postgres runs",
+    "housekeeping": "creates and drops partitions of the ledger, and deletes rows after their retention period",
     "extract": "the nightly extract of the ledger for the reconciliation",
-    "alerts": "tells the configured program of changed health checks",
-    "sql_submissions": "looks for documents handed over by SQL",
-    "schedule": "sends scheduled documents whose time has come",
-    "sql_done": "looks for documents acknowledged by SQL",
+    "alerts": "reports changed health checks to the configured program",
+    "sql_submissions": "searches for documents handed over by SQL",
+    "schedule": "releases scheduled documents at their time",
+    "sql_done": "searches for documents acknowledged by SQL",
     "disk": "stops publishers while the disk is nearly full",
-    "certificate": "renews the node's own certificate when it is time",
+    "certificate": "renews the node's own certificate before it ends",
     "certificates": "logs which institutions have not renewed their certificates",
-    "lives": "writes down which store each node has",
-    "definitions": "follows definitions that another process has imported",
+    "lives": "records the store of each node",
+    "definitions": "applies definitions that another process has imported",
     "revocation": "ends links of revoked certificates",
 }
 log = structlog.get_logger("semq.jobs")

@@ -77,7 +77,7 @@ class NodeOperations:
         try:
             status = await node.status()
             queues, causes = [await self._look(name) for name in ("queue.census", "stuck.causes")]
-        except Unavailable:  # without a database: what can be said without one
+        except Unavailable:  # without a database: the figures that need none
             log.warning("metrics_without_database")
         now_ms = int(node.clock.wall().timestamp() * 1000)
         figures = Figures(status, node.settings.tls.warn_days, now_ms, queues, causes, node.latency())

@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who uses an operation, and through which door."""
+    """The user of an operation, and the door used."""
 
     user: str
     door: str = "amqp"

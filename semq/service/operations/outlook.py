@@ -12,9 +12,9 @@ from semq.service.operations.census import OverviewNode
 from semq.service.operations.operation import look
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
 
-# The event for which a row waits | in words
+# The event for which a row waits | its description
 WAITS: dict[str, str] = {
-    "nothing": "nothing more happens to it",
+    "nothing": "it has ended",
     "person": "a person has to act",
     "turn": "it is sent when its turn comes",
     "link": "it is sent as soon as the link to the hub is up",

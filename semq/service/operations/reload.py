@@ -20,7 +20,7 @@ from semq.service.access import virtual_hosts
 log = structlog.get_logger("semq.reload")
 
 RELOADED: dict[str, tuple[str, ...]] = {
-    # section: keys; in a tuple without any, the section is one key
+    # section: its keys; with an empty tuple the section counts as one key
     "amqp": (
         "users",
         "virtual_hosts",

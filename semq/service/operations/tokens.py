@@ -101,7 +101,7 @@ def new_token(
 
 
 def token_hash(text: str) -> bytes:
-    """Return what is stored of a token: it has 256 random bits, so one pass of SHA-256 is enough."""
+    """Return the stored hash of a token. One pass of SHA-256 is enough, because a token has 256 random bits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

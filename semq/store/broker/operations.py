@@ -35,7 +35,7 @@ class DeleteExchange:
 
 @dataclass(slots=True, frozen=True)
 class DeclareQueue:
-    """Add a durable queue. ``queue_id`` is unique in the store for ever, even after the queue is deleted."""
+    """Add a durable queue. ``queue_id`` is never used for another queue, even after the queue is deleted."""
 
     queue_id: int
     vhost: str
@@ -178,7 +178,9 @@ Done: TypeAlias = Callable[[BaseException | None], None]
 
 
 class StoredBacklog:
-    """Messages of one queue that stay in the store until their turn is near: three columns, in order of position."""
+    """Messages of one queue that stay in the store until shortly before their delivery: three columns, in order of
+    position.
+    """
 
     __slots__ = ("positions", "priorities", "sizes")
 

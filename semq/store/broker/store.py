@@ -45,7 +45,7 @@ COLUMNS = """
 EAGER = """
     SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
     ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
-EAGER_MAX = 10_000  # number of messages that are loaded at once
+EAGER_MAX = 10_000  # number of messages that are loaded at the start
 EAGER_BYTES = 16 << 20
 FETCHED = 10_000  # rows of a cursor in memory
 
@@ -190,8 +190,8 @@ def load(connection: Connection) -> StoredState:
 def _columns(
     driver: "psycopg.Connection[tuple[Any, ...]]",
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
-    """Return, per queue, the messages that stay in the store until their turn is near, and the last position of those
-    loaded now.
+    """Return, per queue, the messages that stay in the store until shortly before their delivery, and the last position
+    of those loaded now.
 
     Memory is bounded by the columns read.
     """

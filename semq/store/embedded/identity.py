@@ -30,7 +30,9 @@ class SystemUser:
         return [*self.prefix, *argv]
 
     def own(self, folder: Path) -> None:
-        """Give a folder and its content to the owner, unless it has it already (another identity may have made it)."""
+        """Give a folder and its content to the owner, unless they belong to the owner already (another identity may
+        have made them).
+        """
         if os.geteuid() != 0 or folder.stat().st_uid == self.owner:
             return
         for path in (folder, *folder.rglob("*")):

@@ -23,7 +23,7 @@ def postmaster_of(data: Path) -> int | None:
 
 
 def port_of(data: Path) -> int | None:
-    """Return the TCP port that the running server has recorded, if it has come that far."""
+    """Return the TCP port that the running server has recorded, or None if it has not recorded one yet."""
     line = _noted(data, 4)
     return int(line) if line.isdigit() else None
 
@@ -67,9 +67,9 @@ def clear_remains(data: Path, run: Path, patience_s: float = 2.0) -> None:
 
     Only for a caller who holds the owner's lock and has checked that no server runs.
 
-    Orphans end by themselves, but busy ones late, and a new server cannot start while one is attached. The file must be
-    removed because its process number may belong to another process by now (in containers it nearly always does), which
-    Postgres would take for its predecessor.
+    Orphans end by themselves, but busy ones only after a while, and a new server cannot start before that. The file
+    must be removed because its process number may belong to another process by now (in containers it nearly always
+    does), which Postgres would take for its predecessor.
     """
     for number in (signal.SIGQUIT, signal.SIGKILL):
         orphans = all_servers_of(data)

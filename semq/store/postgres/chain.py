@@ -1,7 +1,8 @@
 """The chain of the ledger in the store: extended by the writer in each commit, and verified.
 
-A commit needs one statement, whatever it wrote: the growing link is one row, replaced in place. Lines are hashed in the
-form that COPY carries, so a check reads them from Postgres in the same form and nothing is encoded twice.
+A commit needs one statement for any number of lines, because the newest link is one row, which is replaced in place.
+Lines are hashed in the form that COPY carries, so a check reads them from Postgres in the same form and nothing is
+encoded twice.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -188,7 +189,7 @@ def _compare(
 
 
 def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
-    """Check that each link names the one before it; neighbours of other days are looked up."""
+    """Check that each link names the one before it; the links before the first and after the last are read for that."""
     previous: ChainLink | None = None
     for link in links:
         if previous is None or previous.hash != link.before:

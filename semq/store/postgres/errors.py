@@ -64,7 +64,7 @@ class SchemaTooNew(Misconfigured):
 
 
 class SchemaBusy(Unavailable):
-    """The tables are in use, so they cannot be upgraded now; no step is incomplete."""
+    """The tables are in use, so they cannot be upgraded now; completed steps are kept."""
 
     code = "SEMQ-3012"
     remedy = (

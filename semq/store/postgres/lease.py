@@ -40,9 +40,9 @@ class Lease:
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it.
 
-    The same process may do so at once, on a new connection after a lost one; so may a process that holds the place of
-    the former owner, which has ended then. In both cases the row lock waits for a transaction of the former owner that
-    may still be committing.
+    Two processes need not wait until the lease has expired: the owner itself on a new connection, and a process that
+    holds the place of the former owner, which proves that this one has ended. The row lock then still waits for a
+    transaction of the former owner that may be committing.
     """
     facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
     cursor = await connection.execute(TAKE, {**facts, "valid_s": VALID_S})

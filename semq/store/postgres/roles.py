@@ -203,7 +203,9 @@ def closing(schema: str, role: str = "public") -> str:
 
 
 def _standing(connection: "psycopg.Connection[Any]", role: str) -> str | None:
-    """Return the role if it exists, otherwise None. Raises RoleRefused for a role that may do everything anyway."""
+    """Return the role if it exists, otherwise None. Raises RoleRefused for a superuser, and for the owner of the
+    tables.
+    """
     row = connection.execute(
         "SELECT r.rolsuper OR pg_has_role(r.oid, c.relowner, 'USAGE')"
         " FROM pg_roles r, pg_class c WHERE r.rolname = %s AND c.oid = to_regclass('tb_0031')",

@@ -57,7 +57,7 @@ KEEPALIVE: dict[str, Any] = {
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
 # Errors of a query if the server, its connection or a free connection of the pool is unavailable.
 AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
-CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # NOTIFY is only a hint to look early
+CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only leads to a search before the next poll
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -117,8 +117,8 @@ class PostgresStore:
     async def start(self) -> Recovered:
         """Open the store for a new process.
 
-        Raises NotDurable and ServerTooOld (``durability``), SchemaTooOld and SchemaTooNew (``migration``): refuse to
-        start. Raises StoreUnavailable or LeaseHeld: try again.
+        Raises NotDurable and ServerTooOld (``durability``), SchemaTooOld and SchemaTooNew (``migration``), which end
+        the start of the node, and StoreUnavailable and LeaseHeld, after which the caller tries again.
         """
         self._close()
         try:
@@ -127,7 +127,7 @@ class PostgresStore:
             raise StoreUnavailable(fault=str(error).strip()) from error
 
     def break_off(self, why: str) -> None:
-        """Abandon the connection because the server is known to be lost: it might stay silent for ever."""
+        """Abandon the connection, because the server is known to be lost and the socket may never report it."""
         if self._wire is not None:
             self._wire.break_off(why)
 

@@ -149,7 +149,7 @@ class Writer:
         await self._task
 
     def lose(self, fault: SemqError) -> None:
-        """End at once: nothing more is written, and all work fails. Only the first call has an effect."""
+        """End immediately: nothing more is written, and all work fails. Only the first call has an effect."""
         if self._fault is None:
             self._fault = fault
             self._wake.set()

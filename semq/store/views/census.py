@@ -1,4 +1,4 @@
-"""Census of the queues: rows grouped by all that decides whether and why they do not move. Read-only.
+"""Census of the queues: rows grouped by the columns that decide whether and why a message is stuck. Read-only.
 
 One statement per queue counts every row, in the database; Python sees groups only. A group has the form of a row in
 ``messages``, as far as ``semq.engine.people.stuck.why`` reads it. Used by ``semq.service.operations.census``, which

@@ -148,7 +148,7 @@ def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
 def stuck_candidates(
     connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
 ) -> list[dict[str, Any]]:
-    """Return rows that may be stuck: old ones, and those that only an operator can move. The caller finds the reasons.
+    """Return rows that may be stuck: old ones, and those that wait for an operator. The caller finds the reasons.
 
     At most ``limit`` from each queue, with numbers above ``after`` in tb_0031 and tb_0030.
     """

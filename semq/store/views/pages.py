@@ -108,7 +108,7 @@ def _is_asked(wanted: Search, side: str) -> bool:
 
 
 def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> list[dict[str, Any]]:
-    """Return what fits among the next rows of a queue; Postgres stops when the page is full."""
+    """Return the matching rows among the next ones of a queue; Postgres stops when the page is full."""
     looked = _window(select(queue.table), queue, wanted, begin).subquery()
     number = looked.c[queue.number.name]
     query = select(looked).where(*_conditions(queue, wanted, looked.c))

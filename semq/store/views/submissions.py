@@ -67,7 +67,7 @@ def led_to(connection: Connection, lk0: str) -> list[str]:
 
 
 def scheduled_as(connection: Connection, number: int) -> list[str]:
-    """Return the name under which a node has scheduled a document with this record id, also after its time."""
+    """Return the name under which a node has scheduled a document with this record id, also after its release."""
     waiting = select(C.lk0).where(C.number == number, IS_NAMED)
     renamed = select(RENAMED.lk0).where(RENAMED.number == number)
     return [lk0 for query in (waiting, renamed) for lk0 in connection.execute(query).scalars()]

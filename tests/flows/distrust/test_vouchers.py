@@ -26,7 +26,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     assert [line.split(" of ")[0] for line in certified(world)] == ["the first certificate"]
     world.roll(world.b, "B2", "B1")  # a renewal
     world.settle()
-    assert certified(world)[1].startswith("another certificate, vouched for by a former key,")
+    assert certified(world)[1].startswith("another certificate, signed by an earlier key,")
     assert world.a.engine.core.misconduct.told() == []
     world.roll(world.b, "B3")  # enrolled anew, or somebody else
     world.settle()

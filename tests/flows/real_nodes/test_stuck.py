@@ -228,7 +228,7 @@ async def test_what_its_target_never_records(
     said = await semq_aside(
         "held", "resend", str(row["id"]), "--node", f"amqp://guest:guest@127.0.0.1:{scene.hub.port}"
     )
-    assert said.out == "1 sent again, or as soon as their target is online\n", said
+    assert said.out == "1 sent again, now or as soon as their target is online\n", said
     assert (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"] == []
 
 

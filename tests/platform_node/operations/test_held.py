@@ -99,7 +99,8 @@ async def test_an_institution_has_left_for_good(scene: HeldScene, monkeypatch: p
 
 async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InProcess, scene: HeldScene) -> None:
     [lk0] = await scene.submit("56001")
-    assert (await scene.semq("held", "refuse", lk0, "--why", "too old")).out == "1 refused; their senders are told\n"
+    said = await scene.semq("held", "refuse", lk0, "--why", "too old")
+    assert said.out == "1 refused; their senders are informed\n"
     await until(partial(scene.is_marker, lk0))
     shown = await scene.semq("stuck", "explain", lk0, node=scene.node)
     assert "GIVEN_UP: an operator of the hub has refused it" in shown.out
@@ -134,16 +135,16 @@ async def test_an_act_says_what_it_left_alone(scene: HeldScene) -> None:
     [row] = (await counted())["result"]
     assert (row["rows"], row["only_copies"], row["markers"], row["is_served"]) == (2, 1, 1, True)
     said = await scene.semq("held", "refuse", "--all", "--why", "closed")
-    assert "1 left alone: the only copy there is" in said.out
-    assert "1 left alone: void markers end when their target is back" in said.out
+    assert "1 unchanged: the only copy" in said.out
+    assert "1 unchanged: void markers end when their target is online" in said.out
     [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
     said = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
-    assert said.out == "1 refused; their senders are told\n"
+    assert said.out == "1 refused; their senders are informed\n"
     await until(partial(_has, counted, "markers", 2))  # its sender asks 56001, as it does of what was cancelled
     # 56001 is taken out of the definitions: nobody is left who could answer the markers.
     scene.strike_off("56001")
     said = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
-    assert said.out == "2 refused; their senders are told\n"
+    assert said.out == "2 refused; their senders are informed\n"
     await until(lambda: not scene.hub.engine.holding.held)
     assert await scene.details(scene.app, cancelled, Event.UNKNOWN) != []
 
@@ -173,7 +174,7 @@ async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldS
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).status == 0
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out.startswith("1 refused before")
     told = await scene.semq("stuck", "explain", lk0)
-    assert "RETURNED: an operator has refused it, and its sender does not know yet" in told.out
+    assert "RETURNED: an operator has refused it, and its sender has not noted that yet" in told.out
     assert "refused" in (await scene.semq("held", "list")).out
 
 
@@ -191,7 +192,7 @@ async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: In
     await until(lambda: came)
     await link.close()
     scene.strike_off("56001")
-    assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out == "1 refused; their senders are told\n"
+    assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out == "1 refused; their senders are informed\n"
     await until(partial(_is, scene, lk0, "UNKNOWN"))
     [row] = (await ask(scene.app, "failed.list"))["result"]
     assert row["lk0"] == lk0
@@ -255,7 +256,7 @@ async def test_nothing_is_acted_on_that_was_not_named(scene: HeldScene) -> None:
 async def test_a_copy_is_sent_again_when_its_target_comes(inprocess: InProcess, scene: HeldScene) -> None:
     lk0s = await scene.submit("56001", 2)
     said = await scene.semq("held", "resend", *lk0s, "--why", "asked by telephone")
-    assert said.out == "2 sent again, or as soon as their target is online\n"
+    assert said.out == "2 sent again, now or as soon as their target is online\n"
     assert (await scene.semq("msg", "resend", lk0s[0], "--why", "once more")).status == 0
     assert await scene.details(scene.admin, lk0s[0], Event.OPERATOR) == [
         "sent again by guest: asked by telephone",

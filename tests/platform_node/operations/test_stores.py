@@ -61,7 +61,7 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     (await semq(hub, "hub", "stores", "retire", "1.1", "--why", " ")).fails(1, "SEMQ-2102")
     (await semq(hub, "hub", "stores", "retire", "1.2", "--why", "w")).fails(1, "SEMQ-1215")
     said = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost on 3 March")
-    assert said.out == "1.1  is retired: nodes hear of it when they ask next, within an hour\n"
+    assert said.out == "1.1  is retired: nodes are informed at their next inquiry, within an hour\n"
     again = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost", "--json")
     assert again.data == {"store": "1.1", "was_retired": True}
     await hub.stop()
