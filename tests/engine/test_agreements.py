@@ -1,4 +1,4 @@
-"""Rates in buckets, and what an agreement says of one document."""
+"""Rates of agreements, and checks of documents against their terms."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Frames as AMQP content and back: attributes in the header, the body untouched, typed errors for nonsense."""
+"""Frames as AMQP content and back: attributes in the header, the body unchanged, typed errors for malformed frames."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_a_peer_of_version_1_gets_the_table_whoever_wrote_the_message() -> None:
         passed = again(routing_key, header, body)
         assert (passed.envelope, passed.body) == (ENVELOPE, b"payload")
         assert write_frame(passed, version=1)[1] is passed.header
-        assert write_frame(passed)[1] is passed.header  # a table is passed on to newer peers as it came
+        assert write_frame(passed)[1] is passed.header  # an unknown table is passed on to newer peers unchanged
 
 
 def test_a_packet_comes_back_as_it_was() -> None:
@@ -94,7 +94,7 @@ def test_nonsense_from_a_peer_is_a_typed_error(properties: dict[str, Any], body:
     try:
         header = ContentHeader.build(len(body), Properties(**properties))
     except SemqError:
-        return  # AMQP itself cannot carry it
+        return  # a value that AMQP cannot carry
     try:
         frame = again(routing_key, header, body)
     except SemqError:

@@ -1,4 +1,4 @@
-"""What one turn made true for one peer leaves as one packet."""
+"""Outgoing records: those of one turn for one peer are sent as one packet."""
 
 from semq.engine.mail import Mail
 from semq.umx_t.address import Address

@@ -1,4 +1,4 @@
-"""The directory at a local node: what the hub names is kept within bounds, and nobody is unknown beyond them."""
+"""The directory at a local node: bounded memory, and no target refused as unknown beyond the bounds."""
 
 import pytest
 
@@ -13,7 +13,7 @@ END = Presence(node="", complete=True)
 
 def test_who_is_not_named_until_the_list_is_complete_is_unknown() -> None:
     known = Partners()
-    known.check("1.a")  # nothing is known yet
+    known.check("1.a")  # no list has arrived yet, so any target is accepted
     known.hear([Presence(node="1.a"), Presence(node="1.b", allowed=False), END])
     known.check("1.a")
     with pytest.raises(TargetNotAllowed):
@@ -30,10 +30,10 @@ def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.Monke
     known = Partners()
     with pytest.raises(DirectoryTooLarge):
         known.hear([Presence(node=f"1.{n}") for n in range(1000)])
-    known.hear([Presence(node=f"1.{n}") for n in range(1000)])  # told once a session
-    known.hear([Presence(node="1.9", allowed=False), END])  # those that are known go on being heard
+    known.hear([Presence(node=f"1.{n}") for n in range(1000)])  # the error is raised once in a session
+    known.hear([Presence(node="1.9", allowed=False), END])  # records of known partners are still processed
     assert len(known.allowed) == len(known.online) == 10
-    known.check("1.999")  # the hub judges
+    known.check("1.999")  # the hub decides about targets beyond the bound
     with pytest.raises(TargetNotAllowed):
         known.check("1.9")
     known.begin()
@@ -46,7 +46,7 @@ def test_agreements_without_end_are_kept_up_to_a_bound(monkeypatch: pytest.Monke
     monkeypatch.setattr(partners, "TERMS_BYTES_MAX", 10_000)
     long = tuple(Terms(types=("x" * 200,)) for _ in range(10))
     known = Partners()
-    for _ in range(5):  # said again they take no more room
+    for _ in range(5):  # repeated records take no more memory
         known.hear([Presence(node="1.a", terms=long), Presence(node="1.b", terms=long)])
     with pytest.raises(DirectoryTooLarge):
         known.hear([Presence(node="1.c", terms=long)])

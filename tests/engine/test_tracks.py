@@ -1,10 +1,10 @@
-"""Turns of sources and order of priorities among what waits, behind cursors that never jump over a row."""
+"""Turns of sources and priorities of waiting rows, with cursors that never pass a waiting row."""
 
 from semq.engine.tracks import SOURCES_AT_ONCE, Pick, Tracks, level, shares
 
 
 def names(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
-    """Of each source the first track."""
+    """Return the first track of each source."""
     return [(pick.track.source, pick.track.priority, pick.limit) for pick, *_ in picks]
 
 
@@ -30,8 +30,8 @@ def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     assert names(tracks.pick(1)) == [("quiet", 3, 1)]
     ((pick, second),) = tracks.pick(1)
     assert names([[pick]]) == [("flood", 9, 1)]
-    assert second.track.priority == 0  # for what the first leaves
-    tracks.looked(pick, 7, found=False)  # that track is worked off
+    assert second.track.priority == 0  # for the places that the first track leaves
+    tracks.looked(pick, 7, found=False)  # all rows of that track are read
     assert names(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
 
 
@@ -61,12 +61,12 @@ def test_a_track_beyond_the_window_holds_up_no_other() -> None:
     tracks.looked(low, 9, found=False)
     assert tracks.behind
     assert not tracks.ready
-    tracks.wake("", 9)  # behind the one that may not go
+    tracks.wake("", 9)  # behind the blocked row
     assert not tracks.ready
     tracks.unblock()
     assert names(tracks.pick(10)) == [("", 9, 10)]
     tracks.looked(tracks.pick(10)[0][0], 6, found=True, blocked=True)
-    tracks.wake("", 9, 2)  # before it
+    tracks.wake("", 9, 2)  # before the blocked row
     assert names(tracks.pick(10)) == [("", 9, 10)]
     tracks.wake_all(1)
     assert tracks.pick(10)[0][0].after == 0

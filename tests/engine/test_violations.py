@@ -1,4 +1,4 @@
-"""Which violations get a line: the first of each minute and peer; the rest is counted and told."""
+"""Violations with a ledger line of their own: the first ones of each minute and peer; the others are counted."""
 
 from semq.engine.violations import LINES_PER_MINUTE, OTHERS, PEERS_MAX, WINDOW_S, Violations
 
@@ -9,13 +9,13 @@ def test_the_first_of_a_minute_get_lines_and_the_rest_is_counted() -> None:
     assert due is None
     admitted = [violations.admit("a", 100.0 + n / 1000) for n in range(LINES_PER_MINUTE + 5)]
     assert admitted == [True] * LINES_PER_MINUTE + [False] * 5
-    assert violations.admit("b", 110.0)  # each peer by itself
+    assert violations.admit("b", 110.0)  # peers are counted separately
     assert violations.next_due == 100.0 + WINDOW_S
     assert violations.ended(100.0 + WINDOW_S - 1) == []
     assert violations.ended(100.0 + WINDOW_S) == [("a", 5)]
     assert violations.ended(100.0 + WINDOW_S) == []
-    assert violations.admit("a", 161.0)  # a new minute
-    assert violations.ended(110.0 + WINDOW_S) == []  # of b nothing was left out
+    assert violations.admit("a", 161.0)  # the next minute
+    assert violations.ended(110.0 + WINDOW_S) == []  # every violation of b had a line
     assert violations.next_due == 161.0 + WINDOW_S
 
 

@@ -1,4 +1,6 @@
-"""An institution played by hand over a real link: it logs in as 10008, hears everything, says only what it is told."""
+"""An institution played by the test over a real link: it logs in as 10008, records all frames, and sends only the
+test's.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,12 +24,12 @@ PROPERTIES = {"node": "1.10008", "store_uuid": "a", "boot": 1, "incarnation": "1
 
 @dataclass
 class Peer:
-    """10008, by hand."""
+    """The test's end of the link of 10008."""
 
     link: ClientLink
     data: ClientChannel
     heard: list[Any] = field(default_factory=list)  #: records
-    documents: list[Delivered] = field(default_factory=list)  #: as they came
+    documents: list[Delivered] = field(default_factory=list)  #: in order of arrival
 
     async def say(self, frame: Frame) -> None:
         key, header, body = write_frame(frame)
@@ -44,12 +46,12 @@ class Peer:
             self.heard += frame.records
 
     def count(self, **facts: Any) -> int:
-        """Count the records with these values."""
+        """Return the number of received records with these values."""
         return sum(all(getattr(r, name, None) == value for name, value in facts.items()) for r in self.heard)
 
 
 async def by_hand(inprocess: InProcess, hub: HubNode, **properties: Any) -> Peer:
-    """10008 logs in, hears everything and says nothing by itself."""
+    """Log in as 10008, record all frames, and send none."""
     link = await inprocess.client(hub, **LOGIN, client_properties=PROPERTIES | properties)
     data, control = await link.open_channel(), await link.open_channel()
     await data.confirm_select()

@@ -1,4 +1,4 @@
-"""What the tests of secrecy share."""
+"""Fixtures shared by the tests of secrecy."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ def world() -> Iterator[SealedWorld]:
     made = SealedWorld()
     made.settle()
     yield made
-    for node in made.nodes:  # whatever a test did, no secret lies where it must not
+    for node in made.nodes:  # after every test: no secret in a ledger, a table or on a wire
         told = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
         assert not any(SECRET.decode() in text or "PRIVATE" in text for text in told)
         assert not any(SECRET in kept.text.encode() for kept in node.store.tables.rare if isinstance(kept, KeptKey))

@@ -31,14 +31,14 @@ KINDS: dict[str, tuple[Primitive, AckFlag]] = {
 
 
 def losing(kind: str) -> Loses:
-    """Loses the acknowledgements of one kind."""
+    """Return the condition that is true for acknowledgements of one kind."""
     primitive, flag = KINDS[kind]
     return lambda heard, record: heard is primitive and getattr(record, "ack_flag", None) is flag
 
 
 @dataclass
 class GatheredFrames:
-    """Frames of one message until it is complete."""
+    """The frames of one message, until it is complete."""
 
     frames: list[bytes]
     header: bytes = b""
@@ -53,7 +53,7 @@ class LosingProxy:
         self._target = port
         self._writers: list[asyncio.StreamWriter] = []
         self.loses: Loses = lambda primitive, record: False
-        self.lost = 0  #: packets
+        self.lost = 0  #: number of lost packets
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
@@ -87,7 +87,7 @@ class LosingProxy:
         writer.close()
 
     def _passes(self, contents: dict[int, GatheredFrames], kind: int, channel: int, frame: bytes) -> list[bytes]:
-        """Return what is passed on now: one frame, all frames of a complete content, or nothing yet."""
+        """Return the bytes to pass on now: one frame, all frames of a complete content, or nothing yet."""
         payload = frame[7:-1]
         if kind == METHOD and payload[:4] in CONTENT:
             contents[channel] = GatheredFrames([frame])

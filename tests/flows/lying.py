@@ -1,4 +1,4 @@
-"""What a hostile hub can hand to nodes that have certificates: words of theirs that are out of place, and lies."""
+"""Attacks of a hostile hub on nodes with certificates: genuine statements in the wrong place, and forged ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def sealing(node: Local) -> Sealing:
 
 
 def signed(node: Local, target: Address, function: Function, primitive: Primitive, *records: Any) -> Packet:
-    """What a node has really said to ``target``."""
+    """Return the packets of this kind that the node has sent to ``target``."""
     return sealing(node).sign(Packet(node.address, target, function, primitive, list(records)))
 
 
@@ -37,12 +37,12 @@ def lies(node: Local) -> int:
 
 
 def swallowing(world: SealedWorld) -> Tamper:
-    """The hub keeps what B says, and hands B everything."""
+    """Let the hub drop all frames of B, and deliver all frames to B."""
     return lambda wire, frame: None if wire is world.b.up else frame
 
 
 def open_row(world: SealedWorld) -> Any:
-    """A's document is with B; what B says of it does not come back."""
+    """Send a document of A to B and drop the statements of B about it."""
     world.tamper = swallowing(world)
     send(world, SECRET)
     world.settle()
@@ -51,14 +51,14 @@ def open_row(world: SealedWorld) -> Any:
 
 
 def floors(world: SealedWorld, node: Local) -> Receipt:
-    """Floors of a node's present streams, far ahead."""
+    """Return floors of a node's present streams that are far too high."""
     inc = node.engine.core.inc
     ident = f"{node.address}.1.1.{inc:x}.1"
     return Receipt(ack_flag=AckFlag.END_TO_END, ident=ident, floors={f"{inc:x}": (FAR, None)})
 
 
 def is_deaf(world: SealedWorld) -> bool:
-    """Whether A skips what B sends."""
+    """Whether A ignores the packets of B."""
     world.b.send(b"to A", to="10008", encrypt=True)
     world.later(60)
     return world.a.app.payloads != [b"to A"]
@@ -84,7 +84,7 @@ SAID_BY_B: dict[str, Callable[[Any], tuple[Function, Primitive, Any]]] = {
 
 
 def hiding(world: SealedWorld, *nodes: Local) -> Tamper:
-    """The hub says no certificate of others to these nodes."""
+    """Let the hub hide the certificates of others from these nodes."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE and wire in [node.down for node in nodes]:
@@ -96,7 +96,7 @@ def hiding(world: SealedWorld, *nodes: Local) -> Tamper:
 
 
 def hidden(policy: Policy | None = None, certified: str = "AB") -> SealedWorld:
-    """A network whose hub has hidden every certificate from the first day."""
+    """Make a network whose hub has hidden every certificate from the beginning."""
     world = SealedWorld(policy, certified)
     for node in (world.a, world.b):
         if node.sealing is not None:

@@ -59,7 +59,7 @@ class SealedWorld(Trio):
         return sha256(f"{id(self)} {self.drawn}".encode()).digest()[:count]
 
     def own(self, node: Address, *names: str, authority: Authority | None = None, days: float = 90.0) -> Own:
-        """An identity whose active key is the first; the others still open."""
+        """Return an identity whose active key is the first of these; the others can still open documents."""
         now = self.clock.wall()
         issued = [(authority or self.authority).issue(KEYS[name].public_key(), node, now, days) for name in names]
         keys = {key_id(KEYS[name]): KEYS[name] for name in names}

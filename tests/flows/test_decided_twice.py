@@ -1,7 +1,7 @@
-"""Every unit decided twice: the same documents, lines of the ledger and rows as when each is decided once.
+"""Units decided twice: documents, ledger lines and rows are the same as if each was decided once.
 
-A store decides a unit again when one piece of it refuses, or Postgres does. Whatever an earlier attempt left in the
-engine would show here.
+A store decides a unit again if one of its pieces refuses, or if Postgres does. These tests fail if the engine keeps
+state from an earlier attempt.
 """
 
 import ast
@@ -27,7 +27,9 @@ B = Address(NodeType.LOCAL, "56001")
 
 
 class TwiceStore(MemoryStore):
-    """Rolls every first attempt back and decides again; notes the kinds of work that were decided so."""
+    """A store that rolls back every first attempt and decides again; notes the kinds of work that were decided
+    twice.
+    """
 
     kinds: set[str]
 
@@ -40,14 +42,14 @@ class TwiceStore(MemoryStore):
 
 
 def kind(piece: Work) -> str:
-    """The name of the function that made a piece of work."""
+    """Return the name of the function that made a piece of work."""
     make: Any = piece._make
     return str(make.func.__name__)
 
 
 @contextmanager
 def twice(kinds: set[str]) -> Iterator[None]:
-    """Stores of the flows that decide everything twice."""
+    """Let the stores of the flows decide everything twice."""
     patch = pytest.MonkeyPatch()
     patch.setattr("tests.flows.trio.MemoryStore", TwiceStore)
     patch.setattr(TwiceStore, "kinds", kinds, raising=False)
@@ -62,7 +64,7 @@ def fail(error: Exception) -> None:
 
 
 def online(trio: Trio) -> None:
-    """Documents of all classes, in order and in a batch, to a present partner and to this very node."""
+    """Documents of all classes, in order and in a batch, to an online partner and to the node itself."""
     trio.a.send(b"1", b"2", b"3")
     trio.a.send(b"o1", order_key="k")
     trio.a.send(b"o2", order_key="k")
@@ -72,7 +74,7 @@ def online(trio: Trio) -> None:
 
 
 def stored(trio: Trio) -> None:
-    """Documents to an absent partner, asked about, cancelled, held, resent, refused and set aside."""
+    """Documents to an offline partner: inquired about, cancelled, held, resent, refused and parked."""
     trio.cut(trio.b)
     trio.a.send(b"s1", b"s2", b"s3", b"s4", token="")
     trio.settle()
@@ -93,7 +95,7 @@ def stored(trio: Trio) -> None:
 
 
 def aside(trio: Trio) -> None:
-    """Answers of applications other than done, and acts on documents set aside."""
+    """Answers of applications other than done, and acts on parked documents."""
     trio.b.app.acks = False
     trio.a.send(b"p1", b"p2", b"p3")
     trio.settle()
@@ -147,7 +149,7 @@ def down(trio: Trio) -> None:
 
 
 def sealed(trio: Trio) -> None:
-    """Sealed documents whose receiver has another key by then: sealed and sent again."""
+    """Sealed documents whose receiver has replaced its key: sealed and sent again."""
     assert isinstance(trio, SealedWorld)
     trio.cut(trio.b)
     send(trio, b"first")
@@ -160,7 +162,7 @@ def sealed(trio: Trio) -> None:
 
 
 def scheduled(trio: Trio) -> None:
-    """Documents that wait for their time: one is released by a person, one by the clock."""
+    """Scheduled documents: one released by a person, one by the clock."""
     now_ms = int(trio.time.wall().timestamp() * 1000)
     for body, not_before in ((b"early", now_ms + 60_000), (b"due", now_ms + 5_000)):
         trio.a.send(body, not_before=not_before)
@@ -176,7 +178,7 @@ SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, aside, down, seale
 
 
 def played(scene: Callable[[Trio], None]) -> dict[str, Any]:
-    """What a scene leaves: documents and events at the applications, the ledgers, and the rows."""
+    """Return the results of a scene: documents and events at the applications, the ledgers, and the rows."""
     trio = SealedWorld() if scene is sealed else Trio()
     scene(trio)
     trio.settle()

@@ -1,4 +1,4 @@
-"""Documents from A to B by every road of PROTOCOL.md, and what the break list of its section 8 says must not happen."""
+"""Documents from A to B by every path of PROTOCOL.md, and the failures of the break list in its section 8."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message, records
 
 
 def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, Frame], bool]:
-    """Loses packets of a function."""
+    """Return a condition that loses packets of a function."""
     left = [count]
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
@@ -114,7 +114,7 @@ def test_a_lost_message_is_sent_again_with_the_same_bytes() -> None:
 
 
 def test_a_lost_ack_save_is_found_by_inquiry() -> None:
-    """Break B03: the hub's answer never means received."""
+    """Break B03: an answer of the hub is never a receipt."""
     trio = Trio()
     trio.cut(trio.b)
     trio.lose = packet_lost(Function.RECEIPTS, 1)
@@ -174,7 +174,7 @@ def test_the_application_gets_it_again_flagged_when_the_node_dies_before_its_ack
     trio.b.app.acks = False
     trio.a.send(b"x")
     trio.later(30)
-    assert trio.a.rows["tb_0031"] == 0  # settled long ago; the row of tb_0030 waits for the application
+    assert trio.a.rows["tb_0031"] == 0  # the message is settled; the row of tb_0030 waits for the application
     trio.b.crash()
     trio.b.app.acks = True
     trio.connect(trio.b)
@@ -287,7 +287,7 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
 
 
 def test_the_sender_of_class_2_learns_why_it_was_refused_though_the_receipt_was_lost() -> None:
-    """The row of the receiver may be gone by then: its memory of the name says that, and why, it refused."""
+    """The receiver's row may be deleted by then: its entry by name has the refusal and its reason."""
     trio = Trio()
     trio.b.engine.core.settings = replace(trio.settings, max_document=1)
     trio.lose = packet_lost(Function.RECEIPTS)
@@ -311,7 +311,7 @@ def test_a_cancelled_document_never_arrives() -> None:
     trio.settle()
     trio.connect(trio.b)
     trio.later(2)
-    assert trio.b.app.payloads == [b"2"]  # the marker takes its place in the order (rule N24)
+    assert trio.b.app.payloads == [b"2"]  # the marker fills the position in the order (rule N24)
     assert [event.outcome for event in trio.a.told.events if event.kind == "failed"] == ["CANCELLED"]
     assert trio.is_clean()
     trio.a.engine.operating.cancel(lk0, lambda: None, trio.a.refused.append)
@@ -349,7 +349,7 @@ def test_order_is_kept_when_the_first_is_lost_on_the_way() -> None:
     trio.a.send(b"1", b"2", b"3", order_key="k")
     trio.a.send(b"free")
     trio.later(2)
-    assert trio.b.app.payloads == [b"free"]  # unordered ones are never held back
+    assert trio.b.app.payloads == [b"free"]  # unordered documents are never held back
     trio.later(90)
     assert trio.b.app.payloads == [b"free", b"1", b"2", b"3"]
     assert trio.is_clean()
@@ -366,7 +366,7 @@ def test_a_document_that_the_application_rejects_is_parked_for_a_person() -> Non
     trio.later(5)
     assert trio.b.lines(Event.PARKED) == 1
     assert trio.a.told.kinds[-1] == "delivered"
-    assert trio.b.rows["tb_0030"] == 1  # it waits for a person, whatever is acknowledged
+    assert trio.b.rows["tb_0030"] == 1  # the row waits for a person, also after all acknowledgements
     trio.b.app.acks = True
     trio.b.engine.answers.requeue([delivery.bref], "the customer is known now")
     trio.later(5)
@@ -453,7 +453,7 @@ def test_a_held_document_waits_until_it_is_released() -> None:
 
 
 def test_silence_reigns_when_all_is_settled() -> None:
-    """Invariant I5."""
+    """Invariant I5: no frames without open messages."""
     trio = Trio()
     trio.a.send(b"x")
     trio.later(5)
@@ -473,7 +473,7 @@ def test_receipts_of_one_commit_leave_as_one_packet() -> None:
     sent = [frame for frame in (trio.b.up.sent if trio.b.up else []) if isinstance(frame, Packet)]
     ack2s = [[r for r in frame.records if r.ack_flag is AckFlag.END_TO_END and r.status] for frame in sent]
     assert sum(map(len, ack2s)) == 50
-    assert len(sent) <= 50  # the memory wire hands over one frame at a time
+    assert len(sent) <= 50  # the memory wire delivers one frame at a time
 
 
 def test_the_hub_tells_who_refused_and_why() -> None:

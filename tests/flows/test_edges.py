@@ -1,4 +1,6 @@
-"""The edges of single rules: windows, attempts, markers in an order, counts of inquiries, floors of older lives."""
+"""Limits of single rules: windows, attempts, markers in an order, numbers of inquiries, floors of earlier
+incarnations.
+"""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -60,7 +62,9 @@ def test_class_2_without_a_receipt_leaves_no_row_once_it_is_sent() -> None:
 
 
 def test_a_refusal_in_an_order_leaves_a_marker_in_its_place() -> None:
-    """Break F3: what comes after it waits for its place, and the refused document keeps its body."""
+    """Break F3: later documents of the order wait for an entry at its position, and the refused document keeps its
+    body.
+    """
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
     trio.a.send(b"1", order_key="k")
@@ -82,7 +86,7 @@ def test_a_refusal_of_a_later_attempt_does_not_end_what_has_arrived() -> None:
     trio.settle()
     assert trio.b.app.payloads == [b"x"]
     trio.directory.forbidden.add(trio.b.address)
-    trio.cut(trio.b)  # the hub says that the forward failed: sent again, and refused
+    trio.cut(trio.b)  # the hub reports the failed forward: the document is sent again, and refused
     trio.lose = lambda wire, frame: False
     trio.settle()
     trio.connect(trio.b)
@@ -143,16 +147,16 @@ def test_another_document_under_a_known_name_is_an_alarm() -> None:
     trio.b.hear(other_bytes(kept[0]))
     trio.settle()
     assert trio.b.lines(Event.MISMATCH) == 1
-    assert len(records(trio.b.up.sent)) == before  # nothing is acknowledged of it
+    assert len(records(trio.b.up.sent)) == before  # no acknowledgement is sent
 
 
 def other_bytes(message: Data) -> Data:
-    """The same message with another payload and its digest."""
+    """Return the same message with another payload and its digest."""
     return Data(with_facts(message.envelope, digest=sha256(b"y").digest()), b"y")
 
 
 def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty() -> None:
-    """Rules N25 and F6: otherwise an order would wait for ever for what was never sent."""
+    """Rules N25 and F6: otherwise an order would wait indefinitely for documents that were never sent."""
     trio = Trio()
     trio.a.send(b"1")
     trio.settle()
@@ -180,13 +184,13 @@ def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty(
 
 
 def in_order(message: Data, prev: Pos) -> Data:
-    """The same message, after another one of order key k."""
+    """Return the same message, with a predecessor in order key k."""
     attributes = with_facts(message.envelope.attributes, order_key="k")
     return Data(with_facts(message.envelope, attributes=attributes, prev=prev), message.body)
 
 
 def test_what_waits_for_a_message_of_a_life_that_never_sent_it_asks_and_goes_on() -> None:
-    """F5 and F6: the sender was put back, and knows nothing of the life that the one before was accepted in."""
+    """F5 and F6: the sender was restored from a backup, and does not know the incarnation of the predecessor."""
     trio = Trio()
     (message,) = trio.caught(b"x")
     trio.b.hear(in_order(message, Pos(message.envelope.lk0.inc + 7, 3)))
@@ -229,14 +233,14 @@ def test_lower_classes_owe_their_sender_nothing_and_do_not_ask_it() -> None:
     trio.settle()
     trio.connect(trio.b)
     assert trio.b.up is not None
-    trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.down  # its ReAck among them
+    trio.lose = lambda wire, frame: isinstance(frame, Packet) and wire is trio.b.down  # also its ReAck
     trio.later(60)
     asked = {frame.target for frame in trio.b.up.sent if isinstance(frame, Packet)}
     assert asked == {HUB}
 
 
 def test_nothing_is_forwarded_past_what_is_stored_or_about_to_be() -> None:
-    """Break B18: the target has come, there is room, and what is stored for it has not left yet."""
+    """Break B18: the target is online and has room, and its stored copies are not sent yet."""
     trio = Trio()
     trio.cut(trio.b)
     assert trio.a.up is not None
@@ -246,7 +250,7 @@ def test_nothing_is_forwarded_past_what_is_stored_or_about_to_be() -> None:
     trio.settle()
     first, second, third = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
     trio.hub.hear(trio.a.down, [first])
-    trio.connect(trio.b)  # while the first is on its way into the store
+    trio.connect(trio.b)  # while the store writes the first document
     assert trio.b.down is not None
     trio.hub.hear(trio.a.down, [second])
     trio.b.down.room = 0
@@ -262,7 +266,7 @@ def test_nothing_is_forwarded_past_what_is_stored_or_about_to_be() -> None:
 
 
 def test_a_marker_in_the_place_of_a_copy_is_another_attempt() -> None:
-    """Or an old NOT, about the payload, would have the marker sent again and again."""
+    """Otherwise an old NOT, about the payload, would cause the marker to be sent repeatedly."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

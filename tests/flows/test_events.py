@@ -1,4 +1,4 @@
-"""What an application is told of its documents: each step once, of markers only the end."""
+"""Application events about documents: one for each step, and for void markers only the end."""
 
 import pytest
 

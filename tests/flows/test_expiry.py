@@ -1,4 +1,4 @@
-"""Documents with an expiry: not delivered after their time, whoever is away, and their sender is told."""
+"""Documents with an expiry: not delivered after it, even if nodes are offline; the sender is informed."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 def in_ms(trio: Trio, seconds: float) -> int:
-    """A moment so many seconds from now, as @ExpiresAt."""
+    """Return a time after so many seconds, as a value of @ExpiresAt."""
     return int((trio.time.wall().timestamp() + seconds) * 1000)
 
 
@@ -38,7 +38,7 @@ def test_what_expires_before_it_was_sent_ends_rejected_with_its_body() -> None:
 
 
 def _has_expired(trio: Trio, *, body: bytes = b"x") -> None:
-    """A's only row ended because of its time; nothing is left anywhere else."""
+    """Whether A's only row has ended because of its expiry, and no node has another row."""
     assert trio.a.told.events[-1].kind == "failed"
     assert trio.a.told.events[-1].outcome == "REJECTED"
     assert trio.a.told.events[-1].reason is not None
@@ -54,7 +54,7 @@ def _has_expired(trio: Trio, *, body: bytes = b"x") -> None:
 @pytest.mark.parametrize("att", [1, 2], ids=["the only copy", "a later copy"])
 @pytest.mark.parametrize("order_key", ["", "k"])
 def test_the_hub_does_not_forward_what_has_expired(att: int, order_key: str) -> None:
-    """The sender's clock is behind: it would go on."""
+    """The sender's clock is behind, so the sender would still send it."""
     trio = Trio()
     if att == 2:
         trio.lose = lambda wire, frame: is_message(frame)
@@ -73,7 +73,9 @@ def test_the_hub_does_not_forward_what_has_expired(att: int, order_key: str) -> 
 @pytest.mark.parametrize("save_fwd", [3, 2])
 @pytest.mark.parametrize("clock", ["all right", "the sender's is behind", "the receiver's is behind"])
 def test_the_hub_does_not_send_what_expired_in_its_store(clock: str, save_fwd: int, order_key: str) -> None:
-    """The sender is away when its target comes: the target's ledger ends it, and the sender hears of it later."""
+    """The sender is offline when its target logs in: the target's ledger ends the document, and the sender is informed
+    later.
+    """
     if save_fwd == 2:
         order_key = ""
     trio = Trio()
@@ -95,7 +97,7 @@ def test_the_hub_does_not_send_what_expired_in_its_store(clock: str, save_fwd: i
     trio.later(90)
     if save_fwd == 3:
         _has_expired(trio)
-    else:  # class 2 is told once, and asked for a while
+    else:  # class 2: one report, and a limited number of inquiries
         assert trio.a.told.events[-1].outcome in ("REJECTED", "UNKNOWN")
 
 
@@ -117,14 +119,14 @@ def test_a_copy_that_was_recorded_in_time_stays_so_when_a_late_one_comes() -> No
     trio.a.send(b"x", expires_at=in_ms(trio, 20))
     trio.later(1)
     trio.connect(trio.b)
-    trio.lose = lambda wire, frame: not is_message(frame)  # its Acks
+    trio.lose = lambda wire, frame: not is_message(frame)  # the Acks of B
     trio.later(1)
     trio.crash_hub()
     trio.b.crash()
     trio.later(30)
     trio.lose = lambda wire, frame: False
     for row in trio.hub_store.tables.outbound.values():
-        row.ss_status = SendStatus.SS_INIT  # as after an answer that was overtaken
+        row.ss_status = SendStatus.SS_INIT  # the state after an answer that arrived too late
     trio.connect(trio.b)
     trio.hub.holding.pump.wake_all(str(trio.b.address))
     trio.connect(trio.a)
@@ -162,7 +164,7 @@ def test_class_2_that_was_never_sent_ends_rejected() -> None:
 
 @pytest.mark.parametrize(("save_fwd", "order_key"), [(3, ""), (3, "k"), (2, ""), (1, "")])
 def test_the_receiver_refuses_what_comes_after_its_time(save_fwd: int, order_key: str) -> None:
-    """Its own clock says so: the others' are behind."""
+    """The receiver's clock decides; the other clocks are behind."""
     trio = Trio()
     trio.b.engine.core.clock = Slow(trio.time, -10)
     trio.a.send(b"x", expires_at=in_ms(trio, 3), order_key=order_key, save_fwd=save_fwd)
@@ -189,7 +191,7 @@ def sent_to_b(trio: Trio) -> list[Frame]:
 
 
 class Slow(ManualClock):
-    """The clock of a node that is behind the others, by wall."""
+    """The clock of a node whose wall clock is behind the others."""
 
     def __init__(self, time: ManualClock, seconds: float = 100_000) -> None:
         self._time = time
@@ -207,7 +209,7 @@ class Slow(ManualClock):
 
 
 async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inprocess: InProcess) -> None:
-    """The document waits at the hub, its sender stops, its time passes, its receiver comes."""
+    """The document waits at the hub, its sender stops, the expiry passes, its receiver logs in."""
     hub = await inprocess.hub()
     settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port))
     a = await inprocess.started(settings)
@@ -234,7 +236,7 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
 
 
 def test_a_document_that_expires_late_costs_few_looks() -> None:
-    """One look a minute instead of one a second, and none once nothing waits that could expire."""
+    """One search a minute instead of one a second, and none if no waiting document can expire."""
     trio = Trio(connected=False)
     looks: list[Work] = []
     post = trio.a.engine.core.post

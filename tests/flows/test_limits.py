@@ -1,4 +1,6 @@
-"""Documents at the limits of their nodes: refused with a reason by whoever cannot take them, and the link lives on."""
+"""Documents at the size limits of their nodes: refused with a reason by each node that cannot take them; the link stays
+up.
+"""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -21,7 +23,8 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
-DRAINED = PACKET_BYTES_MAX + 1_000_000  # no link keeps so much in one piece unless documents may be so large
+# larger than any message that a link assembles, unless documents may be so large
+DRAINED = PACKET_BYTES_MAX + 1_000_000
 ANY_PORT, LARGE = "port = 0\n", "port = 0\nmax_message_bytes = 20_000_000\n"
 TAKES_LARGE = LOCAL.replace(ANY_PORT, LARGE).replace("bytes = 100000", "bytes = 20_000_000")
 SMALL_HUB = HUB_CONFIG + "max_document_bytes = 1000\n"
@@ -46,12 +49,12 @@ class LimitsScene:
             assert await channel.publish_and_wait("semq", "56001", header, bytes(size))
 
     async def rows(self) -> dict[str, Any]:
-        """What has become of the documents that have not been cleaned, by key."""
+        """Return the states of all documents that are not cleaned, by key."""
         rows = (await ask(self.client, "msg.list", {"side": "outbound"}))["result"]
         return {row["app_key"].rpartition("/")[2]: row for row in rows}
 
     async def refused(self, *sizes: int) -> list[str]:
-        """Wait until these have ended REJECTED and nothing else is left; the texts of their reasons."""
+        """Wait until these have ended REJECTED and no other row is left; return the texts of their reasons."""
 
         async def are_refused() -> dict[str, Any] | None:
             rows = await self.rows()
@@ -84,7 +87,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 
 
 async def test_what_is_too_large_for_the_hub_is_refused_there_and_the_link_lives_on(inprocess: InProcess) -> None:
-    """Small enough to be read, or drained: the same end, and what comes after goes its way."""
+    """Small enough to be read, or drained: both end in the same way, and later documents are delivered."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)
@@ -111,11 +114,11 @@ async def test_what_is_too_large_for_the_receiver_is_refused_there(inprocess: In
     client = await inprocess.client(b)
     rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]
     assert {row["size"] for row in rows if row["app_status"] == "NEW"} == {900, 901}
-    assert not (await ask(client, "failed.list"))["result"]  # there is nothing that a person could do here
+    assert not (await ask(client, "failed.list"))["result"]  # no document waits for a person
 
 
 async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inprocess: InProcess) -> None:
-    """A marker that carries a body, and a packet that none can be: refused or noted, in bounded memory."""
+    """A marker with a body, and a packet that is too large for any packet: refused or noted, in bounded memory."""
     hub = await inprocess.hub(SMALL_HUB)
     peer = await by_hand(inprocess, hub)
     whole = message(1)
@@ -130,7 +133,7 @@ async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inproc
 
 @pytest.mark.parametrize("sealed", [True, False])
 def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
-    """What its own node accepts no other refuses for the bytes of the seal."""
+    """A document that its own node accepts is not refused elsewhere because of the bytes of the seal."""
     world = SealedWorld()
     world.settings = replace(SETTINGS, max_document=len(SECRET))
     world.crash_hub()
@@ -148,7 +151,7 @@ def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
 @pytest.mark.parametrize("order_key", ["", "k"])
 def test_a_receiver_with_a_smaller_limit_refuses_for_good_and_keeps_nothing(order_key: str) -> None:
     world = SealedWorld()
-    send(world, b"x")  # its keys are known
+    send(world, b"x")  # afterwards the keys are known
     world.later(1)
     world.settings = replace(SETTINGS, max_document=5)
     world.b.crash()
@@ -166,7 +169,7 @@ def test_a_receiver_with_a_smaller_limit_refuses_for_good_and_keeps_nothing(orde
 
 
 def test_copies_that_were_dropped_for_their_size_are_answered_like_any_other() -> None:
-    """A duplicate of what was recorded is no news, whatever its size."""
+    """A duplicate of a recorded document is acknowledged for any size."""
     trio = Trio()
     twice: list[Frame] = []
 

@@ -1,4 +1,4 @@
-"""A peer of an older version knows only ``result`` in its answers: it is understood (PROTOCOL.md section 17)."""
+"""A peer of an older version, which uses only ``result`` in its answers (PROTOCOL.md section 17)."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_what_says_nothing_changes_nothing(result: int | None) -> None:
 
 
 def test_a_whole_conversation_with_a_receiver_that_never_grades() -> None:
-    """B's answers lose ``answer`` on the way, and its Ack2 are lost: inquiry alone ends the document."""
+    """The field ``answer`` is removed from B's answers, and its Ack2 are lost: inquiry alone ends the document."""
     trio = Trio()
 
     def plain(wire: TrioWire, frame: Frame) -> bool:
@@ -62,7 +62,7 @@ def test_a_whole_conversation_with_a_receiver_that_never_grades() -> None:
         if frame.primitive is Primitive.CONFIRMATION:
             assert isinstance(frame.records, list)
             frame.records[:] = [replace(record, answer=None) for record in frame.records]
-        return frame.primitive is Primitive.REQUEST  # nor does it ask by itself
+        return frame.primitive is Primitive.REQUEST  # it sends no inquiries either
 
     trio.lose = plain
     trio.a.send(b"x")

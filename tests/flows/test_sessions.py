@@ -1,4 +1,4 @@
-"""Sessions at the hub: what counts against their credit, what ends with them, and who is heard."""
+"""Sessions at the hub: messages that use their credit, work that ends with them, and the session whose frames count."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ def hub_lines(trio: Trio, event: Event) -> int:
 
 
 def silent(trio: Trio) -> None:
-    """From now on nothing of what B says comes through."""
+    """Drop all frames of B from now on."""
     trio.lose = lambda wire, frame: wire is trio.b.up
 
 
@@ -43,7 +43,7 @@ def test_what_is_not_acknowledged_gives_it_back_after_the_first_inquiry() -> Non
 
 
 def test_what_is_forwarded_again_is_the_newest() -> None:
-    """Otherwise it would keep those after it from giving their places back."""
+    """Otherwise it would prevent later messages from freeing their places."""
     trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
     trio.lose = lambda wire, frame: True
     trio.a.send(b"1", b"2", b"3", b"4")
@@ -74,7 +74,7 @@ def test_what_was_under_way_to_a_session_takes_no_place_in_the_next() -> None:
 
 
 def test_a_target_that_comes_back_is_asked_soon_however_long_it_was_away() -> None:
-    """H13: the copies that it was sent before are in doubt."""
+    """H13: copies sent before are in doubt."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -102,11 +102,11 @@ def test_who_is_away_is_not_asked() -> None:
     trio.later(1000, step=1)
     assert "inquired" not in trio.hub.core.counters.counts
     trio.cut(trio.a)
-    assert trio.hub.next_due is None  # with nobody there to be asked, nothing is looked for
+    assert trio.hub.next_due is None  # without an online target nothing is due
 
 
 def test_a_new_session_ends_the_one_before_it() -> None:
-    """Section 10: a half-open link is noticed when its node comes again, and its forwards are reported (H15)."""
+    """Section 10: a half-open link is noticed when its node logs in again, and its forwards are reported (H15)."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
     trio.a.send(b"x")
@@ -138,7 +138,7 @@ def test_a_session_that_was_replaced_is_neither_heard_nor_missed() -> None:
 
 
 def test_class_1_goes_past_what_is_stored() -> None:
-    """No order is promised to it, and to wait behind a backlog would be its end."""
+    """Class 1 has no order, and could not wait behind stored copies."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"3")
@@ -153,7 +153,7 @@ def test_class_1_goes_past_what_is_stored() -> None:
 
 
 def test_receipts_of_lower_classes_are_not_answered() -> None:
-    """Their receiver owes nothing that a ReAck2 would end."""
+    """Their receiver has no open acknowledgement that a ReAck2 would close."""
     trio = Trio()
     trio.a.send(b"1", save_fwd=1)
     trio.a.send(b"2", save_fwd=2)
@@ -167,7 +167,7 @@ def test_receipts_of_lower_classes_are_not_answered() -> None:
 
 @pytest.mark.parametrize("before", ["recorded", "stored", "cancelled"])
 def test_what_waits_for_a_target_that_is_none_ends_when_a_person_cancels_it(before: str) -> None:
-    """As UNKNOWN: whatever the target has recorded, or will when it comes back, cannot contradict that."""
+    """It ends UNKNOWN: no later record of the target can contradict that."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     if before == "stored":
@@ -183,7 +183,7 @@ def test_what_waits_for_a_target_that_is_none_ends_when_a_person_cancels_it(befo
     trio.directory.addresses.remove(trio.b.address)
     trio.hub.defined([trio.b.address])
     trio.later(100)
-    if before != "cancelled":  # else its marker was refused, which ends it
+    if before != "cancelled":  # otherwise its marker was refused, which ends it
         assert [row.outcome for row in trio.a.store.tables.outbound.values()] == [None]
         trio.a.engine.operating.cancel(accepted.lk0, lambda: None, trio.a.refused.append)
         trio.settle()
@@ -199,7 +199,7 @@ def test_what_waits_for_a_target_that_is_none_ends_when_a_person_cancels_it(befo
 
 
 def test_nothing_is_stored_for_a_target_that_is_none() -> None:
-    """Nor is more asked for than what may still be answered: the row waits, quietly, for the target or for a person."""
+    """There are only inquiries that can still be answered: the row waits for the target or for a person."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")
@@ -211,9 +211,9 @@ def test_nothing_is_stored_for_a_target_that_is_none() -> None:
     trio.later(4000, step=1)
     assert trio.held == 0
     assert [(row.outcome, row.void) for row in trio.a.store.tables.outbound.values()] == [(None, True)]
-    assert trio.a.lines(Event.UNKNOWN) == 1  # class 1 is not waited for
+    assert trio.a.lines(Event.UNKNOWN) == 1  # class 1 does not wait
     assert trio.a.lines(Event.SENT) < 6
-    assert min(trio.a.engine.sender.asked.values()) >= SILENT_AFTER  # `semq stuck` tells
+    assert min(trio.a.engine.sender.asked.values()) >= SILENT_AFTER  # the basis of the cause that `semq stuck` shows
     trio.lose = lambda wire, frame: False
     trio.directory.addresses.append(trio.b.address)
     trio.connect(trio.b)

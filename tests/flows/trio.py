@@ -84,7 +84,7 @@ class TrioTold:
 
 
 class TrioDirectory:
-    """Two institutions that may write to each other, and one that may not be written to."""
+    """Two institutions that may write to each other, and one to which nobody may write."""
 
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
@@ -101,7 +101,7 @@ class TrioDirectory:
         return target not in self.forbidden
 
     def terms(self, source: Address, target: Address) -> None:
-        """No agreements."""
+        """Return no agreements."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         if self.known.get(node) == tuple(certificates):
@@ -136,7 +136,7 @@ class Local:
         self.start()
 
     def start(self) -> None:
-        """A process life begins."""
+        """Start the process."""
         self.app.held.clear()
         recovered = self.store.recover(self.trio.time.incarnation())
         self.engine = LocalEngine(
@@ -146,7 +146,7 @@ class Local:
         self.engine.handing.feed("")
 
     def crash(self) -> None:
-        """The process dies with everything volatile; its store stays."""
+        """End the process without warning; its store remains."""
         self.trio.cut(self)
         self.store = MemoryStore(self.store.tables)
         self.start()
@@ -187,14 +187,14 @@ class Local:
         )
 
     def hear(self, *frames: Frame) -> None:
-        """Let a node receive frames from the hub's side, and process them."""
+        """Deliver the hub's frames to a node, and process them."""
         assert self.up is not None
         self.engine.hear(self.up, frames)
         self.store.run()
 
     @property
     def rows(self) -> dict[str, int]:
-        """Return the rows that are left in the queues."""
+        """Return the numbers of remaining rows in the queues."""
         tables = self.store.tables
         return {"tb_0031": len(tables.outbound), "tb_0030": len(tables.pending), "dedup": len(tables.recorded)}
 
@@ -233,14 +233,14 @@ class Trio:
             self.settle()
 
     def start_hub(self) -> None:
-        """A process life of the hub begins."""
+        """Start the process of the hub."""
         recovered = self.hub_store.recover(self.time.incarnation())
         self.hub = HubEngine(
             self.hub_home, recovered, self.hub_store, self.time, self.settings, self.directory, lambda: None
         )
 
     def crash_hub(self) -> None:
-        """The hub dies and comes back over the same store; links are cut."""
+        """End the hub without warning and start it again over the same store; links are cut."""
         for node in self.nodes:
             self.cut(node)
         self.hub_store = MemoryStore(self.hub_store.tables)
@@ -248,18 +248,18 @@ class Trio:
 
     @property
     def held(self) -> int:
-        """Rows in the hub's store."""
+        """Return the rows in the hub's store."""
         return len(self.hub_store.tables.outbound)
 
     def connect(self, node: Local) -> None:
-        """A session begins."""
+        """Begin a session of a node."""
         up = node.up = TrioWire(self, HUB, lambda frame: self.hub.hear(down, [frame]))
         down = node.down = TrioWire(self, node.address, lambda frame: node.engine.hear(up, [frame]))
         self.hub.link_up(down)
         node.engine.link_up(up)
 
     def cut(self, node: Local) -> None:
-        """The session ends; what is on the wire is lost."""
+        """End the session of a node; frames on the wire are lost."""
         if node.up is None or node.down is None:
             return
         node.up.is_up = node.down.is_up = False
@@ -304,7 +304,7 @@ class Trio:
         return busy
 
     def caught(self, *bodies: bytes) -> list[Data]:
-        """Messages of A on their way to B, which do not come to it, now or later."""
+        """Return messages of A to B, which are kept and never arrive."""
         kept: list[Data] = []
 
         def keep(wire: TrioWire, frame: Frame) -> bool:
@@ -324,7 +324,7 @@ class Trio:
 
 
 def forwarded() -> Trio:
-    """A's row is SS_ACK_FWD; nothing of what B says comes through. A has asked."""
+    """A's row is SS_ACK_FWD; all frames of B are dropped. A has inquired."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.a.send(b"x")

@@ -1,4 +1,4 @@
-"""Documents of an inbox as files: names that senders choose, deliveries that come again."""
+"""Documents of an inbox as files: names from senders, and repeated deliveries."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ from tests.waiting import until
 
 
 class FolderInbox:
-    """An inbox that a test fills."""
+    """An inbox filled by the test."""
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()
@@ -91,7 +91,7 @@ async def test_a_folder_that_cannot_be_looked_at_is_tried_again(
     layout: Layout, inbox: FolderInbox, reported: Reported
 ) -> None:
     away = layout.arrived.rename(layout.root / "away")
-    layout.arrived.symlink_to("y" * 300)  # a name that is too long for any system
+    layout.arrived.symlink_to("y" * 300)  # a name that is too long for any file system
     with capture_logs() as said:
         inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
         await until(lambda: any(line["event"] == "document_not_written" for line in said))

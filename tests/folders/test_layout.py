@@ -1,4 +1,4 @@
-"""Names and places in the folders of a root."""
+"""Names and paths in the folders of a root."""
 
 import os
 from pathlib import Path

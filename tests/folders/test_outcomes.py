@@ -1,4 +1,4 @@
-"""Outcomes of documents: of those sent from folders, and of those that other applications have sent."""
+"""Outcomes of documents sent from folders, and of documents of other applications."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files on their way to the node: replaced, moved back, held for one target, badly named."""
+"""Files to be sent: replaced, moved back, held for one target, badly named."""
 
 import asyncio
 import os
@@ -128,7 +128,7 @@ async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Accept
     put(layout, "56002/a.xml", b"free")
     await start()
     await until(lambda: in_sent(layout) == [b"free"])
-    assert node.asked < 100  # once known to be held, the others are not offered
+    assert node.asked < 100  # files for a held target are not offered again
     node.busy = set()
     await until(lambda: len(in_sent(layout)) == 101)
 

@@ -34,7 +34,7 @@ class NodeFolders:
         self.root = node.place.config.parent / f"door of {node.place.name}"
 
     def put(self, place: str, body: bytes = b"<order/>") -> None:
-        """Write a file as a careful application does: under a name that is not sent, then renamed."""
+        """Write a file as applications should: under a name that is not sent, then renamed."""
         path = self.root / "out" / place
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.part")
@@ -51,7 +51,7 @@ class NodeFolders:
         }
 
     def note(self, folder: str, place: str) -> dict[str, object]:
-        """The note beside a file; empty where there is none."""
+        """Return the note beside a file; empty if there is none."""
         path = self.root / folder / f"{place}{NOTE}"
         return dict(json.loads(path.read_text())) if path.exists() else {}
 
@@ -193,7 +193,7 @@ def test_a_second_process_for_a_folder_says_who_serves_it(doors: tuple[NodeFolde
 
 
 def test_one_folder_that_cannot_be_served_stops_no_other(doors: tuple[NodeFolders, NodeFolders]) -> None:
-    """Neither a root in use nor an inbox that does not exist; health names both, and the root is served later."""
+    """Neither a root in use nor a missing inbox; health names both, and the root is served later."""
     _, receiver = doors
     place = receiver.node.place
     config = place.config.read_text()
@@ -214,7 +214,7 @@ def test_one_folder_that_cannot_be_served_stops_no_other(doors: tuple[NodeFolder
 
 
 def health(door: NodeFolders) -> str:
-    """What the node says of its folders."""
+    """Return the health check of a node about its folders."""
     command = [sys.executable, "-m", "semq.cli", "node", "health", "--json", "--node", door.node.url]
     told = subprocess.run(command, check=False, capture_output=True, text=True).stdout
     found = [one for one in json.loads(told)["checks"] if one["check"] == "folders"] if told else []

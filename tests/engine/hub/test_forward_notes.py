@@ -1,4 +1,4 @@
-"""Ack-Fwd is a hint: it is sent when no Ack2 has come for a moment, once, and never after something better was told."""
+"""Ack-Fwd: sent once, if no Ack2 has passed for a moment, and never after a better statement."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ HOLD_S = SETTINGS.forward_note_s
 
 
 def silent(trio: Trio) -> None:
-    """Nothing of what B says comes through."""
+    """Drop all frames of B."""
     trio.lose = lambda wire, frame: wire is trio.b.up
 
 
@@ -62,7 +62,7 @@ def test_each_attempt_has_a_moment_of_its_own() -> None:
     (first,) = [frame for frame in trio.a.up.sent if isinstance(frame, Data)]
     trio.hub.hear(trio.a.down, [Data(structs.replace(first.envelope, att=2), first.body)])  # type: ignore[arg-type]
     trio.later(60)
-    assert notes(trio) == []  # the first attempt's moment is over, and is no news of the second
+    assert notes(trio) == []  # the time of the first attempt has passed, and says nothing about the second
     trio.later(50)
     assert notes(trio) == [HubFlag.FORWARDED]
 

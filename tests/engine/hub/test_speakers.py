@@ -1,4 +1,4 @@
-"""Which record may be said by whom, to whom: the table, row by row."""
+"""The statements that a node may make, record by record and addressee by addressee."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ R, Q = Function.RECEIPTS, Function.INQUIRIES
 SAYS, NOTES, ASKS, ANSWERS = Primitive.INDICATION, Primitive.RESPONSE, Primitive.REQUEST, Primitive.CONFIRMATION
 ACK, ACK2 = AckFlag.TRANSPORT, AckFlag.END_TO_END
 
-# function, primitive, to whom, record | whether a node may say it
+# function, primitive, addressee, record | whether a node may send it
 CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
     (R, SAYS, HUB, Receipt(ack_flag=ACK, ident=MINE), True),
-    (R, SAYS, HUB, Receipt(ack_flag=ACK, ident=THEIRS), True),  # about a copy: the row itself tells whose it is
+    (R, SAYS, HUB, Receipt(ack_flag=ACK, ident=THEIRS), True),  # about a copy: only the row shows whose message it is
     (R, SAYS, HUB, Receipt(ack_flag=ACK2, ident=THEIRS), False),
     (R, SAYS, OTHER, Receipt(ack_flag=ACK2, ident=THEIRS), True),
     (R, SAYS, OTHER, Receipt(ack_flag=ACK2, ident=THIRD), False),
@@ -46,7 +46,7 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
     (Function.PRESENCE, SAYS, OTHER, Presence(node="1.10008"), False),
     (Function.PRESENCE, SAYS, HUB, Presence(node="1.10008", certificates=()), True),
     (Function.PRESENCE, SAYS, HUB, Presence(node="1.56001", certificates=()), False),
-    # A node id that begins as another one does is another node.
+    # A node id that begins with another one is a different node.
     (Q, ASKS, OTHER, Inquiry(role=InquiryRole.S, ident="1.100081.1.1.a.7"), False),
 ]
 

@@ -1,4 +1,4 @@
-"""Acts of a person that cannot be done say what helps instead."""
+"""The remedies of acts that are not possible."""
 
 from semq.engine.errors import AlreadySent, NotEnded, PayloadGone
 from semq.errors import SemqError
@@ -6,7 +6,7 @@ from tests.flows.trio import Trio
 
 
 def test_acts_on_open_documents_are_refused_with_what_helps_there() -> None:
-    """Not as something that has ended: it has not."""
+    """The error of an open document differs from that of an ended one."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"kept")

@@ -1,4 +1,4 @@
-"""Every situation that keeps a message has its cause, and what moves has none."""
+"""Causes of stuck messages: one for each situation, and none for a message that makes progress."""
 
 from dataclasses import replace
 from typing import Any

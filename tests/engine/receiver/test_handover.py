@@ -1,6 +1,6 @@
-"""Documents that wait for one that has not arrived cost nothing when others are delivered, however many they are.
+"""Documents that wait for a missing predecessor: they cause no work when others are delivered, for any number of them.
 
-Counted by looks at the table of orders and by pieces of work, not by time.
+Searches in the table of orders and pieces of work are counted; no time is measured.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from semq.umx_t.locator import Pos, Store
 from tests.flows.trio import Trio
 
 COUNT = 100_000
-LOOKS_MAX = 20  # at the orders, for a document that itself has an order key
+LOOKS_MAX = 20  # searches for orders, for a document that itself has an order key
 
 
 class CountingOrders(dict[OrderId, Order]):
@@ -48,7 +48,7 @@ class CountingOrders(dict[OrderId, Order]):
 
 
 def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
-    """Give B this number of order keys of A; the next document of each waits for one that does not arrive."""
+    """Give B this number of order keys of A; the next document of each waits for a predecessor that does not arrive."""
     trio = Trio()
     handing = trio.b.engine.handing
     source = Store(*Address(NodeType.LOCAL, "10008")[:2])

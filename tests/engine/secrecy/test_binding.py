@@ -1,4 +1,4 @@
-"""What seals and signatures bind: the canonical form of version 1, as all nodes know it, and every attribute in it."""
+"""The data bound by seals and signatures: the canonical form of version 1, and every attribute in it."""
 
 from decimal import Decimal
 
@@ -50,7 +50,8 @@ FULL = Envelope(
         },
     ),
 )  # fmt: skip
-# Recorded from version 0.9, which has no table: what its nodes have sealed and signed must stay verifiable.
+# Recorded from version 0.9, which has no table of attributes: documents that its nodes sealed and signed must stay
+# verifiable.
 RECORDED = {
     ("plain", "bound"): (
         "dc0014af73656d7120646f63756d656e742031c40773657373696f6ea5706c616365a7312e3130303038a7312e3536303031"

@@ -1,4 +1,4 @@
-"""Scheduled documents: they wait without a position, and are sent when their time has come."""
+"""Scheduled documents: they wait without a position, and are sent at their time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ class ScheduledTrio(Trio):
         self.settle()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, then do what ``again`` asks for."""
+        """Let time pass, then make the calls that ``again`` has requested."""
         self.later(seconds)
         self.schedule.look()
         self.settle()
@@ -113,7 +113,7 @@ def test_documents_outlive_the_process_and_what_became_due_meanwhile_is_sent_at_
     trio.wait(10)
     assert trio.b.app.payloads == [b"1"]
     assert len(trio.scheduled) == 1
-    assert trio.b.app.got[0].envelope.lk0.inc == trio.a.engine.core.inc  # a name of the present life
+    assert trio.b.app.got[0].envelope.lk0.inc == trio.a.engine.core.inc  # the locator has the present incarnation
 
 
 def test_the_same_token_is_the_same_document_before_and_after_its_time() -> None:

@@ -1,6 +1,7 @@
-"""A document that is accepted while others are under way goes in the commit that accepts it, while there is room.
+"""Submission while other documents are under way: a document is sent in the commit that accepts it while the link has
+room.
 
-Counted by changes of rows: the way through SS_INIT costs an update, and the body is read back.
+Changes of rows are counted: a document that waits in SS_INIT costs an update, and its body is read again.
 """
 
 from semq.store.memory import MemoryStore

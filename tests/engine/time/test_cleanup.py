@@ -1,4 +1,6 @@
-"""A row goes in the unit that meets its last condition: the cleaner is left with what a restart, or an end, leaves."""
+"""Cleanup: a row is deleted by the unit that meets its last condition; the cleaner deletes the rest, after a restart or
+an end.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +17,7 @@ COUNT, BATCH = 40, 7
 def test_what_is_delivered_and_handled_leaves_no_row_to_a_cleaner() -> None:
     trio = Trio(NEVER_CLEANS)
     trio.a.send(*[b"%d" % n for n in range(COUNT)])
-    trio.settle()  # no time passes, so nothing is swept
+    trio.settle()  # no time passes, so the cleaner does not run
     assert len(trio.b.app.got) == COUNT
     assert trio.a.rows["tb_0031"] == trio.b.rows["tb_0030"] == 0
     trio.later(5)
@@ -30,7 +32,7 @@ def test_a_document_that_was_stored_and_given_late_leaves_none_either() -> None:
     trio.settle()
     trio.connect(trio.b)
     trio.settle()
-    assert trio.b.rows["tb_0030"] == COUNT  # acknowledged by all, and not taken
+    assert trio.b.rows["tb_0030"] == COUNT  # all are acknowledged, and none was given to an application
     trio.b.app.places = COUNT
     trio.b.engine.handing.feed("")
     trio.later(2)
@@ -38,7 +40,7 @@ def test_a_document_that_was_stored_and_given_late_leaves_none_either() -> None:
 
 
 def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
-    """The status that makes a row superfluous, and its end, are one change."""
+    """The change to the last status and the deletion are one statement."""
     trio = Trio(NEVER_CLEANS)
     written = _watched(trio)
     trio.a.send(b"x")
@@ -50,10 +52,10 @@ def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
 
 
 def test_what_was_left_over_goes_after_a_restart_in_batches() -> None:
-    """Rows that a node of a version before this one left: ended, and not deleted."""
+    """Rows that a node of an older version left: ended, and not deleted."""
     trio = Trio(replace(SETTINGS, clean_rows=BATCH))
     trio.b.app.acks = False
-    trio.lose = lambda wire, frame: wire is trio.a.down  # A never hears of their end
+    trio.lose = lambda wire, frame: wire is trio.a.down  # A does not receive their receipts
     trio.a.send(*[b"%d" % n for n in range(COUNT)])
     trio.settle()
     _end_by_hand(trio.a.store.tables, trio.b.store.tables)
@@ -66,7 +68,7 @@ def test_what_was_left_over_goes_after_a_restart_in_batches() -> None:
 
 
 def _watched(trio: Trio) -> list[Unit]:
-    """All units that the local nodes write from now on."""
+    """Return all units that the local nodes write from now on."""
     written: list[Unit] = []
     for node in trio.nodes:
 

@@ -1,4 +1,6 @@
-"""Slices become due together, are asked again ever more rarely, and merge, so that silence costs next to nothing."""
+"""Slices of the schedule: due together, repeated after growing intervals, and merged, so that unanswered rows cost
+little.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 from semq.engine.time.schedule import SLICES_MAX, Schedule, Slice
 
 FIRST_S, MAX_S = 16.0, 256.0
-MIDDLE = 0.5  # a jitter that leaves intervals as they are
+MIDDLE = 0.5  # a jitter that does not change intervals
 
 
 def test_rows_of_one_moment_become_due_together() -> None:
@@ -56,7 +58,7 @@ def test_a_reconnect_makes_all_due_at_once() -> None:
     schedule.hurry(due=101.0)
     slice_ = schedule.take(101.0)
     assert slice_ == Slice(0, 9, 101.0)
-    Schedule(FIRST_S, MAX_S).hurry(0.0)  # nothing planned, nothing due
+    Schedule(FIRST_S, MAX_S).hurry(0.0)  # an empty schedule has nothing due
 
 
 def test_a_span_made_due_replaces_what_was_planned_inside_it() -> None:
@@ -83,7 +85,7 @@ def test_a_slice_that_could_not_be_asked_about_stays_as_it_was() -> None:
     st.floats(0, 1, exclude_max=True),
 )
 def test_no_row_is_ever_forgotten(steps: list[tuple[float, bool]], jitter: float) -> None:
-    """Whatever is added stays covered by some slice as long as it is given back."""
+    """Each added row stays in some slice as long as slices are put back."""
     schedule = Schedule(FIRST_S, MAX_S)
     now, rows = 0.0, 0
     for wait, adds in steps:
@@ -112,7 +114,7 @@ def test_what_is_asked_about_at_the_slower_pace_holds_up_nothing_else() -> None:
 
 
 def test_slices_of_different_pace_do_not_merge() -> None:
-    """Neither takes the other's rows along, however much they overlap: some would be asked about too late."""
+    """A merge would delay inquiries about the rows of one of them, even if the slices overlap."""
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.again(Slice(0, 99, 0.0, 5, patient=True), 0.0, MIDDLE)
     schedule.again(Slice(40, 50, 0.0, 5), 0.0, MIDDLE)

@@ -1,4 +1,4 @@
-"""What the hub would refuse at its door, and has in its store already: custody that was taken is not refused."""
+"""Documents that the hub would refuse on arrival, but has stored already: custody is not withdrawn."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from semq.umx_t.envelope import Data, Envelope, Frame
 from semq.umx_t.status import Outcome, SendStatus
 from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message
 
-FULL = replace(SETTINGS, quota_rows=1)  # one stored copy uses it up
+FULL = replace(SETTINGS, quota_rows=1)  # one stored copy uses up the quota
 
 
 def row_of(trio: Trio) -> Outbound:
@@ -20,7 +20,7 @@ def row_of(trio: Trio) -> Outbound:
 
 
 def stored(settings: EngineSettings = FULL) -> tuple[Trio, list[Data]]:
-    """B is away, and the hub has taken custody; what A sent."""
+    """B is offline, and the hub has taken custody; return the message of A."""
     trio = Trio(settings)
     sent: list[Data] = []
     trio.cut(trio.b)
@@ -54,7 +54,7 @@ def test_another_copy_of_what_is_held_is_not_refused_for_the_quota_that_it_uses_
 
 
 def test_a_frame_that_is_heard_twice_is_not_taken_and_refused() -> None:
-    """The quota is used up by the very copy that is on its way into the store."""
+    """The quota is used up by the copy that the store is writing."""
     trio = Trio(FULL)
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -83,7 +83,7 @@ def test_what_is_not_held_is_refused_also_where_another_copy_is() -> None:
     trio.connect(trio.b)
     trio.later(30)
     assert trio.b.app.payloads == [b"x"]
-    assert trio.hub.holding.is_clear("1.56001", class3=True)  # nothing is expected any more
+    assert trio.hub.holding.is_clear("1.56001", class3=True)  # no message is expected any more
 
 
 def test_what_is_refused_takes_no_place_of_what_comes_with_it() -> None:
@@ -99,13 +99,15 @@ def test_what_is_refused_takes_no_place_of_what_comes_with_it() -> None:
 
 
 def named_anew(envelope: Envelope) -> Envelope:
-    """Another message of the same sender."""
+    """Return another message of the same sender."""
     lk0 = envelope.lk0._replace(object_id=envelope.lk0.object_id + 7)
     return changed(envelope, lk0=lk0, sid=envelope.sid + 7)
 
 
 def test_a_copy_whose_body_was_drained_takes_the_place_of_no_copy_that_is_whole() -> None:
-    """The limit of the link was lowered meanwhile; its signature alone says nothing of the body that is kept."""
+    """The limit of the link was lowered in between; the signature of a drained copy proves nothing about the stored
+    body.
+    """
     trio, (frame,) = stored()
     assert trio.a.up is not None
     trio.a.up.arrive(changed(frame, envelope=changed(frame.envelope, signature="2.a.b", att=2), body=b"", dropped=1))

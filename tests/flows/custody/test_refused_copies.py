@@ -1,4 +1,4 @@
-"""An operator of the hub refuses what is stored, or has it sent again: who hears of it, and who was first.
+"""An operator of the hub refuses stored copies, or sends them again: reports to senders, and races with targets.
 
 PROTOCOL.md S15, H16 to H18; `semq held refuse` and `resend` at the hub.
 """
@@ -22,7 +22,7 @@ B = Address(1, "56001")
 
 
 def stored(*bodies: bytes, **attributes: Any) -> Trio:
-    """B is away, and the hub has taken custody."""
+    """B is offline, and the hub has taken custody."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(*(bodies or (b"x",)), **attributes)
@@ -32,7 +32,7 @@ def stored(*bodies: bytes, **attributes: Any) -> Trio:
 
 
 def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
-    """The operator refuses all that is stored; what was counted, once that is committed."""
+    """Refuse all stored copies; return the counts, after the commit."""
     return act(trio, "refuse", only_copies=only_copies)
 
 
@@ -40,7 +40,7 @@ def act(trio: Trio, what: str, rows: Sequence[int] | None = None, **more: Any) -
     told: list[Counter[str]] = []
     ids = list(trio.hub_store.tables.outbound) if rows is None else rows
     getattr(trio.hub.refusals, what)(ids, ActOnCopies("ops", "it has closed", told.append, fail), **more)
-    assert told == []  # nothing is answered before the commit
+    assert told == []  # no answer before the commit
     trio.settle()
     return told[0]
 
@@ -63,7 +63,7 @@ def took_off(trio: Trio, wire: TrioWire) -> list[Frame]:
 
 
 def catch(on: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame], bool]:
-    """Frames on a wire are lost, and kept."""
+    """Drop frames on a wire, and keep them."""
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
         if wire is on:
@@ -102,7 +102,7 @@ def test_what_never_left_the_hub_ends_rejected_when_its_receiver_has_the_marker(
 def test_what_was_refused_and_comes_back_with_a_backup_of_the_hub_is_never_reported_as_refused(
     save_fwd: int,
 ) -> None:
-    """The hub's store has no trace of the refusal any more, and delivers its copy."""
+    """The restored store has no record of the refusal, and delivers its copy."""
     trio = stored(save_fwd=save_fwd)
     backup = trio.hub_store.tables.snapshot()
     assert refuse(trio) == {"refused": 1}
@@ -154,7 +154,7 @@ def test_what_is_lost_on_the_way_is_said_again(lost: str) -> None:
         if said and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
             count += 1
             return True
-        # The marker says as much as that it is noted.
+        # The marker also states that the refusal was noted.
         return lost == "that it is noted" and wire is trio.a.up and isinstance(frame, Data) and count < 2
 
     trio.lose = lose
@@ -176,7 +176,7 @@ def _notes(frame: Frame) -> bool:
 
 
 def test_a_target_that_comes_back_first_has_it() -> None:
-    """Its Ack is on its way when the operator acts: the sender's marker finds that it was recorded."""
+    """Its Ack is on its way when the operator acts: the sender's marker finds the recorded document."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.up
     trio.connect(trio.b)
@@ -190,14 +190,14 @@ def test_a_target_that_comes_back_first_has_it() -> None:
 
 
 def test_a_target_that_comes_back_later_finds_a_marker() -> None:
-    """The copy had been sent, and got lost: B's ledger says which it is."""
+    """The copy was sent and lost: B's ledger decides."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.down
     trio.connect(trio.b)
     trio.settle()
     trio.cut(trio.b)
     assert refuse(trio) == {"refused": 1}
-    assert trio.a.told.kinds[-1] == "stored"  # nobody knows yet: B is served, and may come
+    assert trio.a.told.kinds[-1] == "stored"  # the outcome is still open, because B is served and may log in
     trio.lose = lambda wire, frame: False
     trio.connect(trio.b)
     trio.later(120)
@@ -229,7 +229,7 @@ def test_the_only_copy_is_left_alone_unless_that_is_said() -> None:
 
 
 def test_a_marker_is_refused_only_where_nobody_could_answer_it() -> None:
-    """10008 has cancelled its document; 56001 is taken out of the definitions afterwards."""
+    """10008 has cancelled its document; 56001 is removed from the definitions afterwards."""
     trio = stored()
     trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
     trio.settle()
@@ -260,7 +260,7 @@ def test_what_may_have_arrived_at_a_target_that_has_left_ends_unknown_with_its_b
 
 
 def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
-    """The marker was refused for want of a target, and the copy stayed (DECISIONS.md 55 and 56)."""
+    """The marker was refused because its target is not served, and the copy stayed (DECISIONS.md 55 and 56)."""
     trio = stored()
     trio.directory.addresses.remove(B)
     trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
@@ -287,7 +287,7 @@ def test_whoever_is_not_served_need_not_be_told() -> None:
 
 @pytest.mark.parametrize("sent", [False, True], ids=["never left", "was sent once"])
 def test_a_document_that_is_stored_once(sent: bool) -> None:
-    """Class 2: there are no markers that could ask; the words say whether it had left."""
+    """Class 2 has no markers for an inquiry; the text of the refusal states whether the copy had been sent."""
     trio = stored(save_fwd=2)
     if sent:
         trio.lose = lambda wire, frame: wire is trio.b.down
@@ -311,7 +311,7 @@ def test_a_sender_that_sends_it_again_is_told_again() -> None:
     trio.lose = lambda wire, frame: False
     trio.a.engine.operating.resend(row_of(trio).lk0, "asked to", lambda: None, fail)
     trio.settle()
-    assert row_of(trio).void  # a second copy had left: the receiver has to be asked
+    assert row_of(trio).void  # a second copy was sent, so the receiver has to decide
     assert [frame.envelope.void for frame in took_off(trio, trio.a.up)] == [False, False, True]  # type: ignore[union-attr, arg-type]
     trio.connect(trio.b)
     trio.later(60)
@@ -359,7 +359,7 @@ def test_what_was_refused_is_not_sent_again() -> None:
 
 
 def test_a_marker_on_its_way_is_no_news_of_a_refused_payload() -> None:
-    """10008 cancels and the hub's operator refuses at the same moment."""
+    """10008 cancels and the hub's operator refuses at the same time."""
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
@@ -375,7 +375,7 @@ def test_a_marker_on_its_way_is_no_news_of_a_refused_payload() -> None:
 
 @pytest.mark.parametrize("why", ["the operator acts", "the sender sends again", "the sender asks", "the timer"])
 def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker_in_the_same_commit(why: str) -> None:
-    """The telling follows the commit, and later work of the unit has put the sender's marker into the row."""
+    """The report follows the commit; later work of the unit has put the sender's marker into the row."""
     trio = stored()
     frames: list[Frame] = []
     trio.lose = catch(trio.a.up, frames)
@@ -425,7 +425,7 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
 
 @pytest.mark.parametrize("what", ["altered", "gone"])
 def test_what_cannot_be_read_can_be_cancelled(what: str) -> None:
-    """A marker says no more than the row, so it needs nothing of what was beside it."""
+    """A marker is built from the row alone, so the unreadable body does not matter."""
     trio = Trio()
     trio.cut(trio.a)
     trio.a.send(b"x", order_key="k")
@@ -455,7 +455,7 @@ def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
     assert act(trio, "refuse", [first]) == {"refused": 1}
     trio.later(60)
     assert trio.a.told.events[-1].outcome == "REJECTED"
-    bodies[second] = kept  # the database was put back
+    bodies[second] = kept  # the database is restored
     assert act(trio, "resend", [second]) == {"resent": 1}
     assert trio.b.app.payloads == [b"y"]
     trio.later(60)
@@ -463,12 +463,12 @@ def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
 
 
 def test_what_is_refused_while_it_is_being_claimed_stays_refused_and_holds_nobody_up() -> None:
-    """Act and claim come into one commit, the act first."""
+    """Act and claim share a commit, the act first."""
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)
     told: list[Counter[str]] = []
     trio.hub.refusals.refuse([first], ActOnCopies("ops", "it has closed", told.append, fail))
-    trio.connect(trio.b)  # claims what is stored
+    trio.connect(trio.b)  # claims the stored copies
     trio.settle()
     assert told == [{"refused": 1}]
     assert row_of(trio).reason == (RefusedByOperator.code, f"{WORDS} (this store had not sent it)")

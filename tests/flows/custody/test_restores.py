@@ -1,11 +1,11 @@
-"""A store is put back to an older backup: what its node no longer knows is asked, or reported; never invented."""
+"""Stores restored from an older backup: missing facts are inquired about or reported, never invented."""
 
 from semq.store.rows import Event
 from tests.flows.trio import Trio
 
 
 def test_a_refusal_does_not_end_what_an_earlier_life_of_its_sender_sent() -> None:
-    """The row comes back as never sent, its next attempt is the first one, and the hub refuses it now."""
+    """The restored row is unsent, so its next attempt is number one, and the hub refuses it now."""
     trio = Trio(connected=False)
     trio.a.send(b"x")
     trio.settle()

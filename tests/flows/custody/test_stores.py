@@ -1,4 +1,4 @@
-"""The hub works with another store than the one that holds a copy: who says what of it, and when it is given up.
+"""A copy in another store of the hub: statements about it, and the moment at which it counts as lost.
 
 PROTOCOL.md section 10 (``retire``), H6 and H9.
 """
@@ -14,14 +14,14 @@ from semq.umx_t.records import AckFlag, Answer
 from semq.umx_t.status import AckStatus, SendStatus
 from tests.flows.trio import HUB, Trio, TrioWire, records
 
-HOUR = 3700.0  # more than the longest interval of a question to a custodian
+HOUR = 3700.0  # longer than the longest interval between inquiries to a custodian
 STEP = 5.0
 
 
 def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
-    """Store 1.1 of the hub holds a copy; then the hub works with 1.2, and everybody is online.
+    """Store 1.1 of the hub has a copy; then the hub works with 1.2, and all nodes are online.
 
-    ``arrived``: B has recorded the document, and nobody has heard so.
+    ``arrived``: B has recorded the document, and its acknowledgements were lost.
     """
     trio = Trio()
     trio.cut(trio.b)
@@ -39,7 +39,7 @@ def elsewhere(*, arrived: bool = False, **attributes: Any) -> Trio:
 
 
 def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
-    """The hub goes on with another of its stores; the one before."""
+    """Let the hub work with another of its stores; return the previous one."""
     old, trio.hub_store = trio.hub_store, store
     trio.hub_home = trio.hub_home._replace(semq_db_id=db_id)
     trio.crash_hub()
@@ -52,7 +52,7 @@ def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
 def retire(trio: Trio, db_id: int = 1) -> bool:
     told: list[bool] = []
     trio.hub.holding.stores.retire((1, db_id), "ops", "the disk is gone", told.append, fail)
-    assert told == []  # nothing is answered before the commit
+    assert told == []  # no answer before the commit
     trio.settle()
     return told[0]
 
@@ -62,7 +62,7 @@ def fail(error: Exception) -> None:
 
 
 def owed(trio: Trio) -> bool:
-    """Whether B waits for the hub to note its Ack."""
+    """Whether B still waits for the hub to note its Ack."""
     (row,) = trio.b.store.tables.pending.values()
     return row.p_ack_status is AckStatus.AS_INIT
 
@@ -96,13 +96,13 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
 
 @pytest.mark.parametrize("arrived", [False, True], ids=["it had not arrived", "it had arrived"])
 def test_the_only_copy_lay_in_a_store_that_is_lost_for_good(arrived: bool) -> None:
-    """@Ack2=0: its sender has no payload any more, and only an operator knows that the store will not come back."""
+    """@Ack2=0: the sender has deleted its payload, and only an operator can declare the store lost."""
     trio = elsewhere(arrived=arrived, ack2=False)
     trio.lose = lambda wire, frame: arrived and wire is trio.b.up and _is_for_a(trio, frame)
     trio.later(2 * HOUR, STEP)
     (row,) = trio.a.store.tables.outbound.values()
     assert (row.ss_status, row.outcome, row.has_payload) == (SendStatus.SS_ACK, None, False)
-    assert row.object_id in trio.a.engine.sender.away_since  # what ``semq stuck`` tells of it
+    assert row.object_id in trio.a.engine.sender.away_since  # the basis of the cause that ``semq stuck`` shows
     trio.lose = lambda wire, frame: False
     assert retire(trio) is False
     assert retire(trio) is True

@@ -1,4 +1,6 @@
-"""Forwarded and refused at once: the word of the receiver corrects an end that the hub alone has told."""
+"""Documents forwarded and refused at the same time: the receipt of the receiver corrects an end reported by the hub
+alone.
+"""
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +16,7 @@ from tests.flows.trio import HUB, TrioWire
 
 @pytest.mark.parametrize("code", ["SEMQ-1201", "SEMQ-1202", "SEMQ-1203", "SEMQ-1206"])
 def test_the_receipt_outweighs_the_refusal(world: SealedWorld, code: str) -> None:
-    """The hub forwards the document, and tells A that it has refused it."""
+    """The hub forwards the document, and reports to A that it has refused it."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if wire is world.a.down and isinstance(frame, Packet) and frame.source == HUB:
@@ -26,7 +28,7 @@ def test_the_receipt_outweighs_the_refusal(world: SealedWorld, code: str) -> Non
 
     world.tamper = tamper
     send(world, SECRET)
-    world.later(2)  # the note of forwarding is held back for a second
+    world.later(2)  # the note of forwarding is delayed for a second
     (row,) = world.a.store.tables.outbound.values()
     assert row.outcome is Outcome.REJECTED
     assert world.a.told.kinds[-1] == "failed"

@@ -1,4 +1,4 @@
-"""Copies that their receiver cannot believe: sent again in measure, answered by what the ledger says."""
+"""Copies whose proof their receiver does not accept: sent again at a limited rate, and answered from the ledger."""
 
 from dataclasses import replace as replaced
 from hashlib import sha256
@@ -30,10 +30,10 @@ def test_a_document_of_a_key_that_its_receiver_never_learns_is_sent_a_few_times(
         return frame
 
     world.tamper = tamper
-    keys_of(world.a).mine = world.own(world.a.address, "X")  # and the directory is not told
+    keys_of(world.a).mine = world.own(world.a.address, "X")  # without informing the directory
     world.a.send(b"in clear")
     world.later(300)
-    assert len(copies) > 4  # it goes on after B's patience has ended
+    assert len(copies) > 4  # copies continue after B has stopped waiting for the certificate
     awaited = world.b.engine.core.counters.counts["signer_awaited"]
     assert 0 < awaited < len(copies)
     assert world.b.lines(Event.VIOLATION) == len(copies) - awaited
@@ -71,7 +71,7 @@ def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() 
     world.settle()
     before = dict(recorded)
     assert len(before) == 1
-    world.b.hear(replace(frame, body=b"unclear!", header=None))  # of the length that was signed
+    world.b.hear(replace(frame, body=b"unclear!", header=None))  # a body of the signed length
     world.settle()
     assert recorded == before
     assert (world.b.lines(Event.MISMATCH), lies(world.b)) == (1, 0)
@@ -91,7 +91,7 @@ def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(worl
         if not isinstance(frame, Packet) or wire is not world.b.up:
             return frame
         said.extend(r.status for r in frame.records if isinstance(r, Receipt) and r.status is not None)
-        return None  # else A would say that it needs the entry no more
+        return None  # otherwise A would report that it does not need the entry any more
 
     world.tamper = tamper
     world.a.send(b"in clear")
@@ -103,7 +103,7 @@ def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(worl
     frame, before = seen[-1], lies(world.b)
     world.b.hear(frame)
     world.later(61)
-    assert said == []  # the certificate may still come
+    assert said == []  # the certificate may still arrive
     world.b.hear(frame)
     world.settle()
     assert said == [Answer.RECV]
@@ -111,12 +111,12 @@ def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(worl
     world.b.hear(replace(frame, envelope=other, body=b"pay me"))
     world.later(2)
     assert said == [Answer.RECV]
-    assert lies(world.b) == before + 2  # not the first: its certificate might have come
+    assert lies(world.b) == before + 2  # no violation for the first copy: its certificate might have arrived
     assert world.b.app.payloads == [b"in clear"]
 
 
 def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> None:
-    world.roll(world.a, "X", "A1")  # B knows both
+    world.roll(world.a, "X", "A1")  # B has both certificates
     world.settle()
     seen: list[Data] = []
     world.tamper = watching(seen)

@@ -1,5 +1,6 @@
-"""A hostile partner over a real link: the largest packets of every kind, as fast as they are taken, while a neighbour's
-documents go on."""
+"""A hostile partner over a real link: the largest packets of every kind at full speed, while documents of another
+partner are delivered.
+"""
 
 import asyncio
 
@@ -58,7 +59,7 @@ def one(node: LocalNode, sql: str) -> int:
 
 
 async def say(peer: Peer, frame: Frame) -> None:
-    """Without waiting for the confirm: as fast as the link takes it."""
+    """Publish a frame without waiting for the confirm, as fast as the link takes it."""
     key, header, body = write_frame(frame)
     await peer.data.ready()
     peer.data.publish("umx", key, header, bytes(body))
@@ -66,7 +67,7 @@ async def say(peer: Peer, frame: Frame) -> None:
 
 
 async def deliver(admin: ClientLink, receiver: ClientLink, number: int) -> None:
-    """A document of the neighbour's comes to its receiver."""
+    """Check that a document of the other partner is delivered."""
     body = {"target": "56001", "body_base64": "eA==", "token": f"neighbour {number}"}
     lk0 = (await ask(admin, "msg.submit", body))["result"]["lk0"]
     channel = await receiver.open_channel()
@@ -96,9 +97,9 @@ async def test_a_neighbour_s_documents_go_on_under_a_flood_of_packets(inprocess:
         await deliver(admin, receiver, number)
     flooding = False
     await task
-    # The link of the flood lives on, and its own documents arrive behind it.
+    # The link of the flood stays up, and the documents sent on it arrive.
     await peer.say(message(1, 0))
     await until(lambda: peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=OURS.format(1)), 60)
-    assert one(other, "SELECT count(*) FROM tb_0030_stream") == 2  # one for each that has sent a document
+    assert one(other, "SELECT count(*) FROM tb_0030_stream") == 2  # one for each node that has sent a document
     violations = f"SELECT count(*) FROM semq_ledger WHERE event = {int(Event.VIOLATION)}"
     assert one(other, violations) <= 60

@@ -1,7 +1,8 @@
-"""What is said by the wrong one, of the wrong copy, attempt or inquiry: noted where it is a lie, and without effect.
+"""Statements of the wrong node, or about the wrong copy, attempt or inquiry: without effect, and violations if they are
+false.
 
-Each row of the tables is one sentence to one engine; the same sentence by the right one, of the right thing, would
-change the row that it names.
+Each row of the tables is one statement to one engine; the same statement by the right node about the right thing would
+change the row.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ Says = Callable[[Trio, Outbound], Packet]
 
 
 def receipt(source: Address, **facts: Any) -> Says:
-    """An 810 indication to A about its row."""
+    """Return an 810 indication to A about its row."""
 
     def says(trio: Trio, row: Outbound) -> Packet:
         known: dict[str, Any] = {"ident": str(row.lk0), "att": row.att}
@@ -35,7 +36,7 @@ def receipt(source: Address, **facts: Any) -> Says:
 
 
 def answer(source: Address, said: Answer, nonce: int = 0, **facts: Any) -> Says:
-    """The answer to A's last inquiry about its row (or to one that many before it)."""
+    """Return the answer to A's last inquiry about its row (or to one that many inquiries earlier)."""
 
     def says(trio: Trio, row: Outbound) -> Packet:
         asked = trio.a.engine.sender.nonces[row.object_id] - nonce
@@ -54,7 +55,7 @@ def answer(source: Address, said: Answer, nonce: int = 0, **facts: Any) -> Says:
 
 
 def role_r(source: Address, **facts: Any) -> Says:
-    """A receiver says that it has A's message."""
+    """Return an inquiry of a receiver, which states that it has A's message."""
     return lambda trio, row: Packet(
         source, A, Function.INQUIRIES, Primitive.REQUEST,
         [Inquiry(role=InquiryRole.R, ident=str(row.lk0), status=Answer.RECV, **facts)],
@@ -62,7 +63,7 @@ def role_r(source: Address, **facts: Any) -> Says:
 
 
 def sent() -> Trio:
-    """A's row is SS_SENT: its message is lost, and nobody has said anything. A has asked twice."""
+    """A's row is SS_SENT: its message is lost, and no statement about it has arrived. A has inquired twice."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.a.up
     trio.a.send(b"x")
@@ -71,7 +72,7 @@ def sent() -> Trio:
 
 
 def stored(ack2: bool = True) -> Trio:
-    """A's row is SS_ACK: B is away, the hub holds a copy. A has asked the hub."""
+    """A's row is SS_ACK: B is offline, the hub stores a copy. A has inquired at the hub."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", ack2=ack2)
@@ -80,12 +81,12 @@ def stored(ack2: bool = True) -> Trio:
 
 
 def bare() -> Trio:
-    """The same, and A's payload was given away for it."""
+    """The same, and A has deleted the payload."""
     return stored(ack2=False)
 
 
 RECV: dict[str, Any] = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
-LIE, HINT = 1, 0  # lines in the ledger
+LIE, HINT = 1, 0  # number of violations in the ledger
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_a_row_of_another_life_with_the_same_number_is_not_meant() -> None:
 
 
 def test_a_hub_out_of_reach_is_waited_for_where_the_payload_was_given_away() -> None:
-    """Rule N27: without a payload nothing could be sent again, so that a doubt would only end the message."""
+    """Rule N27: without a payload A cannot send the message again, so giving up the custodian would only end it."""
     trio = bare()
     (row,) = trio.a.store.tables.outbound.values()
     for _ in range(2):
@@ -143,7 +144,7 @@ def test_a_hub_out_of_reach_is_waited_for_where_the_payload_was_given_away() -> 
 
 
 def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
-    """A document was cancelled; an Ack-Save for its payload comes late: the marker is still to be sent."""
+    """A cancelled document: an Ack-Save for its payload arrives late, and the marker is still to be sent."""
     trio = sent()
     (row,) = trio.a.store.tables.outbound.values()
     trio.a.engine.operating.cancel(row.lk0, lambda: None, lambda error: None)
@@ -158,7 +159,7 @@ def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
 
 
 def owing() -> tuple[Trio, Pending]:
-    """B has recorded a copy of the hub's and the acknowledgements are not noted."""
+    """B has recorded a copy of the hub's, and its acknowledgements are not noted."""
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")

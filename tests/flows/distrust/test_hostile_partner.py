@@ -1,4 +1,4 @@
-"""A partner with a valid login and no manners: what it says costs a bounded number of rows, lines and turns."""
+"""A hostile partner with a valid login: its statements cost a bounded number of rows, lines and turns."""
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ def noted(ident: str, floors: dict[str, tuple[int, int | None]], bref: int = 0) 
 
 
 def down(trio: Trio) -> TrioWire:
-    """The hub's end of A's session."""
+    """Return the hub's end of A's session."""
     assert trio.a.down is not None
     return trio.a.down
 
@@ -41,7 +41,7 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
 
 
 def test_the_floor_of_an_incarnation_that_a_document_waits_for_counts() -> None:
-    """Nothing of it has ever arrived here: the row that waits for it is the reason to believe that it was."""
+    """No document of that incarnation has arrived here, but the row that waits for one names it."""
     trio = Trio()
     trio.a.send(b"one", order_key="k")
     trio.settle()
@@ -88,7 +88,7 @@ def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
 
 
 def test_a_node_that_introduces_itself_without_end_is_heard_ten_times_a_minute() -> None:
-    """Each introduction costs the hub signatures, and a record to everybody else."""
+    """Each introduction costs the hub signatures, and a record for all other nodes."""
     trio = Trio()
 
     def introduce(n: int) -> None:

@@ -1,4 +1,4 @@
-"""A hub that lies to nodes with certificates: it can only delay and drop, and other attempts are noticed.
+"""A hub that forges statements to nodes with certificates: it can only delay and suppress; other attempts are noticed.
 
 It delivers statements meant for another node, a node's own statements, statements of an earlier session, and statements
 about another position. Wires carry bytes.
@@ -32,7 +32,7 @@ def test_a_reack2_for_another_node_is_not_believed_with_its_address_changed(worl
 
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_nodes_own_words_are_not_reflected_to_it(world: SealedWorld, is_signed: bool) -> None:
-    """A ReAck2 whose source is A itself, signed for B or not at all; addressed to B, and to A."""
+    """A ReAck2 with A itself as source, signed for B or unsigned; addressed to B, and to A."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
     mine = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR, None)})
     for one in (packet, replace(packet, records=[mine])):
@@ -111,7 +111,7 @@ def test_the_hub_says_nothing_that_is_a_nodes_to_say_and_the_other_way_round(wor
 
 
 def voided(world: SealedWorld) -> int:
-    """B's ledger holds a void marker of A, and the floor has not passed it; its position."""
+    """Put a void marker of A into B's ledger, above the floor; return its position."""
     world.cut(world.b)
     send(world, b"taken back")
     world.later(1)
@@ -125,7 +125,9 @@ def voided(world: SealedWorld) -> int:
 
 
 def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world: SealedWorld) -> None:
-    """The hub asks B in A's name about A's present document, at a position that holds a marker: B says VOID, signed."""
+    """The hub inquires at B in A's name about A's present document, at a position with a marker: B answers VOID,
+    signed.
+    """
     place = voided(world)
     world.tamper = swallowing(world)
     send(world, SECRET)
@@ -152,11 +154,11 @@ def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world
         world.a.hear(packet)
     (now,) = [one for one in world.a.store.tables.outbound.values() if one.object_id == row.object_id]
     assert (now.outcome, now.ss_status) == (None, row.ss_status)
-    assert lies(world.a) == before + 1  # a NOT fits no inquiry of A, besides
+    assert lies(world.a) == before + 1  # also, a NOT does not match any inquiry of A
 
 
 def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
-    """The hub delivers a genuine document of A to B at a position that B has settled: B does not answer."""
+    """The hub delivers a genuine document of A to B at a settled position: B does not answer."""
     send(world, b"first")
     world.later(2)
     seen: list[Data] = []
@@ -195,7 +197,7 @@ def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: SealedWorld)
 
 
 def test_everything_that_was_ever_said_can_be_said_again_without_harm(world: SealedWorld) -> None:
-    """Each packet that A and B have sent to one another is replayed to both, in a later incarnation of either."""
+    """Each packet between A and B is replayed to both, in a later incarnation of either."""
     said: list[Packet] = []
 
     def record(wire: TrioWire, frame: Frame) -> Frame:

@@ -1,7 +1,7 @@
-"""What no node of ours sends, over a real link: refused or tolerated with a line in the ledger, and the link lives on.
+"""Frames that no SEMQ node sends, over a real link: refused or tolerated with a line in the ledger; the link stays up.
 
-A peer with a valid login talks to a real hub, and through it to a real institution: packets that cannot be read,
-names of rows that never were, questions about nothing, repetitions, packets as large as they may be, other versions.
+A peer with a valid login sends to a real hub, and through it to a real institution: unreadable packets, names of
+unknown rows, inquiries about unknown messages, repetitions, packets of the largest size, other versions.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ from tests.flows.by_hand import HUB, LOGIN, ME, OTHER, PROPERTIES, Peer, by_hand
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
-NEVER_OURS = "1.10008.1.1.5.{}"  # a message that 10008 may have sent, and nobody ever saw
-NEVER_THEIRS = "1.56001.1.1.5.{}"  # one that 56001 may have sent, in a life that it never had
+NEVER_OURS = "1.10008.1.1.5.{}"  # the name of a message that 10008 may have sent, but did not
+# the name of a message that 56001 may have sent, in an incarnation that did not exist
+NEVER_THEIRS = "1.56001.1.1.5.{}"
 
 
 @dataclass
@@ -61,7 +62,7 @@ def packet(function: Function, primitive: Primitive, *records: Any, to: Address 
 
 
 async def still_delivers(scene: NonsenseScene, number: int, sid: int) -> None:
-    """The link is alive, and so is everything behind it."""
+    """Check that the link and all nodes behind it still work."""
     await scene.peer.say(message(number, sid))
     ident = NEVER_OURS.format(number)
     await until(lambda: scene.peer.count(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=ident))
@@ -70,7 +71,7 @@ async def still_delivers(scene: NonsenseScene, number: int, sid: int) -> None:
 
 RECEIPTS = packet_type(Function.RECEIPTS, Primitive.INDICATION)
 ASKING = packet_type(Function.INQUIRIES, Primitive.REQUEST)
-# Type and body of what cannot be read.
+# Type and body of unreadable packets.
 UNREADABLE = [
     ("1.999.Indication", b"[]"),
     ("", b"[]"),
@@ -96,7 +97,7 @@ async def test_what_cannot_be_read_is_noted(scene: NonsenseScene) -> None:
     await scene.peer.say_bytes(OTHER, RECEIPTS, b"[]", source="no,body")
     expected = 2 * len(UNREADABLE) + 1
     await until(lambda: lines(scene.hub, Event.VIOLATION) == expected)
-    assert lines(scene.other, Event.VIOLATION) == 0  # it is stopped at the door
+    assert lines(scene.other, Event.VIOLATION) == 0  # the hub refuses it
     await still_delivers(scene, 1, 0)
 
 
@@ -109,7 +110,7 @@ async def test_locators_that_cannot_be_are_noted_where_they_are_read(scene: Nons
 
 
 async def test_nothing_is_answered_about_what_never_was(scene: NonsenseScene) -> None:
-    """Stale names and questions about nothing are tolerated, and answered: whoever asks must come to an end."""
+    """Stale names and inquiries about unknown messages are tolerated and answered, so that the asker can finish."""
     peer = scene.peer
     ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)
     await peer.say(
@@ -138,7 +139,7 @@ async def test_nothing_is_answered_about_what_never_was(scene: NonsenseScene) ->
 async def test_an_acknowledgement_of_another_node_s_message_changes_nothing(
     inprocess: InProcess, scene: NonsenseScene
 ) -> None:
-    """A document of 56001 waits for 88001; 10008 says of it all that only 88001 and the hub may say."""
+    """A document of 56001 waits for 88001; 10008 sends all statements about it that only 88001 and the hub may send."""
     admin = await inprocess.client(scene.other)
     lk0 = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
     await until(lambda: scene.hub.engine.holding.held.get("1.88001"))
@@ -201,7 +202,9 @@ async def test_the_largest_packets_are_worked_off(scene: NonsenseScene, to: Addr
 async def test_other_versions_agree_or_are_refused(
     inprocess: InProcess, offered: Any, welcome: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Versions next to each other talk; without a common one the login is refused, and no other link suffers."""
+    """Neighbouring versions work together; without a common version the login is refused, and no other link is
+    affected.
+    """
     hub = await inprocess.hub()
     other = await inprocess.local("56001", hub.port)
     await linked(other)

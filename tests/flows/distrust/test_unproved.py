@@ -1,6 +1,7 @@
-"""What is not proved counts only where the operator says so, and takes no place in a ledger.
+"""Statements and documents without a proof: accepted only where the operator allows it; they occupy no position in a
+ledger.
 
-Certificates that the hub hides, documents that it makes or alters, copies that could only be refused.
+Certificates that the hub hides, documents that it forges or alters, copies that could only be refused.
 """
 
 from collections.abc import Callable
@@ -42,7 +43,7 @@ def test_the_unsigned_word_of_a_partner_whose_certificate_is_hidden_ends_nothing
 
 
 def forgery(world: SealedWorld, body: bytes = b"pay me", sid: int = 0) -> Data:
-    """A document in A's name that the hub has made of nothing."""
+    """Return a document in A's name that the hub has forged."""
     world.a.send(b"x")
     world.settle()
     assert world.b.down is not None
@@ -182,7 +183,7 @@ REFUSABLE: dict[str, Callable[[Data], Data]] = {
 @pytest.mark.parametrize("keeps_signature", [True, False])
 @pytest.mark.parametrize("what", REFUSABLE)
 def test_a_copy_that_could_only_be_refused_takes_no_place(world: SealedWorld, what: str, keeps_signature: bool) -> None:
-    """At the place of an honest document, and at places that are still to come."""
+    """At the position of a genuine document, and at later positions."""
     seen: list[Data] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
@@ -210,7 +211,9 @@ def test_a_copy_that_could_only_be_refused_takes_no_place(world: SealedWorld, wh
 
 
 def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(world: SealedWorld) -> None:
-    """After its patience B tells A that it cannot believe the copies. A has not made them, and goes on."""
+    """After waiting for the certificate, B reports to A that it does not accept the copies. A has not made them, and
+    continues.
+    """
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -233,7 +236,7 @@ def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(worl
 
 
 def test_what_was_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld) -> None:
-    """In clear, and held by the hub while the key of its sender is revoked."""
+    """In clear, and stored by the hub while the key of its sender is revoked."""
     world.settle()
     world.cut(world.b)
     world.a.send(b"in clear")

@@ -1,4 +1,4 @@
-"""What a hub could say in a sender's name to a receiver: floors, void markers, ReAck2. Nothing of it is believed."""
+"""Statements that a hub could forge in a sender's name: floors, void markers, ReAck2. None of them is accepted."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ Tamper = Callable[[TrioWire, Frame], Frame | None]
 
 
 def for_b(world: SealedWorld, change: Callable[[Data], Data | None]) -> Tamper:
-    """Do something to the documents that leave the hub for B."""
+    """Change the documents that the hub sends to B."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         return change(frame) if isinstance(frame, Data) and wire is world.b.down else frame
@@ -34,7 +34,7 @@ def stream_floors(world: SealedWorld) -> list[int]:
 
 
 def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
-    """It keeps the first two back and lets the third, genuine one say that they will not come any more."""
+    """It drops the first two documents, and states in the third, genuine one that they will not be sent."""
 
     def raised(frame: Data) -> Data | None:
         e = frame.envelope
@@ -51,7 +51,7 @@ def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
 
 
 def test_a_copy_that_is_not_believed_leaves_no_trace_but_the_alarm(world: SealedWorld) -> None:
-    """Its floor, its stream, its life: all are as doubtful as its body."""
+    """Its floor, its stream and its incarnation are ignored like its body."""
     seen: list[Data] = []
     world.tamper = watching(seen)
     send(world, b"1")
@@ -136,7 +136,7 @@ def test_a_void_marker_that_the_hub_makes_cancels_nothing(world: SealedWorld, wh
 
 
 def cancelled(world: SealedWorld) -> Data:
-    """The marker of a document that A takes back while B is away."""
+    """Return the marker of a document that A cancels while B is offline."""
     seen: list[Data] = []
     world.tamper = watching(seen)
     world.cut(world.b)

@@ -1,4 +1,4 @@
-"""Another certificate of a partner leaves a line, and an alarm if no older key vouches; violations are counted."""
+"""A new certificate of a partner: a ledger line, and an alarm if no older key has signed it; violations are counted."""
 
 from hashlib import sha256
 
@@ -28,7 +28,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     world.settle()
     assert certified(world)[1].startswith("another certificate, signed by an earlier key,")
     assert world.a.engine.core.misconduct.told() == []
-    world.roll(world.b, "B3")  # enrolled anew, or somebody else
+    world.roll(world.b, "B3")  # enrolled again, or another party
     world.settle()
     assert certified(world)[-1].startswith("SEMQ-5216")
     lines = len(certified(world))
@@ -40,7 +40,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
 
 
 def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: SealedWorld) -> None:
-    """The hub tells of a certificate before it passes on what came behind it."""
+    """The hub sends a certificate before it passes on packets signed with its key."""
     row = open_row(world)
     world.tamper = honest
     world.roll(world.b, "B2", "B1")
@@ -53,7 +53,7 @@ def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: 
 
 
 def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_login(world: SealedWorld) -> None:
-    """A hears of the certificate when it comes, and whatever B says meanwhile after that."""
+    """A gets the certificate at its login, and packets of B from that time afterwards."""
     row = open_row(world)
     world.tamper = honest
     world.cut(world.a)
@@ -62,7 +62,7 @@ def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_lo
     world.connect(world.a)
     function, primitive, record = SAID_BY_B["an Ack2"](row)
     assert world.b.down is not None
-    # It comes to the hub in the very turn of the login.
+    # It arrives at the hub in the turn of the login.
     world.hub.hear(world.b.down, [signed(world.b, A, function, primitive, replace(record, digest=row.digest.hex()))])
     world.settle()
     assert world.a.lines(Event.VIOLATION) == 0

@@ -1,7 +1,7 @@
-"""What waits to be sent or given, when other news of it is worked off in the very transaction that looks for it.
+"""Rows that wait to be sent or delivered, and change in the transaction that searches for them.
 
-Cursors, low marks, windows and places live in memory, beside rows that change meanwhile: each scene posts two pieces of
-work and runs both in one unit. Whatever is overlooked here waits until the process starts again.
+Cursors, lowest marks, windows and places are kept in memory and may differ from the rows. Each scene posts two pieces
+of work and runs both in one unit. A row overlooked here would wait until the next start of the process.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,13 @@ TO = "1.56001"
 
 
 def sent(trio: Trio) -> list[bytes]:
-    """Bodies that A has sent on its present link, in order."""
+    """Return the bodies that A has sent on its present link, in order."""
     assert trio.a.up is not None
     return [bytes(frame.body) for frame in trio.a.up.sent if isinstance(frame, Data)]
 
 
 def say(trio: Trio, row: Outbound, **facts: object) -> None:
-    """A hears of its row, which is not worked off yet."""
+    """Let A receive a statement about its row, and do not process it yet."""
     source = trio.b.address if "status" in facts else HUB
     record = Receipt(ident=str(row.lk0), att=row.att, **facts)  # type: ignore[arg-type]
     assert trio.a.up is not None
@@ -34,7 +34,7 @@ def say(trio: Trio, row: Outbound, **facts: object) -> None:
 
 
 def one_sent_one_waiting(window: int = 65_536) -> tuple[Trio, Outbound, Outbound]:
-    """A's first row is SS_SENT and its message lost; the second one waits for room, or for the window."""
+    """A's first row is SS_SENT and its message lost; the second row waits for room, or for the window."""
     trio = Trio(replace(SETTINGS, window=window))
     trio.lose = lambda wire, frame: wire is trio.a.up
     trio.a.send(b"1")
@@ -174,13 +174,13 @@ def waiting_for_places(trio: Trio) -> None:
 
 
 def given_back(trio: Trio) -> None:
-    """B's application has the first of two documents, and gives it back; the second one waits."""
+    """B's application returns the first of two documents; the second one waits."""
     waiting_for_places(trio)
     trio.b.engine.answers.give_back([trio.b.app.held.pop().bref])
 
 
 def arriving(trio: Trio) -> None:
-    """The first documents for a consumer that has just come."""
+    """The first documents for a new consumer."""
     messages = trio.caught(b"2", b"1")
     trio.b.app.places = 0
     trio.b.crash()
@@ -204,7 +204,7 @@ def test_what_comes_to_wait_while_others_are_looked_for_is_given_with_the_next(
 
 
 def test_a_duplicate_is_acknowledged_like_the_first() -> None:
-    """Rule N29: whoever sent it need not ask."""
+    """Rule N29: the sender of the duplicate need not inquire."""
     trio = Trio()
     (message,) = trio.caught(b"x")
     assert trio.b.up is not None

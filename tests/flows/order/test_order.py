@@ -1,4 +1,4 @@
-"""Schedules that broke the order of documents once; found by killing real processes."""
+"""Schedules that once broke the order of documents; found by killing real processes."""
 
 from semq.errors import SemqError
 from semq.umx_t.envelope import Frame
@@ -6,8 +6,11 @@ from tests.flows.trio import Trio, TrioWire, is_message
 
 
 def test_the_one_before_is_recorded_while_the_next_is_being_looked_at() -> None:
-    """Of two documents of one order key the second arrives first and waits. The first is recorded in the same unit of
-    work in which the second is looked at again: it counts as recorded, yet no query shows its row."""
+    """Of two documents of one order key the second arrives first and waits.
+
+    The first is recorded in the unit in which the second is searched again: it counts as recorded, although no query
+    returns its row.
+    """
     trio = Trio()
     late: list[tuple[TrioWire, Frame]] = []
 
@@ -25,9 +28,9 @@ def test_the_one_before_is_recorded_while_the_next_is_being_looked_at() -> None:
     ((_, first),) = late
     b = trio.b
     assert b.up is not None
-    b.engine.handing.feed("")  # a consumer has become free: which one is next?
+    b.engine.handing.feed("")  # a consumer has become free: search the next document
     b.store.begin()
-    b.engine.hear(b.up, [first])  # its row is queued before the second look at the other one
+    b.engine.hear(b.up, [first])  # its row is queued before the second search for the other one
     b.store.commit()
     b.store.deliver()
     trio.settle()
@@ -37,7 +40,7 @@ def test_the_one_before_is_recorded_while_the_next_is_being_looked_at() -> None:
 
 
 def test_fixed_documents_to_one_address_form_a_sequence() -> None:
-    """@Fixed=1 without a key: those to one address wait for each other, and nobody else for them."""
+    """@Fixed=1 without a key: documents to one address wait for each other, and delay no others."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame) and bytes(frame.body) == b"1"
     trio.a.send(b"1", fixed=True)

@@ -1,6 +1,6 @@
-"""Turns, wherever documents wait: sources alternate, and the highest priority of each goes first.
+"""Turns of waiting documents: sources alternate, and the highest priority of each goes first.
 
-Documents that wait for something else cost nothing in the meantime.
+Documents that wait for another event cause no work in the meantime.
 """
 
 from dataclasses import replace as changed
@@ -63,7 +63,7 @@ def take(trio: Trio, count: int) -> list[bytes]:
 
 
 def take_by_acks(trio: Trio) -> list[bytes]:
-    """B's application takes one document after the other; the inbox looks for more when one was acknowledged."""
+    """B's application takes one document after the other; the inbox searches for more after each acknowledgement."""
     trio.b.app.places = 1
     taken: list[bytes] = []
     trio.b.engine.handing.feed("")
@@ -111,7 +111,7 @@ def test_an_inbox_gives_by_priority_within_a_source_and_keeps_an_order() -> None
 @pytest.mark.parametrize("others", [1, 2, 3, 7])
 @pytest.mark.parametrize("blocked", [0, 1, 3])
 def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: int, others: int, blocked: int) -> None:
-    """The consumer has one place, and only its acknowledgements make the inbox look for more."""
+    """The consumer has one place, and only its acknowledgements lead to another search."""
     trio = away()
     chain = [copy(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
     waiting = [copy(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
@@ -121,12 +121,12 @@ def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: in
 
 
 def test_a_document_that_ends_while_others_are_looked_for_lets_no_lower_priority_pass() -> None:
-    """The look finds the row of the first document, which is acknowledged in the same unit."""
+    """The search finds the row of the first document, which is acknowledged in the same unit."""
     trio = away()
     for body, priority, key in ((b"first", 6, "k"), (b"second", 6, ""), (b"third", 5, "")):
         send(trio.a, body, priority=priority, order_key=key)
     trio.settle()
-    trio.later(5)  # receipts are noted: what the application acknowledges is deleted at once
+    trio.later(5)  # receipts are noted: a document is deleted as soon as the application acknowledges it
     trio.b.app.places = 1
     trio.b.engine.handing.feed("")
     trio.b.store.run_all()
@@ -180,7 +180,7 @@ def test_an_urgent_document_passes_those_that_wait_but_not_its_order() -> None:
 
 
 def test_what_lies_beyond_the_window_waits_for_the_others_only() -> None:
-    """Urgent documents that the window does not admit yet must not stop those that would move it."""
+    """Urgent documents beyond the window must not stop the documents that would move it."""
     trio = Trio(changed(SETTINGS, window=3), connected=False)
     send(trio.a, *(b"%d" % n for n in range(6)))
     send(trio.a, b"urgent", priority=9)
@@ -223,7 +223,7 @@ def test_the_hub_s_backlog_leaves_by_turns_and_priority() -> None:
 
 
 def looks(trio: Trio) -> list[Work]:
-    """Count the pieces of work that look for documents to deliver, from now on."""
+    """Count the pieces of work that search for documents to deliver, from now on."""
     seen: list[Work] = []
     post = trio.b.engine.core.post
 
@@ -237,7 +237,7 @@ def looks(trio: Trio) -> list[Work]:
 
 
 def test_orders_that_wait_for_what_has_not_arrived_cost_nothing_while_others_go_on() -> None:
-    """Each of 300 keys waits for its first document; a stream of others is given meanwhile."""
+    """Each of 300 keys waits for its first document; documents without a key are delivered meanwhile."""
     trio = Trio()
     blocked = 300
     trio.b.hear(
@@ -251,7 +251,7 @@ def test_orders_that_wait_for_what_has_not_arrived_cost_nothing_while_others_go_
         trio.settle()
     assert len(trio.b.app.payloads) == 50
     assert len(seen) <= 50 * 4
-    # The floor passes ten of them: these are looked at, and no others.
+    # The floor passes ten of them: only these are searched.
     seen.clear()
     trio.b.engine.handing.unblocked(*floor_of(trio, 10))
     trio.settle()

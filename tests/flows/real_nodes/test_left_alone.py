@@ -1,6 +1,7 @@
-"""Real nodes left alone after acknowledgements were lost: inquiry and cleanup alone bring every queue to empty.
+"""Real nodes without any act after acknowledgements were lost: inquiry and cleanup empty every queue.
 
-Nobody ticks: each node runs on its own schedule. The links lead through proxies that lose packets of one kind.
+The test does not drive the clock: each node runs on its own schedule. The links lead through proxies that lose packets
+of one kind.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 
 QUEUES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
-STORED, DIRECT = 12, 12  # documents that wait for 56001 at the hub, and those that go straight through
+STORED, DIRECT = 12, 12  # documents stored for 56001 at the hub, and documents forwarded directly
 QUICK = "inquiry_s_max = 1.0\ninquiry_custody_s_max = 1.0\n"
 
 
@@ -48,7 +49,7 @@ class ProxiedInstitution:
         self.received: list[bytes] = []
 
     async def submit(self, first: int, number: int) -> None:
-        """All are accepted when this returns."""
+        """Submit documents; all are accepted when this returns."""
         assert all(await asyncio.gather(*(self._submit(b"%d" % n) for n in range(first, first + number))))
 
     async def _submit(self, body: bytes) -> bool:
@@ -56,7 +57,7 @@ class ProxiedInstitution:
         return await self.channel.publish_and_wait("semq", "56001", header, body)
 
     async def take(self) -> None:
-        """Receive, and acknowledge, whatever comes."""
+        """Receive and acknowledge all documents."""
 
         def take(batch: Sequence[Any]) -> None:
             self.received += [bytes(delivered.body) for delivered in batch]
@@ -94,7 +95,7 @@ async def test_lost_acknowledgements_leave_nothing_behind(inprocess: InProcess, 
     await until(lambda: any(proxy.lost for proxy in proxies))
     for proxy in proxies:
         proxy.loses = lambda primitive, record: False
-    # From here on nobody does anything.
+    # From here on, only the nodes' own timers act.
     nodes = (hub, sender.node, receiver.node)
     await until(lambda: not left(nodes))
     assert sum(node.engine_counters().get("inquired", 0) for node in nodes) > 0

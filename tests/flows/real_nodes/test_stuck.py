@@ -1,6 +1,7 @@
-"""Stuck messages of real nodes, brought about by hand: `semq stuck` shows each with the cause that it has.
+"""Stuck messages of real nodes: `semq stuck` shows each with its cause.
 
-10008 is played by hand, for a partner must be silent; 56001 and the hub are real. Everything is overdue at once.
+10008 is played by the test, because it has to stay silent; 56001 and the hub are real. Every row counts as overdue
+immediately.
 """
 
 import re
@@ -43,7 +44,7 @@ class StuckScene:
         return str(told["result"]["lk0"])
 
     async def semq(self, *words: str) -> str:
-        """What the command line says, at the institution's node."""
+        """Return the output of the command line at the institution's node."""
         said = await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{self.node.port}")
         assert said.status == 0, said
         return said.out
@@ -54,7 +55,9 @@ class StuckScene:
         return str(stuck["cause"]) if stuck else ""
 
     async def comes_to(self, lk0: str, cause: str) -> None:
-        """The explanation becomes this one, also on the command line; the list says the same, with a next step."""
+        """Wait until the message has this cause, also on the command line; the list has the same cause, with a next
+        step.
+        """
 
         async def is_so() -> bool:
             return await self.cause(lk0) == cause
@@ -64,14 +67,14 @@ class StuckScene:
         assert lk0 in [row["lk0"] for row in listed] or not await is_so()
         assert all(row["stuck"]["next_step"] for row in listed)
         told = await self.semq("stuck", "explain", lk0)
-        if await is_so():  # a slow machine may have come to the next cause while the command started
+        if await is_so():  # on a slow machine the cause may change while the command starts
             next_step = (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]["next_step"]
             assert f"{cause}: {StuckCause[cause].meaning}" in told
             assert next_step in told
             await self._has_commands(next_step)
 
     async def _has_commands(self, next_step: str) -> None:
-        """Each command that is named exists, with these options."""
+        """Check that each named command exists, with these options."""
         for command in re.findall("`semq ([^`]+)`", next_step):
             words = [word for word in command.split() if not word.isdecimal()]
             name, options = words[:2], {word for word in words if word.startswith("--")}
@@ -117,7 +120,7 @@ async def test_a_target_that_is_away_or_says_nothing(inprocess: InProcess, scene
 
 
 async def refuse(peer: Peer, lk0: str, code: str) -> None:
-    """10008 refuses a document of 56001."""
+    """Let 10008 refuse a document of 56001."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.REJ, reason=(code, "said by hand"))
     await peer.say(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
@@ -137,7 +140,7 @@ async def test_what_its_receiver_refuses(inprocess: InProcess, scene: StuckScene
 
 
 async def test_what_the_hub_does_not_answer(inprocess: InProcess, scene: StuckScene) -> None:
-    """Its Ack-Fwd and Ack-Save are lost, and it is too early for an inquiry."""
+    """Ack-Fwd and Ack-Save are lost, and no inquiry is due yet."""
     await scene.node.stop()
     proxy = LosingProxy(scene.hub.port)
     await proxy.start()
@@ -154,7 +157,7 @@ async def test_what_the_hub_does_not_answer(inprocess: InProcess, scene: StuckSc
 
 
 async def test_what_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) -> None:
-    """One document is under way at a time, and its receiver says nothing."""
+    """One document is under way at a time, and its receiver does not answer."""
     await scene.node.stop()
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
     scene.node = await inprocess.started(inprocess.settings("88001", text + OVERDUE))
@@ -167,7 +170,7 @@ async def test_what_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) 
 
 
 async def test_what_cannot_be_read_is_ended_by_the_act_that_is_named(inprocess: InProcess, scene: StuckScene) -> None:
-    """The envelope of what waits for its turn is altered in the database."""
+    """The envelope of a waiting row is altered in the database."""
     await scene.node.stop()
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
     settings = inprocess.settings("88001", text + OVERDUE)
@@ -197,7 +200,7 @@ async def test_what_cannot_be_read_is_ended_by_the_act_that_is_named(inprocess: 
 
 
 async def received(peer: Peer, lk0: str) -> None:
-    """10008 has it, says 10008."""
+    """Let 10008 state that it has the document."""
     ack2 = Receipt(ack_flag=AckFlag.END_TO_END, ident=lk0, status=Answer.RECV)
     await peer.say(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
@@ -205,7 +208,7 @@ async def received(peer: Peer, lk0: str) -> None:
 async def test_what_its_target_never_records(
     inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub sends its copy whenever 10008 answers that it has not got it."""
+    """The hub sends its copy whenever 10008 answers that it does not have it."""
     engine = scene.hub.engine
     monkeypatch.setattr(engine.core, "settings", other_numbers(engine.core.settings, hub_attempts_max=2))
     lk0 = await scene.submit("10008")

@@ -1,4 +1,6 @@
-"""Real nodes with a lot to do: what is over goes at once, beside the traffic; what nobody takes fills a quota."""
+"""Real nodes under load: finished rows are deleted immediately, while messages pass; documents that are not consumed
+use up a quota.
+"""
 
 from dataclasses import replace
 
@@ -18,7 +20,7 @@ QUOTA = 3
 
 
 async def begin(inprocess: InProcess, settings: Settings) -> ProxiedInstitution:
-    """A life of a node, and its application."""
+    """Start a node and its application."""
     node = await inprocess.started(settings)
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
@@ -28,7 +30,7 @@ async def begin(inprocess: InProcess, settings: Settings) -> ProxiedInstitution:
 async def test_rows_go_with_their_last_condition_beside_full_traffic(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No later cleanup, which could not follow, has any part in it: here there is none."""
+    """The later cleanup is switched off, so it takes no part."""
     of_node = LocalNode.engine_settings
     monkeypatch.setattr(LocalNode, "engine_settings", lambda node: replace(of_node(node), clean_rows=0))
     hub = await inprocess.hub()
@@ -45,7 +47,9 @@ async def test_rows_go_with_their_last_condition_beside_full_traffic(
 
 
 async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess) -> None:
-    """Refused with a type at every door, shown to operators; accepted again when the partner has taken what waits."""
+    """Refused with a typed error by every way of submission, shown to operators; accepted again when the partner has
+    taken the waiting documents.
+    """
     hub = await inprocess.hub()
     text = LOCAL.format(name="10008", hub=hub.port) + f"quota_rows_per_partner = {QUOTA}\noverdue_s = 0.001\n"
     node = await inprocess.started(inprocess.settings("10008", text))

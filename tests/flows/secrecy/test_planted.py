@@ -1,4 +1,4 @@
-"""Secrets that a real node was given turn up nowhere: in no log, table, answer or list of processes."""
+"""Secrets of a real node appear in no log, table, answer or list of processes."""
 
 import os
 import signal

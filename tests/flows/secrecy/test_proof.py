@@ -1,4 +1,4 @@
-"""Receipts that prove, and keys that roll over while documents are on their way."""
+"""Receipts as proofs, and the change of keys while documents are on their way."""
 
 import dataclasses
 from dataclasses import replace as replace_row
@@ -39,7 +39,7 @@ def forged(world: SealedWorld, lk0: str) -> list[Packet]:
 
 
 def test_a_forged_ack2_ends_nothing(world: SealedWorld) -> None:
-    world.tamper = lambda wire, frame: None if wire is world.b.down else frame  # the hub keeps everything
+    world.tamper = lambda wire, frame: None if wire is world.b.down else frame  # the hub drops all frames to B
     send(world, SECRET)
     world.settle()
     (row,) = world.a.store.tables.outbound.values()
@@ -128,7 +128,7 @@ def test_what_the_receiver_cannot_open_is_sealed_for_its_new_key_by_the_senders_
     send(world, SECRET, key="S1", user_headers={"n": 1})
     send(world, b"second")
     world.settle()
-    keys_of(world.b).mine = world.own(world.b.address, new)  # the old key is gone
+    keys_of(world.b).mine = world.own(world.b.address, new)  # the old key is deleted
     world.connect(world.b)
     world.later(5)
     assert world.b.app.payloads == [SECRET, b"second"]
@@ -159,7 +159,7 @@ def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another
     world.a.crash()
     world.connect(world.a)
     world.later(5)
-    assert outcomes(world.a) == [Outcome.REJECTED]  # A knows the refused key only: it does not try in vain
+    assert outcomes(world.a) == [Outcome.REJECTED]  # A knows only the refused key, so it does not seal again
     world.roll(world.b, "B2")
     world.later(5)
     assert world.b.app.payloads == [SECRET]
@@ -182,7 +182,7 @@ def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: SealedWorl
     world.later(10)
     assert world.b.app.payloads == [b"5", b"6"]
     assert outcomes(world.a) == [Outcome.REJECTED] * 5
-    assert world.a.store.idle  # it is not sent again and again
+    assert world.a.store.idle  # it is not sent repeatedly
 
 
 def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(world: SealedWorld) -> None:
@@ -238,7 +238,7 @@ def test_validity_is_asked_at_every_use(world: SealedWorld) -> None:
 
 
 def revoked(world: SealedWorld) -> None:
-    """A has lost its certificate and got another one; its old key still opens what it kept."""
+    """A's certificate is revoked and replaced; its old key still opens stored session keys."""
     own = world.own(world.a.address, "X")
     keys = {**own.identity.keys, key_id(KEYS["A1"]): KEYS["A1"]}
     keys_of(world.a).mine = Own(Identity(own.identity.certificate, KEYS["X"], keys), own.certificates)
@@ -254,9 +254,9 @@ def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_o
     world.connect(world.b)
     world.later(20)
     assert world.b.app.got == []
-    assert world.b.lines(Event.VIOLATION) == 0  # the certificate may still come
+    assert world.b.lines(Event.VIOLATION) == 0  # the certificate may still arrive
     awaited = [line.lk0 for line in world.b.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
-    assert len(awaited) == len(set(awaited)) == 2  # once for each, however often its copies came
+    assert len(awaited) == len(set(awaited)) == 2  # one entry for each document, for any number of copies
     assert world.b.engine.core.counters.counts["signer_awaited"] > 2
     assert world.b.engine.core.misconduct.told() == []
     world.later(300)
@@ -273,7 +273,7 @@ def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_o
 
 
 def refused_in_clear(world: SealedWorld, *bodies: bytes) -> None:
-    """Documents of class 2 in clear that A's old key has signed lie at the hub while A gets a new one."""
+    """Documents of class 2 in clear, signed with A's old key, are stored at the hub while A gets a new key."""
     world.cut(world.b)
     world.a.send(*bodies, save_fwd=2)
     world.settle()
@@ -312,7 +312,7 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
     assert not resealed._may_sign_anew(refused_row)  # its receiver names an old key again, for what ours has signed
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
     other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
-    assert not resealed._may_sign_anew(other)  # as many as are remembered
+    assert not resealed._may_sign_anew(other)  # the maximum number is remembered
     revoked(world)
     assert resealed._may_sign_anew(replace_row(other, reason=(SignerGone.code, SignerGone.of(ours).text)))
 

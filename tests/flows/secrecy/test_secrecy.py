@@ -63,7 +63,7 @@ def test_one_session_serves_many_documents_then_ends_and_lives_have_their_own() 
     kept = [row for row in world.a.store.tables.rare if isinstance(row, KeptKey)]
     assert len(kept) == len({row.id for row in kept}) == 3
     assert len(world.b.app.got) == 25
-    world.a.sealing = world._secrecy(world.a.address)  # another life of the process
+    world.a.sealing = world._secrecy(world.a.address)  # another start of the process
     world.a.crash()
     world.connect(world.a)
     world.settle()
@@ -136,7 +136,7 @@ def test_pinned_certificates_alone_are_believed(world: SealedWorld) -> None:
 # ------------------------------------------------------------------------------------------------------ a hostile hub
 
 
-REFUSED = ("@Alg", "@KeyId", "@SessionKey")  # without these nothing can be opened: refused for good
+REFUSED = ("@Alg", "@KeyId", "@SessionKey")  # without these the document cannot be opened, so it is refused
 
 
 @pytest.mark.parametrize("row", BOUND, ids=lambda row: row.name)
@@ -177,7 +177,7 @@ STRIPPED = (
 
 @pytest.mark.parametrize("stripped", STRIPPED, ids=str)
 def test_there_is_nothing_weaker_to_fall_back_to(world: SealedWorld, stripped: dict[str, str]) -> None:
-    """Without what a seal needs the document is refused, and what its application gets is nothing."""
+    """Without an attribute that a seal needs, the document is refused, and its application gets no body."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -234,7 +234,7 @@ def test_a_ciphertext_grafted_onto_another_message_is_noticed(world: SealedWorld
 
 
 def test_a_replay_under_a_new_place_is_noticed(world: SealedWorld) -> None:
-    """The hub claims that an old ciphertext is sent again as a new message: only the sender can say so."""
+    """The hub claims that an old ciphertext is sent again as a new message: only the sender can state that."""
     seen: list[Data] = []
     world.tamper = watching(seen)
     send(world, SECRET)
@@ -295,7 +295,7 @@ def test_a_document_in_clear_is_refused_where_it_has_to_be_sealed() -> None:
 
 
 def in_clear(world: SealedWorld) -> Callable[[TrioWire, Frame], Frame]:
-    """The hub puts a document of its own in the place of each that is for B."""
+    """The hub replaces each document for B by one of its own."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Data) and wire is world.b.down:
@@ -324,7 +324,7 @@ def test_a_document_that_the_hub_puts_in_the_place_of_a_sealed_one_is_not_record
 
 
 def test_a_forgery_that_is_taken_without_a_proof_gives_way_to_the_document(world: SealedWorld) -> None:
-    """B's operator lets what A says count without a proof; a proof counts more."""
+    """B's operator accepts A's documents without a proof; a later proved document replaces the forged one."""
     assert isinstance(world.b.sealing, Sealing)
     world.b.sealing.policy = Policy(unproved_from=["10008"])
     world.tamper = in_clear(world)
