@@ -1,1 +1,1 @@
-"""What both kinds of nodes share as processes."""
+"""Tests of the parts that both kinds of nodes share as processes."""

@@ -1,4 +1,4 @@
-"""Nodes inside the test's own event loop, on real Postgres databases and real sockets: quick to start."""
+"""Nodes inside the test's own event loop, on real Postgres databases and real sockets; they start quickly."""
 
 import asyncio
 import re
@@ -71,7 +71,7 @@ class InProcess:
     new_database: Callable[[], str]
 
     def settings(self, name: str, text: str) -> Settings:
-        """The settings of one node, on a database of its own."""
+        """Return the settings of one node, on a database of its own."""
         file = self.folder / f"{name}.toml"
         file.write_text(f'{text}\n[database]\nurl = "{self.new_database()}"\n')
         return load(file, {})
@@ -83,7 +83,7 @@ class InProcess:
         return node
 
     async def secure_hub(self, more: str = "") -> HubNode:
-        """A hub that serves TLS, has an authority of its own, and takes no passwords of nodes."""
+        """Return a hub with TLS and an authority of its own, which accepts no passwords of nodes."""
         text = re.sub("^password = .*\n", "", HUB_CONFIG, flags=re.MULTILINE)
         return await self.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
 
@@ -91,14 +91,14 @@ class InProcess:
         return await self.started(self.settings(name, LOCAL.format(name=name, hub=hub_port)))
 
     async def started(self, settings: Settings) -> LocalNode:
-        """A local node of these settings."""
+        """Return a local node with these settings."""
         node = LocalNode(settings, SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
         return node
 
     def secure_settings(self, name: str, hub: HubNode, more: str = "", port: int = 0) -> Settings:
-        """The settings of a node that links by its certificate, perhaps by way of another port."""
+        """Return the settings of a node that logs in by its certificate, optionally at another port."""
         text = LOCAL.format(name=name, hub=port or hub.port).replace("amqp://", "amqps://")
         return self.settings(name, re.sub("^password = .*\n", "", text, flags=re.MULTILINE) + more)
 
@@ -109,13 +109,13 @@ class InProcess:
         await enrol(ring_of(settings), address, told["fingerprint"], told["token"], SystemClock())
 
     async def secure_local(self, name: str, hub: HubNode, more: str = "") -> LocalNode:
-        """A node that has enrolled and links by its certificate."""
+        """Return an enrolled node that logs in by its certificate."""
         settings = self.secure_settings(name, hub, more)
         await self.enrol(settings, hub)
         return await self.started(settings)
 
     async def client(self, node: LocalNode | HubNode, **settings: Any) -> ClientLink:
-        """A connection of an application to a node."""
+        """Return a connection of an application to a node."""
         known: dict[str, Any] = {"user": "guest", "password": "guest"}
         if node.settings.amqp.tls and node.who is not None:
             known["tls"] = client_context(node.who.trust)
@@ -127,7 +127,7 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[InProcess]:
-    # Logs of nodes go to pytest: standard output belongs to the commands that run beside them.
+    # Logs of nodes go to pytest, because standard output belongs to the commands that run in the same process.
     with logging_by(structlog.stdlib.LoggerFactory()):
         async with AsyncExitStack() as stack:
             yield InProcess(stack, folder, new_database)

@@ -1,4 +1,4 @@
-"""What configured users may do at a node's port, and virtual hosts that are kept apart, also over a restart."""
+"""Rights of configured users at a node's port, and the separation of virtual hosts, also after a restart."""
 
 import asyncio
 from typing import Any
@@ -105,7 +105,9 @@ async def test_a_user_has_the_rights_of_its_table_and_no_others(inprocess: InPro
 
 
 async def test_virtual_hosts_are_kept_apart_and_survive(inprocess: InProcess) -> None:
-    """Queues of one name, each with its own messages; what is in a virtual host that is configured no more rests."""
+    """Queues of one name, each with its own messages; the contents of a virtual host without configuration stay
+    stored.
+    """
     hub = await inprocess.hub()
     node = await local(inprocess, hub.port)
     header = ContentHeader.build(4, Properties(delivery_mode=2))

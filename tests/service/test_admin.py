@@ -1,4 +1,4 @@
-"""The administrators' door: whatever is asked, the answer says what is wrong with it, and nothing of it stays."""
+"""Exchange ``semq.admin``: each wrong request gets an answer with the fault, and leaves no state."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The engine's job runs when the engine is due, not earlier and not later."""
+"""The engine's job runs when the engine is due, neither earlier nor later."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -92,7 +92,7 @@ async def test_a_job_runs_at_once_when_asked(scene: ClockworkScene) -> None:
 async def test_a_wall_clock_that_was_put_back_stops_nothing(
     scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs that were planned by a clock a day ahead run now, not a day later."""
+    """Jobs that were planned by a clock one day ahead run now, not one day later."""
     monkeypatch.setattr(clockwork, "WALL_LOOK_S", 1000)
     for job in scene.work.jobs:
         scene.work.hasten(job.name, 86_400)

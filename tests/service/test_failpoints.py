@@ -1,4 +1,4 @@
-"""Failpoints strike at the named step and phase and nowhere else: on a real store, on links, and in a real process."""
+"""Failpoints end a process at the named step and phase only: on a real store, on links, and in a real process."""
 
 import asyncio
 import signal
@@ -32,7 +32,7 @@ def line(event: Event, side: Side = Side.SENDER) -> Callable[[Unit], None]:
 
 
 class ToldWork(Work):
-    """Work made of a function; knows when it was told."""
+    """Work made of a function; notes when it is notified."""
 
     def __init__(self, decide: Callable[[Unit], None]) -> None:
         self._change = decide
@@ -52,7 +52,7 @@ class ToldWork(Work):
 
 
 class RecordingLink:
-    """A link that remembers what was sent."""
+    """A link that keeps the sent frames."""
 
     def __init__(self) -> None:
         self.sent: list[Frame] = []
@@ -146,7 +146,7 @@ async def test_deletions_count_by_their_table(store: PostgresStore) -> None:
         Failpoint(step, BEFORE, 1, lambda step=step: struck.append(step)).watch_store(store)  # type: ignore[misc]
     await done(store, line(Event.ACCEPTED))
     assert struck == []
-    # There are no such rows, so Postgres refuses: but that is after the step.
+    # The rows do not exist, so Postgres refuses the unit, but after the step.
     await posted(store, lambda unit: unit.deleted_pending.add(5))
     assert struck == ["R9"]
     await posted(store, lambda unit: unit.delete_outbound(own(5)))
@@ -199,7 +199,7 @@ def receipt(primitive: Primitive, **facts: object) -> Packet:
     return Packet(HERE, THERE, Function.RECEIPTS, primitive, [record])
 
 
-# step | the frame that it means
+# step | its frame
 FRAMES: dict[str, Frame] = {
     "MSG": message(),
     "MSG-stored": message(LK1(1, 1, 4)),

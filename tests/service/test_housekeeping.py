@@ -1,4 +1,4 @@
-"""A node forgets in time what is over: at its turn, again after a failure, and for as long as it is configured."""
+"""Housekeeping of a node: at its time, again after a failure, with the configured retention."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -38,13 +38,13 @@ async def test_it_takes_its_turns(database: str, tmp_path: Path) -> None:
     tidying = Tidying(lambda: database, clock, settings_of(tmp_path))
     assert tokens(database, OLD) == 3
     await tidying.look()
-    assert tokens(database) == 3  # not yet
+    assert tokens(database) == 3  # not due yet
     clock.ahead = timedelta(seconds=FIRST_S)
     await tidying.look()
     assert tokens(database) == 0
     assert tokens(database, OLD) == 3
     await tidying.look()
-    assert tokens(database) == 3  # not again at once
+    assert tokens(database) == 3  # not due again yet
     clock.ahead += timedelta(seconds=EVERY_S)
     await tidying.look()
     assert tokens(database) == 0

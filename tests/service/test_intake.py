@@ -1,4 +1,4 @@
-"""Turns of speakers: bounded, in rotation, and no faster than the store works off what they bring."""
+"""Turns of speakers: bounded, in rotation, and no faster than the store commits the work."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ async def test_a_flood_of_one_speaker_keeps_no_other_waiting() -> None:
         desk.intake.put("quiet", n, 10)
     first = await desk.turn()
     assert sum(len(pieces) for _, pieces in first) <= PIECES_PER_TURN
-    assert desk.heard("quiet") == [0, 1, 2]  # in the first turn, behind ten turns of the other
+    assert desk.heard("quiet") == [0, 1, 2]  # in the first turn, although ten turns of the other one wait
     await until_empty(desk)
     assert desk.heard("flood") == list(range(10 * PIECES_PER_TURN))
     assert max(sum(len(pieces) for _, pieces in turn) for turn in desk.turns) <= PIECES_PER_TURN
@@ -88,7 +88,7 @@ async def test_a_speaker_that_is_held_keeps_its_pieces_and_no_other_waiting() ->
     desk = IntakeDesk()
     desk.intake.hold("held")
     desk.intake.put("held", 0, 10)
-    assert not desk.intake._is_called  # no turn comes for nothing
+    assert not desk.intake._is_called  # no turn is scheduled without a waiting piece
     desk.intake.put("other", 1, 10)
     assert await desk.turn() == [("other", [1])]
     assert await desk.turn() == []

@@ -1,4 +1,4 @@
-"""What a node tells on standard error, in a process of its own: the setting up is for the whole process."""
+"""The log of a node on standard error, in a separate process, because the set-up concerns the whole process."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ except ZeroDivisionError:
 
 @pytest.mark.parametrize("format", ["console", "json"])
 def test_a_traceback_shows_no_variables(format: str) -> None:
-    """Passwords and bodies are among them."""
+    """Variables contain passwords and bodies."""
     told = subprocess.run([sys.executable, "-c", FAILS, format], capture_output=True, text=True, timeout=60, check=True)
     assert told.stderr.count("ZeroDivisionError: ") == 2
     assert "1.10008" in told.stderr

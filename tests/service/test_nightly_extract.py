@@ -1,4 +1,4 @@
-"""A node extracts its own ledger at night: as a process, at the configured time, and again after a failure."""
+"""The nightly extract of a node: as a process, at the configured time, and again after a failure."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.waiting import until
         ("2026-11-20T00:29+00:00", "UTC", "2026-11-20T00:30+00:00"),
         ("2026-11-20T00:30+00:00", "UTC", "2026-11-21T00:30+00:00"),
         ("2026-11-20T12:00+00:00", "Asia/Shanghai", "2026-11-20T16:30+00:00"),
-        ("2026-03-28T23:45+00:00", "Europe/Berlin", "2026-03-29T22:30+00:00"),  # the day of the change of clocks
+        ("2026-03-28T23:45+00:00", "Europe/Berlin", "2026-03-29T22:30+00:00"),  # the day on which summer time begins
     ],
 )
 def test_the_next_time_is_told_by_the_clock_of_the_zone(now: str, zone: str, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""A node outlives its store, however often and at whatever moment that is lost."""
+"""A node continues after the loss of its store, at any moment and any number of times."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ def cut_off(node: HubNode) -> None:
 
 
 async def lives(node: HubNode, inprocess: InProcess) -> int:
-    """How many engines the node has had, as told over its own door."""
+    """Return how many engines the node has had, as reported by ``node.status``."""
     status = (await ask(await inprocess.client(node), "node.status"))["result"]
     return int(status["engine_lives"])
 
@@ -45,7 +45,9 @@ async def hub(inprocess: InProcess) -> HubNode:
 async def test_a_store_lost_again_while_the_sessions_are_begun(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second loss fell between the opening of the store and the end of the new beginning, and nobody heard it."""
+    """The second loss happened between the opening of the store and the beginning of the sessions, and was not
+    noticed.
+    """
     began, store_lost = hub.began, hub._store_lost
     lost = asyncio.Event()
 
@@ -72,7 +74,7 @@ async def test_a_store_lost_again_while_the_sessions_are_begun(
 async def test_a_server_that_dies_again_while_it_recovers(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Nothing but patience: the server is revived, and the store opened, until both have worked."""
+    """The server is started and the store opened repeatedly, until both have succeeded."""
     part = hub._database if where == "revive" else hub.store
     true: Callable[..., object] = getattr(part, where)
     tried: list[str] = []
@@ -93,8 +95,11 @@ async def test_a_server_that_dies_again_while_it_recovers(
 async def test_what_clients_do_while_the_store_is_away_is_durable_when_it_is_back(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They heard that it is not stored. But a queue that the model has is found by the next declare, and a message
-    that was acknowledged must not come again with the next start."""
+    """Clients were told that their changes are not stored.
+
+    The model keeps them nevertheless: a queue is found by the next declare, and an acknowledged message must not be
+    delivered again after the next start.
+    """
     channel = await (await inprocess.client(hub)).open_channel()
     await channel.confirm_select()
     await channel.declare_queue("old", durable=True)
@@ -130,7 +135,7 @@ def persistent(body: bytes) -> ContentHeader:
 async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What ``began`` reads fails before the loss of the writer is heard, or without one: read again, not given up."""
+    """Queries of ``began`` fail before the loss of the writer is noticed, or without such a loss: they are repeated."""
     read, tried = hub.store.read, 0
 
     async def failing(query: Callable[..., object], *arguments: object) -> object:
@@ -149,7 +154,7 @@ async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
 
 
 async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_path: Path) -> None:
-    """Found by killing servers on a busy machine: the socket of such a backend stays open, and says nothing."""
+    """Found by killing servers on a busy machine: the socket of such a backend stays open, without any data."""
     file = tmp_path / "hub.toml"
     file.write_text(HUB_CONFIG)
     hub = HubNode(load(file, {}), SystemClock())
@@ -168,7 +173,7 @@ async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_pa
 async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stop asked which attributes exist, and failed on a node that had an engine and no server yet."""
+    """``stop`` tested which attributes exist, and failed on a node that had an engine and no server yet."""
     settings = inprocess.settings("hub", HUB_CONFIG)
 
     def fail(node: HubNode, settings: object) -> list[object]:

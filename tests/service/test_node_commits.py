@@ -1,4 +1,4 @@
-"""How many commits a document costs that comes alone: only those that somebody waits for."""
+"""The number of commits for a single document: only those for which a caller waits."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.local_node.test_node import confirming, publish, put
 from tests.service.inprocess import InProcess, linked
 
 DOCUMENTS = 10
-AROUND = 3  # commits of a node that belong to no document: what the first and the last one leave, a schedule
+AROUND = 3  # commits of a node that belong to no document: at the start, at the end, by a schedule
 
 
 def commits(node: LocalNode | HubNode) -> int:
@@ -20,7 +20,9 @@ def commits(node: LocalNode | HubNode) -> int:
 
 
 async def test_a_document_alone_costs_three_commits(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A: accepted; B: recorded; A: acknowledged. All else shares one of these or waits for the next document's."""
+    """A: accepted; B: recorded; A: acknowledged. All other work is committed with one of these, or with the next
+    document.
+    """
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)

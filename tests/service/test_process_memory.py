@@ -1,8 +1,9 @@
-"""Bodies of documents leave memory with their last use: none waits for the garbage collector.
+"""Bodies of documents leave memory with their last use, without the garbage collector.
 
-Nodes look for cycles seldom (``semq.service.process.COLLECTOR``), since under load thousands of documents are under way
-that are no garbage. A body that is part of a cycle would therefore stay for thousands of documents more. Each test lets
-documents take one way with the collector switched off, and then asks it what it would have had to free.
+Nodes collect garbage rarely (``semq.service.process.COLLECTOR``), because under load thousands of documents are in
+progress, none of which is garbage. A body in a cycle of references would therefore stay in memory for thousands of
+documents more. Each test sends documents on one path with the collector switched off, and then lists the objects that
+only the collector would free.
 """
 
 import asyncio
@@ -34,12 +35,12 @@ MANY = 8
 
 
 class BodiesKept(AssertionError):
-    """Bodies that only the collector would free."""
+    """Some bodies would be freed only by the collector."""
 
 
 @contextmanager
 def no_body_in_a_cycle(way: object = "") -> Iterator[None]:
-    """Raise BodiesKept if a cycle of objects keeps a document's body that was used within the block."""
+    """Raise BodiesKept if a cycle of objects keeps the body of a document that was used within the block."""
     gc.collect()
     gc.disable()
     try:
@@ -95,7 +96,7 @@ async def nodes(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
 async def consuming(
     inprocess: InProcess, node: LocalNode, settle: Callable[[ClientChannel, Delivered], None]
 ) -> Callable[[], int]:
-    """An application that settles its documents and counts them."""
+    """Run an application that settles its documents and counts them."""
     channel = await (await inprocess.client(node)).open_channel()
     taken = 0
 
@@ -272,7 +273,7 @@ def _settle(settled: asyncio.Event, error: Exception) -> None:
 
 @work
 def refused(in_postgres: bool, body: bytes) -> Steps:
-    """Work that holds a body and is refused, by itself or by Postgres."""
+    """Return work that holds a body and is refused, by itself or by Postgres."""
     unit = yield Needs()
     if not in_postgres:
         raise BadInput("Refused by the test.", size=len(body))

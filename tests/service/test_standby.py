@@ -1,4 +1,4 @@
-"""Two processes of one node on one database: one serves, the other stands by; who was taken over ends."""
+"""Two processes of one node on one database: one serves, the other waits; a process whose store was taken over ends."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ ROOT = Path(__file__).parents[2]
 
 
 class HubProcess:
-    """A hub as a process; what it says is kept."""
+    """A hub as a process, with its output."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.told: list[dict[str, Any]] = []  #: the log
+        self.told: list[dict[str, Any]] = []  #: events of the log
         self._reading = asyncio.gather(self._read_out(), self._read_log())
         self._ready = asyncio.Event()
 
@@ -93,7 +93,7 @@ class HubProcesses:
         return started
 
     def let_run_out(self) -> None:
-        """As if 15 s had passed without a renewal."""
+        """Expire the lease, as after 15 s without a renewal."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("UPDATE store_lease SET until = clock_timestamp()")
 
@@ -109,7 +109,7 @@ async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: HubProcesse
     await first.ready()
     second = await pair.start("two")
     await second.says("standby")
-    first.process.send_signal(signal.SIGSTOP)  # it can neither renew nor end
+    first.process.send_signal(signal.SIGSTOP)  # it can neither renew the lease nor end
     pair.let_run_out()
     await second.ready()
     assert second.has_said("standby_over")
@@ -119,7 +119,7 @@ async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: HubProcesse
     assert await first.ended() == EXIT_UNAVAILABLE
     assert first.has_said("fenced")
     assert "SEMQ-3002" in first.told[-1]["event"]
-    second.process.terminate()  # in good order: nobody waits for the lease
+    second.process.terminate()  # an orderly end gives the lease back
     assert await second.ended() == 0
     await third.ready()
 
@@ -132,7 +132,7 @@ async def test_who_was_killed_comes_back_at_once_and_nobody_waits_in_vain(pair: 
     again = await pair.start("one")
     await again.ready()
     assert not again.has_said("standby")
-    beside = await pair.start("one")  # the same folder, while its lock is held
+    beside = await pair.start("one")  # in the same folder, whose lock the first process holds
     await beside.says("standby")
     elsewhere = await pair.start("two")
     await elsewhere.says("standby")
@@ -146,7 +146,9 @@ async def test_who_was_killed_comes_back_at_once_and_nobody_waits_in_vain(pair: 
 async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_process(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer hears of a lost connection only; that another has the lease shows when it opens the store again."""
+    """The writer only notices a lost connection; that another process has the lease shows when the store is opened
+    again.
+    """
     hub = await inprocess.hub()
     back = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""What somebody sees who records every byte between the nodes, both ways: real sockets, a proxy on each link."""
+"""The bytes between nodes, recorded in both directions by a proxy on each link: no clear text of sealed documents."""
 
 import asyncio
 from base64 import b64encode
@@ -16,7 +16,7 @@ from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
 OURS = authority()
-# Whole, and in pieces: a compression or an encoding on the way must not hide it from the test either.
+# Complete and in parts, so that a compressed or encoded copy is found, too.
 FORMS = [
     SECRET.encode(), SECRET.encode().hex().encode(), b64encode(SECRET.encode()), SECRET[8:24].encode(),
     sha256(SECRET.encode()).digest(), sha256(SECRET.encode()).hexdigest().encode(),
@@ -25,7 +25,7 @@ ATTRIBUTE = "PLANTED-key-4711"
 
 
 class Tap:
-    """A port that leads to another one and keeps what passes."""
+    """A port that leads to another one and records all bytes."""
 
     def __init__(self, target: int) -> None:
         self.seen = bytearray()
@@ -91,7 +91,7 @@ async def test_over_links_in_clear_a_sealed_document_is_hidden_and_only_it(inpro
         a = nodes[0]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await delivered(inprocess, a, encrypt)
-        assert ATTRIBUTE.encode() in tap.seen  # the tap works, and the hub has to see where a document goes
+        assert ATTRIBUTE.encode() in tap.seen  # the tap works: the hub needs the attributes in clear
         assert any(form in tap.seen for form in FORMS) is not encrypt
         assert b"PRIVATE KEY" not in tap.seen
 

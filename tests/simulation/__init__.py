@@ -1,4 +1,4 @@
-"""Whole nodes in a hostile world, on a seeded clock and network: the real engine, the real grids, a store in memory.
+"""Simulation: whole nodes with faults, on a seeded clock and network: the real engine and grids, a store in memory.
 
 | room or module   | subject                                                                                  |
 |------------------|------------------------------------------------------------------------------------------|
@@ -10,7 +10,7 @@
 | `schedule`       | scheduled documents: their release, and their invariants                                 |
 | `disturbances`   | kinds of faults; false hints; records of other messages; hints aimed at rare cells       |
 | `oracle`         | the invariants of PROTOCOL.md section 6, checked at every step, and the oracle's records |
-| `world`          | puts it all together, runs one seed, demands liveness at the end                         |
+| `world`          | all parts of one run; runs one seed, and checks that all work ends                       |
 | `campaign`       | many seeds on many processors, counted                                                   |
 | `mutations`      | rules of PROTOCOL.md section 7, each removed from the engine by a patch                  |
 

@@ -14,10 +14,10 @@ from tests.simulation.world import simulate
 
 
 def main() -> int:
-    """Run what the command line asks for; 0 only if nothing was found."""
+    """Run the command line; return 0 only if no violation was found."""
     options = _options()
     if os.environ.get("PYTHONHASHSEED") != "0":
-        # Sets of text are walked in the order of their hashes: a seed is the same everywhere only under one hash seed.
+        # Sets of text are iterated in the order of their hashes, so a seed is reproducible only with one hash seed.
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
     if options.replay is not None:

@@ -1,8 +1,8 @@
-"""Simulated applications: they submit documents, and receive them slowly, late, with failures and second thoughts.
+"""Simulated applications: they submit documents, and receive documents slowly, late, with failures and repetitions.
 
-An application repeats a submission of unknown fate with the same token (PROTOCOL.md section 14). As a receiver it
-takes some documents at a time, thinks, then acknowledges, gives back, or fails for good; a crash of its node takes
-them away.
+If the result of a submission is unknown, an application repeats it with the same token (PROTOCOL.md section 14). As a
+receiver it takes some documents at a time, waits, then acknowledges, returns or finally rejects them; a crash of its
+node ends its deliveries.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ REFUSED, REFUSED_AT_TIMES = "refused", "refused at times"
 
 @dataclass(slots=True, frozen=True)
 class PlannedDocument:
-    """A document that an application is going to submit."""
+    """A document that an application will submit."""
 
     token: str
     target: str
@@ -38,7 +38,7 @@ class PlannedDocument:
     cancel_after_s: float | None = None
     resend_after_s: float | None = None
     hold_s: float | None = None
-    scheduled_s: float = 0.0  #: it is to be sent so long after it is handed over
+    scheduled_s: float = 0.0  #: delay before it may be sent (@NotBefore), in seconds
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,7 +50,7 @@ class EventUnderWay:
 
 
 class SimOpener(InClear):
-    """A sealing in which a poisoned document cannot be opened, and nothing is signed."""
+    """A sealing that cannot open poisoned documents, and signs nothing."""
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         if body[:1] == POISON:
@@ -71,9 +71,9 @@ class SimulatedApplications:
     def heal(self) -> None:
         """Stop all faults of the application: consume, and acknowledge at once."""
         self.be_present(4)
-        for delay in (0.0, 30.0, 120.0):  # a hold that was asked for just now may be committed later
+        for delay in (0.0, 30.0, 120.0):  # a hold requested shortly before may be committed later
             self.world.time.after(delay, self._release_all)
-        for delay in (150.0, 1000.0):  # a clock that was set may have put them off by a day
+        for delay in (150.0, 1000.0):  # a clock that was set may have delayed releases by a day
             self.world.time.after(delay, self._release_scheduled)
 
     def _release_all(self) -> None:
@@ -95,7 +95,7 @@ class SimulatedApplications:
             return
         self.world.oracle.handed(documents)
         for document in documents:
-            # An application that gets no answer, because the process ended, submits again.
+            # An application that gets no answer because the process ended submits again.
             self.world.time.after(20.0, self._repeat, document)
 
     def _submission(self, document: PlannedDocument) -> Submission:
@@ -136,7 +136,7 @@ class SimulatedApplications:
             self.world.time.after(document.hold_s, self._hold, accepted.lk0, False)
 
     def _waits(self, document: PlannedDocument, lk0: LK0) -> None:
-        """The document is scheduled: a person may cancel it, or have it sent at once."""
+        """Note a scheduled document; a person may cancel it, or release it early."""
         self.world.oracle.answered.add(document.token)
         if document.cancel_after_s is not None:
             self.world.time.after(document.cancel_after_s, self._act_early, lk0, False)
@@ -162,7 +162,7 @@ class SimulatedApplications:
         self.world.time.after(self.world.chance.uniform(0.1, 5.0), self._repeat, document)
 
     def act(self, what: str, lk0: LK0) -> None:
-        """A person decides about a message now."""
+        """Do an act of a person on a message now."""
         if what == "cancel":
             self._cancel(lk0)
         else:
@@ -209,7 +209,7 @@ class SimulatedApplications:
             self.host.call(lambda engine: engine.handing.feed(""))
 
     def be_present(self, capacity: int) -> None:
-        """Take up to ``capacity`` documents at a time; none: be away, and lose those at hand."""
+        """Take up to ``capacity`` documents at a time; with 0, stop consuming and lose unacknowledged ones."""
         self.capacity = capacity
         if capacity == 0 and self._has:
             lost = sorted(self._has)
@@ -257,5 +257,5 @@ def _ignore(error: Exception) -> None:
 
 
 def attributes(save_fwd: SaveFwd, **facts: Any) -> Attributes:
-    """Attributes of a simulated document."""
+    """Return attributes of a simulated document."""
     return Attributes(save_fwd=save_fwd, **facts)

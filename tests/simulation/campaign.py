@@ -1,4 +1,4 @@
-"""Many seeds, shared among processes, counted together. A seed is the same in any campaign, and alone."""
+"""Many seeds, shared among processes, with common counts. A seed has the same run in any campaign and alone."""
 
 import sys
 from collections import Counter
@@ -14,11 +14,10 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import CellCoverage, simulate
 
 SHARE = 50  # seeds that a process takes at a time
-DRILLS = 200  # seeds that are tried for one cell
+DRILLS = 200  # seeds tried for one cell
 KINDS = ("violations", "lost", "duplicated", "unclean")
 Cell = tuple[str, str, str]
-# Faults that are more frequent in the drills of a grid whose cells have no drills of their own.
-# Kinds of faults that lead to the cells of a grid, in turns.
+# Kinds of faults that lead to the cells of a grid, in turns, for grids whose cells have no drills of their own.
 FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
     HUB.name: (
         frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"}),
@@ -39,11 +38,11 @@ class Totals:
     messages: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
-    failed: list[tuple[int, str]] = field(default_factory=list)  #: seed and what was found
+    failed: list[tuple[int, str]] = field(default_factory=list)  #: seed, and the violation
     cells: set[Cell] = field(default_factory=set)
 
     def add(self, other: "Totals") -> None:
-        """Count another share, too."""
+        """Add the results of another share."""
         self.seeds += other.seeds
         self.steps += other.steps
         self.faults += other.faults
@@ -56,7 +55,7 @@ class Totals:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing at all was found."""
+        """Whether no violation was found."""
         return not self.failed
 
     def report(self) -> dict[str, Any]:
@@ -123,7 +122,9 @@ def run_campaign(
     *,
     stop: bool = False,
 ) -> Iterator[Totals]:
-    """Run seeds on several processes; yields each share as it ends. ``stop``: a share ends with its first failure."""
+    """Run seeds on several processes; yields the result of each share. ``stop``: a share ends with its first
+    failure.
+    """
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:
         yield from (run_share(start, size, hell, mutation, focus, stop=stop) for start, size in shares)
@@ -135,7 +136,7 @@ def run_campaign(
 
 
 def cover(totals: Totals, first: int) -> Iterator[tuple[Cell, int | None]]:
-    """Drill each decided cell that a campaign has not reached; yields it with the seed of its own drills that did."""
+    """Drill each decided cell that a campaign has not reached; yields cells that were reached then, with the seed."""
     _, missing = coverage(totals.cells)
     for cell in missing:
         grid, standing, news = cell
@@ -156,7 +157,7 @@ def focus_of(grid: str, seed: int) -> frozenset[str]:
 
 
 def covered(count: int) -> Totals:
-    """Run the first seeds, then the drills of what they leave out."""
+    """Run the first seeds, then drills of the cells that they did not reach."""
     totals = run_share(0, count)
     if totals.is_clean:
         for _ in cover(totals, 0):

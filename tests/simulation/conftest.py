@@ -1,4 +1,4 @@
-"""One process for all runs of the simulator on a worker."""
+"""A fixture: one process for all runs of the simulator on a worker."""
 
 from collections.abc import Iterator
 

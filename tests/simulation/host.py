@@ -1,8 +1,7 @@
-"""A process with its disk: runs an engine in turns, steps its store phase by phase, crashes and comes back.
+"""A process with its disk: runs an engine in turns and its store phase by phase; can crash and restart.
 
-``Host`` is the driver that a real node has, in virtual time; ``LocalHost`` dials the hub and has applications,
-``HubHost`` lets nodes in. Between any two steps the process may die; what it had not committed and not sent is
-gone.
+``Host`` is the driver of a node in virtual time; ``LocalHost`` dials the hub and has applications, ``HubHost`` accepts
+nodes. The process may end between any two steps; uncommitted changes and unsent frames are lost then.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,15 +29,15 @@ from tests.simulation.timeline import SimClock
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-TICK_S = 0.005  # the driver looks at its engine's timers no more often than this
+TICK_S = 0.005  # shortest interval between checks of the engine's timers
 
 
 class WatchedStore(MemoryStore):
-    """The store of one process life; the oracle sees each unit before it becomes durable."""
+    """The store of one start of a process; the oracle checks each unit before it becomes durable."""
 
     def __init__(self, host: "Host") -> None:
         chance = host.world.chance
-        # Often all that waits, as the writer takes it: what meets in one unit is where work sees work.
+        # Often all waiting work, as with the real writer: pieces in one unit see each other's changes.
         super().__init__(host.tables, lambda waiting: waiting if chance.random() < 0.5 else chance.randint(1, waiting))
         self.host = host
 
@@ -70,23 +69,23 @@ class Host:
         self.is_retired = False  #: another process has taken over its store
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None
-        self._later_at: float | None = None  #: from when on work that could wait waits no longer
-        self._ends = False  #: its store is lost: it begins anew soon
+        self._later_at: float | None = None  #: time from which delayed work is done
+        self._ends = False  #: its store is lost, and it restarts soon
 
     def is_up(self, life: int | None = None) -> bool:
-        """Whether the process runs (and is still the same one)."""
+        """Whether the process runs (and has not restarted since ``life``)."""
         return self.engine is not None and (life is None or life == self.life)
 
     # --- life and death
     def set_clock(self, skew_s: float) -> None:
-        """The clock of the machine is set, so many seconds ahead of the true time."""
+        """Set the clock of the machine, so many seconds ahead of the true time."""
         self.skew_s = skew_s
         self.clock_was_set = True
         if self.engine is not None:
             self.clock.skew_s = skew_s
 
     def start(self) -> None:
-        """A new process life: open the store, draw a new incarnation, build the engine."""
+        """Start the process: open the store, draw a new incarnation, build the engine."""
         if self.engine is not None or self.is_retired:
             return
         self.life += 1
@@ -101,7 +100,7 @@ class Host:
         self.turn()
 
     def build(self, store: WatchedStore) -> Any:
-        """The engine of this kind of node."""
+        """Return the engine of this kind of node."""
         raise NotImplementedError
 
     def started(self) -> None:
@@ -122,7 +121,7 @@ class Host:
 
     # --- turns
     def turn(self) -> None:
-        """After anything that the engine did: look at its timers."""
+        """Check the engine's timers; called after each of its actions."""
         if self.engine is None:
             return
         due = self.engine.next_due
@@ -141,7 +140,7 @@ class Host:
             self.turn()
 
     def hear_rumours(self) -> None:
-        """What is heard in a moment that is of interest: when timers are due, when a custodian has come into doubt."""
+        """Deliver false hints at interesting moments: when timers are due, or a custodian is in doubt."""
         link = self.some_link()
         if link is not None and (hints := self.world.faults.gossip(link, [])):
             self.world.trace_all("rumour", self.name, hints)
@@ -149,11 +148,11 @@ class Host:
             self.room(link)
 
     def some_link(self) -> SimLink | None:
-        """A session that the engine believes in, if there is any."""
+        """Return a session that the engine takes for open, if there is one."""
         raise NotImplementedError
 
     def mail_waits(self) -> None:
-        """The engine has records to send: flush at the end of the turn, or a little later."""
+        """Flush the engine's records at the end of the turn, or a little later."""
         if not self._flush_planned:
             self._flush_planned = True
             self.world.time.after(self.world.chance.random() * self.world.plan.flush_s, self._flush, self.life)
@@ -165,22 +164,22 @@ class Host:
             self.turn()
 
     def hear(self, link: SimLink, frames: Sequence[Frame]) -> None:
-        """Frames arrived on a session."""
+        """Pass frames of a session to the engine."""
         self.engine.hear(link, frames)
         self.turn()
 
     def room(self, link: SimLink) -> None:
-        """A session takes more messages."""
+        """Note that a session takes more messages."""
         raise NotImplementedError
 
     def link_up(self, link: SimLink) -> None:
-        """A session has begun."""
+        """Note that a session has begun."""
         self.world.trace("link up", self.name, link.other.name)
         self.engine.link_up(link)
         self.turn()
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
-        """A session is over; ``was_up`` tells whether the engine knew it."""
+        """Note the end of a session; ``was_up``: whether the engine had noticed its beginning."""
         if was_up:
             self.world.trace("link down", self.name, link.other.name)
             self.engine.link_down(link)
@@ -188,7 +187,9 @@ class Host:
 
     # --- the store, phase by phase
     def work_waits(self, store: WatchedStore) -> None:
-        """Work was posted: begin its transaction soon, or when others are waited for, or when it has waited enough."""
+        """Begin a transaction for posted work: soon, after a delay for other work, or when it has waited long
+        enough.
+        """
         if store.phase and not self._store_planned:
             self._store_planned = True
             self.world.time.after(self.world.disk(), self._store_step, self.life)
@@ -214,8 +215,8 @@ class Host:
         self._store_planned = False
         self.work_waits(store)
         if store.is_lost and not self._ends:
-            # The fate of a commit is unknown: the driver builds a new engine on what the store recovers. Until it has
-            # opened that, the old engine goes on, and all its work fails.
+            # The result of a commit is unknown: the driver builds a new engine on the recovered store. Until then the
+            # old engine continues, and all its work fails.
             self._ends = True
             self.world.time.after(self.world.faults.reopening_s(), self._begin_anew, life)
 
@@ -231,7 +232,7 @@ class Host:
                     self.world.trace("commit", self.name, fault)
                 store.commit(fault)
                 if self.world.plan.goal is not None and self.world.plan.goal[2] is Heard.claim:
-                    self.hear_rumours()  # before this commit is told to the engine, which then claims what waits
+                    self.hear_rumours()  # before the engine learns of this commit and claims waiting rows
             case "deliver":
                 store.deliver()
                 if self.has_doubts:
@@ -248,12 +249,12 @@ class Host:
         return False
 
     def volatile(self) -> dict[str, object]:
-        """Return what the engine keeps in memory about single messages: nothing, once all rows are settled."""
+        """Return the engine's facts about single messages in memory; empty when all rows are settled."""
         raise NotImplementedError
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way in this process."""
+        """Whether the process has no work in progress."""
         return self.store is None or (self.store.idle and not self._flush_planned and not self._ends)
 
 
@@ -309,7 +310,7 @@ class LocalHost(Host):
         return link if link is not None and link.up else None
 
     def dial(self) -> None:
-        """Try to reach the hub, soon."""
+        """Try to connect to the hub soon."""
         if not self._dialling:
             self._dialling = True
             self.world.time.after(self.world.chance.uniform(0.05, self.world.plan.redial_s), self._dial)
@@ -350,7 +351,7 @@ class LocalHost(Host):
         return True
 
     def call(self, ask: Callable[[LocalEngine], None]) -> None:
-        """Ask the engine for something, if it is there."""
+        """Call a method of the engine, if it runs."""
         if self.engine is not None:
             ask(self.engine)
             self.turn()
@@ -403,22 +404,20 @@ class HubHost(Host):
             "storing": holding._storing,
             "flight": flying(holding.pump.lanes),
         }
-        if (
-            "loss" not in self.world.plan.kinds
-        ):  # a message lost on a session that lives on is forgotten for the next ones
+        if "loss" not in self.world.plan.kinds:  # a message lost on an open session is not counted for later ones
             kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in kept.items() if value}
 
 
 def flying(lanes: dict[str, Lane]) -> set[int]:
-    """Rows that count as under way."""
+    """Return the number of rows that count as under way."""
     return {row for lane in lanes.values() for row in lane.flight}
 
 
 class SimDirectory:
     """A directory in which all may send to all; documents of a forbidden type are refused, always or at times.
 
-    An institution that was struck off is not served: nobody can answer for what is left for it.
+    An institution that was struck off is not served: no receiver can answer for its copies.
     """
 
     def __init__(self, world: "World") -> None:
@@ -434,7 +433,7 @@ class SimDirectory:
         return True
 
     def terms(self, source: Address, target: Address) -> None:
-        """No agreements."""
+        """Return no agreements."""
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         return None

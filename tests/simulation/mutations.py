@@ -1,8 +1,8 @@
-"""Rules of PROTOCOL.md section 7, each removed from the real engine by a patch: the campaign must notice.
+"""Mutations: rules of PROTOCOL.md section 7, each removed from the real engine by a patch; a campaign must notice it.
 
-A patch replaces a method or a cell of a grid for as long as the mutation is applied. The guards of the store are off
-then: they are a second line, and it is the oracle that must see what the first one let through. The fault kinds of a
-mutation strike more often, in every seed, so that a rare schedule is not waited for.
+A patch replaces a method or a cell of a grid while the mutation is applied. The guards of the store are switched off
+then, because the oracle itself has to find the violation. The fault kinds of a mutation happen more often, in every
+seed, so that rare schedules occur.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,17 +44,17 @@ Change = Callable[[Any], Any]
 
 @dataclass(slots=True, frozen=True)
 class Mutation:
-    """One rule, and how to take it away."""
+    """One rule, and the patch that removes it."""
 
     rule: str
-    seen: str  #: what the oracle sees without it
-    seeds: int  #: it is caught within so many seeds
+    seen: str  #: the violation that the oracle finds
+    seeds: int  #: number of seeds within which it is found
     patches: tuple[Patch, ...]
     focus: frozenset[str] = frozenset()
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The engine without the rule."""
+        """Remove the rule from the engine."""
         with ExitStack() as stack:
             for patch in (swap(memory, "check", lambda check: lambda tables, unit: None), *self.patches):
                 stack.callback(patch())
@@ -73,7 +73,7 @@ def swap(owner: Any, name: str, change: Change) -> Patch:
 
 
 def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: Any = None) -> Patch:
-    """A patch that changes one cell of a grid."""
+    """Return a patch that changes one cell of a grid."""
 
     def patch() -> Undo:
         original = grid._rules[standing, on]
@@ -84,7 +84,7 @@ def cell(grid: Grid[Any, Any, Any], standing: Any, on: Any, after: Any, deed: An
 
 
 def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
-    """A patch that replaces what is done for a deed."""
+    """Return a patch that replaces the effect of a deed."""
 
     def patch() -> Undo:
         original = effects[deed]
@@ -95,7 +95,7 @@ def effect(effects: dict[Any, Any], deed: Any, change: Change) -> Patch:
 
 
 def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
-    """Work that does ``act`` as soon as it has decided, with its owner and its local variables."""
+    """Return work that calls ``act`` as soon as it has decided, with its owner and its local variables."""
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -115,7 +115,7 @@ def decided(act: Callable[[Any, dict[str, Any]], None]) -> Change:
 
 
 def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
-    """Work whose arguments are changed when its rows are loaded."""
+    """Return work whose arguments are changed when its rows are loaded."""
 
     def change(make: Any) -> Any:
         def made(owner: Any, *arguments: Any) -> Work:
@@ -137,12 +137,12 @@ def rewritten(rewrite: Callable[..., tuple[Any, ...]]) -> Change:
 
 
 def forgetful(known: Any) -> Any:
-    """Every copy is the first."""
+    """Treat every copy as the first."""
     return lambda unit, key: Recorded(Arrival.NOT)
 
 
 def forget_with_the_row(apply: Any) -> Any:
-    """The ledger entry goes with the row of tb_0030."""
+    """Delete the ledger entry with the row of tb_0030."""
 
     def applied(tables: Tables, unit: Any) -> None:
         gone = [tables.pending[bref].slot for bref in unit.deleted_pending if bref in tables.pending]
@@ -154,7 +154,7 @@ def forget_with_the_row(apply: Any) -> Any:
 
 
 def settle_at_custody(hear: Any) -> Any:
-    """The floor counts what a platform store holds."""
+    """Let the floor count messages in custody as settled."""
 
     def hears(rows: OutboundRows, unit: Any, row: Any, *news: Any, **more: Any) -> Any:
         deed = hear(rows, unit, row, *news, **more)
@@ -166,18 +166,18 @@ def settle_at_custody(hear: Any) -> Any:
 
 
 def send_first(pump: Pump, claim: dict[str, Any]) -> None:
-    """The message leaves before its row is committed as SS_SENT."""
+    """Send the message before its row is committed as SS_SENT."""
     pump.send(claim["lane"].dest, list(claim["frames"]))
     claim["frames"].clear()
 
 
 def believe_the_hub(custody: Any) -> Any:
-    """Ack-Save and CUSTODY are taken for the receiver's Ack2."""
+    """Treat Ack-Save and CUSTODY like the receiver's Ack2."""
     return lambda said, row, lk1, void: said.hear(row, Heard.recv)
 
 
 def delete_when_sent(claim: Any) -> Any:
-    """A platform row goes when it is sent, not when it is acknowledged."""
+    """Delete the hub's row when its copy is sent, not when it is acknowledged."""
 
     def claims(holding: Holding, unit: Any, row: Any, stored: Any, events: Any) -> Any:
         frame = claim(holding, unit, row, stored, events)
@@ -189,20 +189,20 @@ def delete_when_sent(claim: Any) -> Any:
 
 
 def any_ident(unit: Any, acks: Any) -> tuple[Any, ...]:
-    """An Ack is believed whatever message it names."""
+    """Accept an Ack for any message that it names."""
     named = [(ack, unit.outbound.get(ack.lk1.object_id)) for ack in acks]
     return ([ack._replace(ident=str(row.lk0), source=row.target.node) if row else ack for ack, row in named],)
 
 
 def ack_first(receiver: Receiver, recorded: dict[str, Any]) -> None:
-    """Acknowledgements leave while the transaction is still open."""
+    """Send acknowledgements while the transaction is still open."""
     arrivals = recorded["arrivals"]
     for envelope, entry, bref in arrivals._acks:
         recording.ack(receiver.core, receiver.uplink.hub, envelope, entry, bref, arrivals._at)
 
 
 def done_when_noted(is_done: Any) -> Any:
-    """A row of tb_0030 may go when both acknowledgements are noted, given or not."""
+    """Delete a row of tb_0030 when both acknowledgements are noted, even if it was not delivered."""
     return property(lambda row: not row.owes)
 
 
@@ -218,17 +218,17 @@ def only_what_is_here(reply: Any) -> Any:
 
 
 def without_the_node(key: Any) -> Any:
-    """The source node is left out of the receiver's keys."""
+    """Leave the source node out of the receiver's keys."""
     return lambda store, inc: key(Store(store.type, "?"), inc)
 
 
 def resend_always(no: Any) -> Any:
-    """A NO of anybody sends the message again, whatever its class."""
+    """Send a message again after a NO of any node, whatever its class."""
     return lambda said, row, lk0, record, answer: said.hear(row, Heard.not_here)
 
 
 def done_at_once(insert: Any) -> Any:
-    """VOID and REJ take no place in the order."""
+    """Give VOID and REJ no turn in the order."""
 
     def inserts(arrivals: Any, envelope: Any, slot: Any, entry: Recorded, opened: Any) -> int:
         bref: int = insert(arrivals, envelope, slot, entry, opened)
@@ -240,7 +240,7 @@ def done_at_once(insert: Any) -> Any:
 
 
 def recv_below_the_floor(known: Any) -> Any:
-    """Below the floor the answer is RECV, not SETTLED."""
+    """Answer RECV instead of SETTLED below the floor."""
 
     def knows(unit: Any, slot: Any) -> Recorded:
         entry: Recorded = known(unit, slot)
@@ -250,7 +250,7 @@ def recv_below_the_floor(known: Any) -> Any:
 
 
 def store_what_is_refused(hear: Any) -> Any:
-    """The hub refuses a message at its door and stores it all the same, for a target that comes later."""
+    """Let the hub refuse a message on arrival and also store it, for a target that is offline."""
 
     def hears(relay: Relay, peer: Any, messages: Any) -> None:
         hear(relay, peer, messages)
@@ -265,7 +265,7 @@ def store_what_is_refused(hear: Any) -> Any:
 
 
 def forget_at_once(refuse: Any) -> Any:
-    """The hub forgets what it has refused when it has told it once."""
+    """Let the hub delete a refused copy after the first report."""
 
     def refuses(holding: Holding, unit: Any, row: Any, after: Any, verdict: Any) -> None:
         refuse(holding, unit, row, after, verdict)
@@ -275,7 +275,7 @@ def forget_at_once(refuse: Any) -> Any:
 
 
 def note_elsewhere(hear: Any) -> Any:
-    """An Ack is noted by whichever store hears it."""
+    """Note an Ack in the store that received it."""
 
     def hears(stores: Stores, acks: Any) -> None:
         for ack in acks:
@@ -296,19 +296,19 @@ def custody_by_number(hear: Any) -> Any:
 
 
 def records_by_number(unit: Any, source: Any, named: Any) -> tuple[Any, ...]:
-    """A record is taken for the copy under the number that it names, whatever message that is."""
+    """Accept a record for the copy with its number, even if it names another message."""
     rows = [(lk1, record, unit.outbound.get(lk1.object_id)) for lk1, record in named]
     return source, [(lk1, replace(record, ident=str(row.lk0)) if row else record) for lk1, record, row in rows]
 
 
 def noted_by_number(unit: Any, source: Any, noted: Any) -> tuple[Any, ...]:
-    """So is the word of a sender that it has noted a refusal."""
+    """Accept the note of a refusal in the same way."""
     rows = [(lk1, ident, unit.outbound.get(lk1.object_id)) for lk1, ident in noted]
     return source, [(lk1, str(row.lk0) if row else ident) for lk1, ident, row in rows]
 
 
 def reack_by_number(note: Any) -> Any:
-    """ReAck and ReAck2 are believed of whatever row they name."""
+    """Accept ReAck and ReAck2 for any row that they name."""
 
     def notes(said: Any, lk0: Any, record: Any) -> None:
         row = said._unit.pending.get(record.dest_ref_id)
@@ -318,18 +318,18 @@ def reack_by_number(note: Any) -> Any:
 
 
 def cancel_by_number(unit: Any, lk0s: Any, *rest: Any) -> tuple[Any, ...]:
-    """A person's cancellation ends whatever message has the number now."""
+    """Let a cancellation end the message that has the number now."""
     named = [(lk0, unit.outbound.get(lk0.object_id)) for lk0 in lk0s]
     return [row.lk0 if row else lk0 for lk0, row in named], *rest
 
 
 def backwards(unit: Any, submissions: Any, faults: Any, *rest: Any) -> tuple[Any, ...]:
-    """Documents that are submitted together are accepted from the last to the first."""
+    """Accept documents that are submitted together in reverse order."""
     return submissions[::-1], {len(submissions) - 1 - place: fault for place, fault in faults.items()}, *rest
 
 
 class Late(tuple[Any, ...]):
-    """Read a letter from its row when it is sent, after the unit."""
+    """A frame that is built from its row when it is sent, after the unit."""
 
     def __new__(cls, make: Callable[[], tuple[Any, ...]]) -> "Late":
         late = super().__new__(cls, make())
@@ -343,12 +343,12 @@ class Late(tuple[Any, ...]):
 
 
 def told_from_the_row(refusal: Any) -> Any:
-    """A refusal is made of its row after the commit, when the row may have become the sender's marker."""
+    """Build a refusal from its row after the commit, when the row may have become the sender's marker."""
     return lambda core, row: Late(lambda: refusal(core, row))
 
 
 def a_day_ahead(release: Any) -> Any:
-    """The clock of the node is read as that of tomorrow when documents are released."""
+    """Release documents by a clock that is one day ahead."""
 
     def ahead(core: Any, done: Any) -> Any:
         clock = SimpleNamespace(now_ms=lambda: core.now_ms() + 86_400_000)
@@ -414,7 +414,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "due_early": (swap(schedule, "release_due", a_day_ahead),),
     "due_token": (swap(scheduled, "_known", lambda known: lambda unit, waiting, token: None),),
 }
-# Name, rule of section 7 (or break of section 9), seeds within which it is caught, fault kinds, what is seen.
+# Name, rule of section 7 (or break of section 9), number of seeds, fault kinds, violation found.
 TABLE = """
 dedup            N1     30  half_open,cut                               recorded twice
 ledger           N2    200  hold,replay,cut,overtake                    recorded again after cleanup

@@ -1,8 +1,7 @@
 """Sessions between local nodes and the hub: latency, cuts, half-open sessions; in hell also late and doubled frames.
 
-Within one session each direction has two channels, for messages and for packets, each in order and independent of
-the other. What is under way when a session ends is lost, never delivered on the next one; only ``ghosts``, a fault
-of hell, break that.
+Within one session each direction has two independent channels, for messages and for packets, each in order. Frames
+under way at the end of a session are lost and never delivered in the next one, except by ``ghosts``, a fault of hell.
 """
 
 from collections import deque
@@ -96,7 +95,7 @@ class SimSession:
             self.local.link_up(self.local_end)
 
     def cut(self, local_delay: float, hub_delay: float) -> None:
-        """Lose what is under way; each end is notified after its own delay."""
+        """Lose the frames under way; each end is notified after its own delay."""
         if not self.is_cut:
             self.is_cut = True
             self.world.ending += 2
@@ -147,7 +146,7 @@ class SimSession:
             link.owner.room(link)
 
     def haunt(self, sender: "Host", receiver: "Host", frame: Frame) -> None:
-        """Deliver a late or doubled frame on the session that the two have now."""
+        """Deliver a late or doubled frame on the present session of the two nodes."""
         self.world.in_transit -= 1
         link = self.world.link_between(receiver, sender)
         if link is not None:
@@ -157,7 +156,7 @@ class SimSession:
 
 
 def through_the_codec(frame: Frame) -> Frame:
-    """A frame as the peer reads it from the wire; every other message travels in the packed form."""
+    """Return a frame as the peer decodes it; every other message travels in the packed form."""
     if isinstance(frame, Data):
         write = write_packed if frame.envelope.lk0.object_id % 2 else write_envelope
         properties, headers = write(frame.envelope)

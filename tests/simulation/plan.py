@@ -1,8 +1,8 @@
-"""The plan of a run, drawn from its seed: size of the world, settings of the engines, kinds of faults, documents.
+"""The plan of a run, drawn from its seed: number of nodes, settings of the engines, kinds of faults, documents.
 
-``swarm`` draws a random subset of the fault kinds, so that each kind also gets runs in which no other disturbs it;
-``hell`` has all of them, and a network that loses, doubles, delays and reorders across sessions. Windows and
-batches are small: their edges are where the races are.
+``swarm`` draws a random subset of the fault kinds, so that each kind also gets runs without others; ``hell`` has all of
+them, and a network that loses, doubles, delays and reorders across sessions. Windows and batches are small, because
+races happen at their limits.
 """
 
 from dataclasses import dataclass, replace
@@ -24,22 +24,23 @@ NAMES = ("a", "b", "c", "d")
 
 @dataclass(slots=True, frozen=True)
 class Theme:
-    """A special subject of some seeds, which chance alone would visit too seldom."""
+    """A special subject of some seeds, which random plans would have too rarely."""
 
     kinds: str = ""
     classes: tuple[int, ...] = (3,)
     acks: tuple[bool, ...] = (True, False)
     orders: tuple[str, ...] = ("",)
     flight: int = 512
-    whims: float = 0.3  #: how often a document is cancelled, held back, sent again by a person
-    poison: float = 0.25  #: how often a document cannot be read by its receiver
+    whims: float = 0.3  #: probability that a person cancels, holds or sends a document again
+    poison: float = 0.25  #: probability that a receiver cannot open a document
 
 
-THEME_SHARE = 0.3  # of the seeds that are no drills
-DRILL_EVERY = 5  # seeds; the goals take turns, so that each gets its share of any campaign
+THEME_SHARE = 0.3  # share of the seeds that are not drills
+DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
-DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # what has arrived is not known yet
-DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))  # payloads given away for custody that is not lost
+DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # without knowledge of what has arrived
+# payloads deleted by the sender, for custody that is not lost
+DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
 DRILL_BACK = Theme("restore_local hold offline poison rumours", (2,), (True,), flight=1, whims=0.9)
 THEMES = (
@@ -58,7 +59,7 @@ THEMES = (
     Theme(
         "lose_store other_store offline cut stall half_open poison", (3, 3, 2), (True, False, False), orders=("", "k")
     ),
-    # what was given up comes back with a backup of the hub
+    # messages that were given up return with a restored backup of the hub
     Theme("act_on_copies restore_hub offline cut", (3, 3, 2), (True, True, False), orders=("", "k"), whims=0.0),
     # the hub's operator and the sender act on the same messages
     Theme("act_on_copies strike_off offline operator cancel stall loss rumours", (3, 3, 2), (True, False), whims=0.7),
@@ -72,8 +73,8 @@ class Plan:
     seed: int
     hell: bool
     kinds: frozenset[str]
-    focus: frozenset[str]  #: of the kinds: those that strike more often
-    goal: Goal | None  #: of the rumours of a drill
+    focus: frozenset[str]  #: the kinds that happen more often
+    goal: Goal | None  #: the aim of the false hints in a drill
     locals: int
     sites: int
     faulty_s: float
@@ -84,14 +85,15 @@ class Plan:
     redial_s: float
     latency_s: float
     disk_s: float
-    later_s: float  #: how long work waits for a commit that nobody waits for
-    crash_at_step: float  #: chance of a crash at each step of a process
-    documents: list[tuple[float, str, list[PlannedDocument]]]  #: when, at whom
+    later_s: float  #: how long work without a waiting caller is delayed
+    crash_at_step: float  #: probability of a crash at each step of a process
+    documents: list[tuple[float, str, list[PlannedDocument]]]  #: time, institution, documents
 
 
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
-    """The plan of a seed. ``hell`` overrides the seed's own choice of the mode, ``goal`` its aim; ``focus`` adds kinds
-    of faults."""
+    """Return the plan of a seed. ``hell`` overrides the seed's own mode, ``goal`` its aim; ``focus`` adds kinds of
+    faults.
+    """
     chance = Random(seed)
     theme, goal = _theme(chance, seed, goal) if not focus else (None, None)
     own = goal is not None or chance.random() < (0.6 if theme else HELL_SHARE)
@@ -125,7 +127,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
 
 
 def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, Goal | None]:
-    """Draw the subject of a seed: none for most, for others a corner or one cell of a grid."""
+    """Draw the theme of a seed: none for most, otherwise a special subject or one cell of a grid."""
     drawn = chance.random()
     if goal is None and seed % DRILL_EVERY == 0:
         goal = GOALS[seed // DRILL_EVERY % len(GOALS)]
@@ -176,7 +178,7 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         keep_rejected=False,
         keep_parked=False,
     )
-    return replace(settings, forward_note_s=settings.clean_s * 2 - 1)  # no time at all, or longer than most Ack2 take
+    return replace(settings, forward_note_s=settings.clean_s * 2 - 1)  # no delay at all, or longer than most Ack2 take
 
 
 def _documents(
@@ -235,7 +237,7 @@ def _document(
         resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
         hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,
     )
-    # Only where it is asked for (focus), so that the seeds of a campaign keep their documents.
+    # Only with ``focus``, so that the seeds of a campaign keep their documents.
     wish = document.attributes
     leaves_a_row = wish.save_fwd is SaveFwd.MUST or wish.ack2
     is_later = "schedule" in kinds and sum(token.encode()) % 2 == 1 and leaves_a_row and not wish.expires_at

@@ -1,7 +1,8 @@
-"""Runs of the simulator for tests: in one process beside each worker, whose hash seed makes a seed the same everywhere.
+"""Runs of the simulator for tests: in one process for each worker, with a fixed hash seed, so that seeds are
+reproducible.
 
-Sets of text are walked in the order of their hashes, and the hash seed of a worker of the test run is drawn anew each
-time. A process that is started once per worker costs one start of Python instead of two for each mutation.
+Sets of text are iterated in the order of their hashes, and each worker of the test run has a random hash seed. One
+process per worker costs one start of Python instead of two for each mutation.
 """
 
 import os
@@ -23,7 +24,7 @@ class Runs:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"))
 
     def __enter__(self) -> "Runs":
-        with patch.dict(os.environ, PYTHONHASHSEED="0"):  # a process is started when there is something to do
+        with patch.dict(os.environ, PYTHONHASHSEED="0"):  # the process is started for the first work
             assert self._pool.submit(is_seeded).result()
         return self
 

@@ -1,7 +1,7 @@
-"""Scheduled documents in the simulator: the doors of a node that release them, and the oracle's books about them.
+"""Scheduled documents in the simulator: the part that releases them, and the oracle's records about them.
 
-The books see what a store is about to make durable: a document is scheduled once, released by its time or a person, and
-accepted, or cancelled, once; at the end none waits.
+The oracle checks before each commit that a document is scheduled once, released by its time or a person, and accepted
+or cancelled once; at the end none waits.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
     from tests.simulation.oracle.oracle import Oracle
 
-AGAIN_S = 1.0  # until rows that have to wait are looked at again
+AGAIN_S = 1.0  # seconds until waiting rows are read again
 
 
 class SimulatedDoors:
-    """The doors of one process life; they see nothing of an earlier one."""
+    """The release of scheduled documents in one start of a process."""
 
     def __init__(self, host: "LocalHost") -> None:
         self._host = host
@@ -33,7 +33,7 @@ class SimulatedDoors:
         )
 
     def begin(self) -> None:
-        """The process has started: what waits in its store is looked at."""
+        """Read the waiting documents at the start of the process."""
         self._host.engine.accepting.on_scheduled = self._scheduled
         if self._host.tables.submitted:
             self.submissions.poll()
@@ -45,7 +45,7 @@ class SimulatedDoors:
             self._look()
 
     def _look(self) -> None:
-        """Look now and then, as the node's job does, while something waits."""
+        """Read regularly while documents wait, like the node's job."""
         self._is_armed = bool(self._host.tables.submitted)
         self.schedule.look()
         if self._is_armed:
@@ -61,17 +61,17 @@ class SimulatedDoors:
 
 
 class ScheduleBooks:
-    """What the oracle knows of the scheduled documents of all nodes, by node and number."""
+    """The oracle's records of the scheduled documents of all nodes, by node and number."""
 
     def __init__(self, oracle: "Oracle") -> None:
         self._oracle = oracle
-        self.tokens: set[str] = set()  #: of documents that were scheduled at some time
-        self.asked: set[tuple[str, int]] = set()  #: a person has asked to release or to cancel them
+        self.tokens: set[str] = set()  #: tokens of all documents that were ever scheduled
+        self.asked: set[tuple[str, int]] = set()  #: a person has asked to release or cancel them
         self._waiting: dict[tuple[str, int], Submitted] = {}
         self._released: set[tuple[str, int]] = set()
 
     def commits(self, host: "Host", unit: Unit) -> None:
-        """A store is about to write a unit, whose new rows are in the oracle's books already."""
+        """Check a unit that a store is about to write; its new rows are in the oracle's records already."""
         if not (unit.new_submissions or unit.due_submissions or unit.taken_submissions or unit.refused_submissions):
             return
         name, now = host.name, host.engine.core.now_ms()
@@ -82,7 +82,7 @@ class ScheduleBooks:
             self._waiting[name, number] = row
         for number in unit.due_submissions:
             row = self._waiting[name, number]
-            # A clock may be set back between the look and the commit.
+            # The clock may be set back between the read and the commit.
             due = row.not_before <= now or (name, number) in self.asked or host.clock_was_set
             self._oracle.demand(due, "T", f"released before its time: {row.token}")
             self._released.add((name, number))
@@ -96,13 +96,13 @@ class ScheduleBooks:
             self._waiting.pop((name, number), None)
 
     def _accepted(self, row: Submitted, lk0: LK0) -> None:
-        """A message is promised to whoever was told of the scheduled document."""
+        """Note the acceptance of a scheduled document as a promise to its application."""
         message = self._oracle.messages[lk0]
         message.promised = True
         self._oracle.demand(message.payload == row.payload, "T", f"sent with other bytes: {row.token}")
 
     def restored(self, host: "Host") -> None:
-        """A store was put back."""
+        """Note that a store was restored."""
         name = host.name
         self._waiting = {key: row for key, row in self._waiting.items() if key[0] != name}
         self._waiting |= {(name, number): row for number, row in host.tables.submitted.items()}

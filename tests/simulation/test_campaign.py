@@ -1,7 +1,7 @@
-"""A share of the campaign in every test run: nothing lost, nothing doubled, nothing untrue, nothing left over.
+"""A share of the campaign in every test run: no document lost or duplicated, no false outcome, no row left.
 
 A run has 1,000 seeds, ``./run test --deep`` has 5,000, ``SEMQ_SIMULATION_SEEDS`` sets another number. Shares are tests,
-so that they spread over the workers of the test run.
+so that they are distributed over the workers of the test run.
 """
 
 import json
@@ -43,7 +43,7 @@ def test_a_share_of_the_campaign_finds_nothing(runs: Runs, size: int, share: int
 
 
 def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> None:
-    """The first share; what its seeds leave out is drilled, cell by cell."""
+    """The first share, then a drill for each cell that it does not reach."""
     totals = runs(covered, size)
     found_nothing(totals, size)
     coverage = totals.report()["coverage"]
@@ -52,9 +52,9 @@ def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> No
 
 
 def run(*arguments: str) -> dict[str, Any]:
-    """The report of the command."""
+    """Return the report of the command."""
     command = [sys.executable, "-P", "-m", "tests.simulation", "--workers", "1", "--json", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}  # whatever the hash seed: the command sets its own
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}  # with any hash seed: the command sets its own
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -62,7 +62,7 @@ def run(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_seed_is_the_same_in_a_campaign_and_alone(runs: Runs) -> None:
-    """Also in another process: what a failing share names can be replayed."""
+    """Also in another process, so that a failing seed can be replayed."""
     together = run("--first", "40", "--seeds", "12")
     alone = [runs(run_share, seed, 1).report() for seed in (40, 51)]
     rest = run("--first", "41", "--seeds", "10")

@@ -1,4 +1,4 @@
-"""A simulated process puts work off as the writer does, and goes on for a while with a store that it has lost."""
+"""A simulated process delays work like the real writer, and continues for a while after the loss of its store."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.store.test_memory import FunctionWork
 
 
 class Timed(FunctionWork):
-    """Work that remembers when it was decided, and when it was told."""
+    """Work that notes the times of its decision and its notification."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -34,14 +34,14 @@ class Timed(FunctionWork):
 
 
 def at_rest() -> tuple[World, HubHost]:
-    """The hub alone, without faults, with nothing to do."""
+    """The hub alone, without faults and without work."""
     world = World(draw(1, hell=False))
     world.faults.active = False
     world.hub.start()
     pass_by(world, 60.0)
     assert world.hub.is_idle
     assert world.hub.store is not None
-    world.hub.store._group = lambda waiting: waiting  # as the writer does it
+    world.hub.store._group = lambda waiting: waiting  # as the real writer
     return world, world.hub
 
 
@@ -71,7 +71,7 @@ def test_it_shares_the_unit_of_what_somebody_waits_for() -> None:
     pass_by(world, 5.0)
     assert patient.decided_at == urgent.decided_at
     assert urgent.decided_at < began + world.plan.later_s
-    again = Timed(world)  # the timer of the first is over
+    again = Timed(world)  # the timer of the first one is cancelled
     began = world.time.now
     host.store.post(again, later=True)
     pass_by(world, 5.0)

@@ -1,4 +1,6 @@
-"""Scheduled documents are sent in time, once, over crashes, set clocks and backups, and nothing waits for ever."""
+"""Scheduled documents are sent in time and once, despite crashes, set clocks and restores, and none waits
+indefinitely.
+"""
 
 from tests.simulation.campaign import Totals, run_share
 from tests.simulation.runs import Runs

@@ -1,4 +1,6 @@
-"""Virtual time: a queue of calls, and the clocks that nodes read. Beside the seed the only source of order in a run."""
+"""Virtual time: a queue of calls, and the clocks of nodes. Besides the seed, only this queue determines the order of a
+run.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,7 @@ Call = Callable[..., None]
 
 
 class Timeline:
-    """Calls to come, in order of their time; equal times in order of planning."""
+    """Future calls in order of their time; calls with equal times in the order in which they were planned."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -21,7 +23,7 @@ class Timeline:
         self._planned = 0
 
     def at(self, when: float, call: Call, *args: Any) -> None:
-        """Plan a call for a moment; a moment that has passed means now."""
+        """Plan a call for a time; a past time means now."""
         self._planned += 1
         heappush(self._heap, (max(when, self.now), self._planned, call, args))
 
@@ -30,7 +32,7 @@ class Timeline:
         self.at(self.now + delay, call, *args)
 
     def step(self, end: float) -> bool:
-        """Make the next call that is due before ``end``; false if there is none, and then it is ``end``."""
+        """Make the next call that is due before ``end``; return False if there is none, and set the time to ``end``."""
         if not self._heap or self._heap[0][0] > end:
             self.now = end
             return False
@@ -41,7 +43,9 @@ class Timeline:
 
 
 class SimClock:
-    """The clock of one process life. Its monotonic time starts anywhere; its wall clock may be wrong, and jump."""
+    """The clock of one start of a process. Its monotonic time starts anywhere; its wall clock may be wrong, and
+    jump.
+    """
 
     def __init__(self, timeline: Timeline, chance: Random, skew_s: float) -> None:
         self._timeline = timeline

@@ -1,4 +1,4 @@
-"""One run: a plan becomes nodes, network, applications and faults; the faults stop, and all must come to rest."""
+"""One run: a plan becomes nodes, network, applications and faults; then the faults stop, and all work must end."""
 
 import traceback
 from collections import Counter
@@ -24,10 +24,11 @@ from tests.simulation.oracle.truth import was_taken_and_refused
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 
-REST_S = 12_000.0  # within this time after the last fault everything is at rest
-PASSED_ON_S = 10.0  # then what the hub was just passing on, or held back as a note, has arrived
-SILENCE_S = 400.0  # and stays so: more than the longest interval of an inquiry about rows not in custody
-SITE_S = 150.0  # while copies lie in another store of the hub, its process gets the nodes for so long
+REST_S = 12_000.0  # within this time after the last fault all work has ended
+PASSED_ON_S = 10.0  # afterwards, frames that the hub was passing on or delaying have arrived
+# no further work in this time, which exceeds the longest interval of inquiries about rows not in custody
+SILENCE_S = 400.0
+SITE_S = 150.0  # while copies are in another store of the hub, its process gets the nodes for this time
 Trace = Callable[[str], None]
 
 
@@ -49,33 +50,31 @@ class SeedResult:
     faults: int = 0
     frames: int = 0
     messages: int = 0
-    found: dict[str, str] = field(
-        default_factory=dict
-    )  #: kind (violations, lost, duplicated, unclean) to what was seen
+    found: dict[str, str] = field(default_factory=dict)  #: kind (violations, lost, duplicated, unclean) to the findings
     cells: set[tuple[str, str, str]] = field(default_factory=set)
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-# How a message of class 3 may end that never arrived: the hub refused its only copy, or its void marker.
+# Possible ends of a message of class 3 that did not arrive: the hub refused its only copy, or its void marker.
 REFUSALS = {Outcome.REJECTED, Outcome.UNKNOWN}
 
 
 class World:
-    """Everything that exists in one run."""
+    """All parts of one run."""
 
     def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
         self.plan = plan
         self.time = Timeline()
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
-        self.in_transit = 0  #: frames
-        self.ending = 0  #: ends of sessions that are over and still believed in
-        self.struck_off: set[str] = set()  #: institutions that the hub serves no longer, for a while
+        self.in_transit = 0  #: number of frames
+        self.ending = 0  #: number of ended sessions that an end still takes for open
+        self.struck_off: set[str] = set()  #: institutions that the hub does not serve for a while
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
-        self.lost: list[SimulatedSite] = []  #: stores of the hub that never come back
+        self.lost: list[SimulatedSite] = []  #: stores of the hub that are lost for good
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> SimulatedSite:
@@ -93,12 +92,12 @@ class World:
         return self.locals[NAMES.index(name)]
 
     def host_of(self, tables: Tables) -> Host:
-        """The process that works on some tables."""
+        """Return the process that works on these tables."""
         hosts: list[Host] = [*self.locals, *(site.host for site in (*self.sites, *self.lost))]
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
-        """The receiving end of the session that there is now between a node and the hub."""
+        """Return the receiving end of the present session between a node and the hub."""
         local = receiver if isinstance(receiver, LocalHost) else sender
         assert isinstance(local, LocalHost)
         session = local.session
@@ -117,12 +116,12 @@ class World:
         return self.plan.disk_s * (0.2 + self.chance.random()) * self.faults.disk_factor
 
     def notice_s(self) -> float:
-        """Draw how long a peer keeps the session of a process that has died."""
+        """Draw how long a peer keeps the session of a process that has ended."""
         return self.chance.choice((0.01, 0.3, 20.0)) if self.faults.active else 0.3
 
     # --- the hub's processes
     def take_over(self, old_lives_s: float) -> None:
-        """A new process opens the hub's store; the old one goes on until it notices."""
+        """Let a new process open the hub's store; the old one continues until it notices."""
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
@@ -130,7 +129,7 @@ class World:
         self.site.host.start()
 
     def switch_site(self, *, keep_old: bool) -> None:
-        """The nodes move to a process of the hub that has another store."""
+        """Let the nodes log in at a process of the hub that has another store."""
         old = self.site
         self.site = self.sites[(self.sites.index(old) + 1) % len(self.sites)]
         for local in self.locals:
@@ -140,7 +139,7 @@ class World:
             old.host.crash(restart_s=60.0)
 
     def lose_site(self, site: SimulatedSite) -> Store:
-        """A store of the hub and its process are gone for good; the nodes go to another."""
+        """Remove a store of the hub and its process; the nodes use another one."""
         if site is self.site:
             self.switch_site(keep_old=True)
         self.sites.remove(site)
@@ -154,7 +153,7 @@ class World:
 
     # --- the run
     def run(self) -> SeedResult:
-        """Run the plan; whatever breaks is in the result."""
+        """Run the plan; errors are in the result."""
         result = SeedResult(self.plan.seed)
         try:
             self._begin()
@@ -188,7 +187,7 @@ class World:
         return True
 
     def _heal(self) -> None:
-        """The faults stop: whatever is down comes up, and stays up."""
+        """Stop the faults and start everything that is down."""
         self.trace("HEAL", "", "")
         self.faults.active = False
         self.faults.disk_factor = 1.0
@@ -206,10 +205,11 @@ class World:
             self.time.after(SITE_S, self._serve_sites)
 
     def _serve_sites(self) -> None:
-        # Instances do not speak for each other's stores: each has its turn until nothing is left anywhere.
+        # Processes of the hub cannot answer for each other's stores: each gets the nodes in turn, until no copy is
+        # left.
         if any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts()):
             self.switch_site(keep_old=True)
-        self.time.after(SITE_S, self._serve_sites)  # also if nothing is left now: a late frame may change that
+        self.time.after(SITE_S, self._serve_sites)  # also if no copy is left now, because a late frame may change that
 
     # --- the end
     def _hosts(self) -> Sequence[Host]:
@@ -223,7 +223,7 @@ class World:
         ):
             return False
         known = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
-        # A process that is being started again after a commit of unknown fate has nothing to look at.
+        # A process that restarts after a commit with unknown result has no engine to check.
         return known and all(host.is_up() and host.is_idle for host in self._hosts())
 
     def _check_end(self, result: SeedResult, at_rest: bool) -> None:
@@ -250,7 +250,7 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """The true time, in milliseconds since 1970 UTC; the hub's clock shows it."""
+        """Return the true time in milliseconds since 1970 UTC; the hub's clock shows it."""
         return int((EPOCH.timestamp() + self.time.now) * 1000)
 
     def _check_message(self, result: SeedResult, message: SimulatedMessage) -> None:
@@ -274,15 +274,15 @@ class World:
 
     @staticmethod
     def _needs_no_record(message: SimulatedMessage) -> bool:
-        """Whether it was refused for what it was, or for its time, by the hub or by a marker that came first."""
+        """Whether it was refused for its content or expiry, by the hub or by a marker that was recorded first."""
         over = message.expires_at and message.recorded is Arrival.VOID
         unread = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
         return message.outcome is Outcome.REJECTED and unread and bool(message.refused or over)
 
     def _check_ledgers(self, result: SeedResult) -> None:
-        """At rest the receivers' ledgers are empty, unless a backup was put back: its floors are gone.
+        """Check that the receivers' ledgers are empty at the end, except after a restore, which loses floors.
 
-        A floor that rose because the hub refused a message is heard by its receiver with the next message only.
+        A receiver learns of a floor that rose because of a refusal by the hub with the next message only.
         """
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
@@ -307,7 +307,7 @@ class World:
 
 
 def show(fact: object) -> str:
-    """A frame in a line."""
+    """Return a frame as a line."""
     if isinstance(fact, Data):
         e = fact.envelope
         void = " void" if e.void else ""
@@ -319,7 +319,7 @@ def show(fact: object) -> str:
 
 
 def show_record(record: msgspec.Struct) -> str:
-    """The fields of a record that say something."""
+    """Return the informative fields of a record."""
     fields = msgspec.structs.asdict(record).items()
     hidden = ("semq_id", "semq_db_id", "digest", "at")
     told = {name: value.name if isinstance(value, Enum) else value for name, value in fields if value}
@@ -327,7 +327,7 @@ def show_record(record: msgspec.Struct) -> str:
 
 
 class CellCoverage:
-    """Which cells of the grids have been stepped on, in this process."""
+    """The cells of the grids that were reached in this process."""
 
     def __init__(self) -> None:
         self.cells: set[tuple[str, str, str]] = set()

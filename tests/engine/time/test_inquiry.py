@@ -1,4 +1,4 @@
-"""Inquiries about rows in custody for an offline partner: their pace does not grow with the number of rows."""
+"""What waits in custody for a partner that is away is asked about at a pace that does not grow with its number."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ PACED = replace(
 
 
 def waiting(count: int = COUNT) -> Trio:
-    """Rows of A in custody, while B is offline."""
+    """A's rows are in custody, and B is away."""
     trio = Trio(PACED)
     trio.cut(trio.b)
     trio.a.send(*[b"%d" % n for n in range(count)])
@@ -28,7 +28,7 @@ def waiting(count: int = COUNT) -> Trio:
 
 
 def asked(trio: Trio) -> list[str]:
-    """Return the messages about which A has inquired in its present session, in order."""
+    """The messages that A has asked about on its present session, in order."""
     assert trio.a.up is not None
     asks = [frame for frame in trio.a.up.sent if isinstance(frame, Packet) and frame.function is Function.INQUIRIES]
     return [r.ident for r in records(asks) if isinstance(r, Inquiry) and r.role is InquiryRole.S]
@@ -36,13 +36,13 @@ def asked(trio: Trio) -> list[str]:
 
 def test_a_backlog_in_custody_is_asked_about_at_its_pace() -> None:
     trio = waiting()
-    trio.later(60)  # one inquiry each, whether the copy is still in custody
+    trio.later(60)  # each once, to see that it is in custody
     first = asked(trio)
     assert set(first) == {str(row.lk0) for row in trio.a.store.tables.outbound.values()}
     trio.later(400)
     later = asked(trio)[len(first) :]
     assert len(later) <= PER_S * 400 + PACED.ask_rows
-    assert len(later) >= PER_S * 400 / 2  # the rows take turns
+    assert len(later) >= PER_S * 400 / 2  # in turn, not some again and again
     assert max(later.count(ident) for ident in set(later)) - min(later.count(ident) for ident in set(later)) <= 1
 
 
@@ -51,7 +51,7 @@ def test_what_is_under_way_does_not_wait_for_it() -> None:
     trio.later(60)
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
-        """Whether the frame is an Ack-Save of the hub."""
+        """The hub's word of custody."""
         notes = [r for r in records([frame]) if isinstance(r, Receipt) and r.flag is HubFlag.STORED]
         return wire is trio.a.down and bool(notes)
 
@@ -64,10 +64,12 @@ def test_what_is_under_way_does_not_wait_for_it() -> None:
     assert str(row.lk0) in asked(trio)[before:]
 
 
-def test_a_new_session_asks_about_everything_soon() -> None:
-    """The custodian may be another store now, or may have lost copies."""
-    trio = waiting()
-    trio.later(60)
+def newest(trio: Trio, count: int) -> set[str]:
+    """The LK0s of the rows that A accepted last."""
+    return {str(row.lk0) for _, row in sorted(trio.a.store.tables.outbound.items())[-count:]}
+
+
+def reconnect(trio: Trio) -> None:
     trio.cut(trio.a)
     trio.connect(trio.a)
 
@@ -135,8 +137,6 @@ def test_copies_that_are_delivered_meanwhile_are_no_loss() -> None:
 
 
 def test_the_usual_pieces_are_small_and_keep_the_budget_of_a_link() -> None:
-    """The documents of that moment wait for one piece; PROTOCOL.md section 13 allows 50 frames of 100 records a
-    second.
-    """
+    """Documents of the moment wait for a piece; 50 frames of 100 records a second are PROTOCOL.md section 13."""
     assert EngineSettings().ask_rows <= 250
     assert EngineSettings().ask_rows / EngineSettings().ask_pause_s == 50 * 100

@@ -1,4 +1,4 @@
-"""States of sections as a test reads them: what a companion reports, heard as its node hears it."""
+"""States of sections for tests: reported by a companion, and read as its node reads them."""
 
 from semq.clock import SystemClock
 from semq.service.companion.section_states import FailingSection, ReportedStates, SectionStates

@@ -1,4 +1,4 @@
-"""A program beside a node: started again when it ends, stopped with the node, and ended with it."""
+"""A companion of a node: restarted when it ends, stopped with the node, and ended if the node dies."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ async def test_a_program_that_ends_is_started_again() -> None:
 
 async def test_a_program_ends_with_its_node() -> None:
     serves = companion(SERVES[0], *SERVES[1])
-    await serves.stop()  # nothing to stop yet
+    await serves.stop()  # no process exists yet
     serves.start()
     await until(lambda: serves.is_running)
     await serves.stop()

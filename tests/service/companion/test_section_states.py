@@ -1,4 +1,4 @@
-"""Lines by which a companion reports failing sections, and what its node makes of them."""
+"""Lines by which a companion reports failing sections, and their reading by its node."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.service.companion.reported import Reported
 def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
     reported = Reported()
     reported.states.works("erp")
-    assert reported.lines == []  # nothing has changed
+    assert reported.lines == []  # no state has changed
     reported.states.failed("erp", SemqError("no answer"))
     first = reported.failing["erp"]
     assert (first.failures, first.error, first.is_paused) == (1, "SEMQ-1000 no answer", False)

@@ -1,4 +1,4 @@
-"""Sections of a companion, each kept running by itself."""
+"""Sections of a companion, which run independently of each other."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,7 +39,7 @@ async def test_a_section_that_fails_is_tried_again_beside_the_others(error: Exce
     sections = [CompanionSection("bad", partial(fails, error, times, enough)), CompanionSection("good", lasts)]
     await until(lambda: _set(enough), sections, reported.states)
     assert times == [4]
-    assert len(reported.lines) == 4  # three failures, and that it works
+    assert len(reported.lines) == 4  # three failures and one success
     assert reported.failing == {}
 
 

@@ -1,4 +1,4 @@
-"""How long an identity lasts, what is said of it, and when."""
+"""The lifetime of a node's certificate: states and warnings."""
 
 import shutil
 from datetime import datetime, timedelta
@@ -111,7 +111,7 @@ def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
     (settings.pki_dir / "slots.json").unlink()
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())
-    shutil.rmtree(settings.pki_dir)  # as before any enrolment: no authorities either, and they are not what is missing
+    shutil.rmtree(settings.pki_dir)  # as before enrolment; the missing authorities are not what is reported
     with pytest.raises(NoIdentity):
         NodeIdentity(settings, SettableClock())
 

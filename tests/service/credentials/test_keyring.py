@@ -1,4 +1,4 @@
-"""Certificates of partners as a directory says them, honest or not."""
+"""Certificates of partners from the directory of an honest or a hostile hub."""
 
 import pytest
 

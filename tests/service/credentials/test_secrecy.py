@@ -1,4 +1,6 @@
-"""Nodes with certificates of their hub, on real databases and sockets: sealed documents, proofs, no secrets."""
+"""Nodes with certificates of their hub, on real databases and sockets: sealed documents, proofs, and no secrets in
+logs, tables or arguments.
+"""
 
 import asyncio
 import json
@@ -20,7 +22,7 @@ SECRET = "PLANTED 4711 crates of quince brandy"
 
 
 async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
-    """A hub and two institutions that know each other's certificates."""
+    """Return two institutions that have each other's certificates, and their hub."""
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
 
@@ -32,7 +34,7 @@ async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
 
 
 async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
-    """A document that was delivered."""
+    """Send a document, and return when it is delivered."""
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()} | more
     answer = await ask(admin, "msg.submit", document)
@@ -48,7 +50,7 @@ async def sent(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any
 
 
 def everything_in(database: str) -> bytes:
-    """All rows of all tables, as text and bytes."""
+    """Return all rows of all tables, as text and bytes."""
     found = b""
     with psycopg.connect(database) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
@@ -59,10 +61,10 @@ def everything_in(database: str) -> bytes:
 
 
 def command_lines() -> str:
-    """What every process of this machine was started with."""
+    """Return the command line of every process of this machine."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             found.append(file.read_bytes().decode("utf-8", "replace"))
     return " ".join(found)
 

@@ -1,4 +1,4 @@
-"""Changes of health reach a program of the operator's, once each, and again until it has taken them."""
+"""Alerts: each change of health is passed to the operator's program once, and again until it succeeds."""
 
 import json
 import os
@@ -19,7 +19,7 @@ HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 
 
 class AlertDesk:
-    """A node's checks, what its alerts told, and the clock of both."""
+    """A node's checks, the alerts that its program received, and the clock of both."""
 
     def __init__(self, folder: Path, script: str = "cat >> told") -> None:
         self.told = folder / "told"
@@ -36,7 +36,7 @@ class AlertDesk:
         return self.checks
 
     async def at(self, now: float, *checks: Check) -> list[dict[str, Any]]:
-        """What has been told when the node looks at this time and finds these."""
+        """Return the alerts received when the node has these findings at this time."""
         self.clock.now, self.checks = now, list(checks)
         await self.alerts.look()
         return [json.loads(line) for line in self.told.read_text().splitlines()] if self.told.exists() else []

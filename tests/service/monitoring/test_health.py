@@ -29,7 +29,7 @@ def changed(**parts: Any) -> dict[str, Any]:
 
 
 def beside(*, running: bool = True, **failing: dict[str, Any]) -> dict[str, Any]:
-    """The status of a node with webhooks, of which some fail."""
+    """Return the status of a node with webhooks, some of which fail."""
     told = {name: {"failures": 7, "since": 1_790_000_000_000, "error": "away"} | one for name, one in failing.items()}
     return STATUS | {"companions": {"webhooks": {"running": running, "starts": 1, "exit": 78, "failing": told}}}
 

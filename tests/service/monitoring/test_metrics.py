@@ -27,13 +27,13 @@ def figures(**parts: Any) -> Figures:
 
 
 def read_openmetrics(text: str) -> Iterator[Metric]:
-    """The families of a text, as the strict parser reads them."""
+    """Return the families of a text, as the strict parser reads them."""
     families: Iterator[Metric] = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     return families
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """The values of a text by name and labels."""
+    """Return the values of a text by name and labels."""
     return {
         (one.name, *(f"{name}={value}" for name, value in sorted(one.labels.items()))): one.value
         for family in read_text(text)

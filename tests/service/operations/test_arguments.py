@@ -1,4 +1,4 @@
-"""Arguments are read in one place: what is wrong is said with the field's name and meaning."""
+"""Reading of arguments: errors name the field and its meaning."""
 
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ class Some(Arguments, frozen=True, kw_only=True, rename={"first": "from"}):
 
 
 class Open(msgspec.Struct):
-    """Arguments of a request whose newer versions may have more."""
+    """Arguments of a request to which newer versions may add some."""
 
     id: str
 

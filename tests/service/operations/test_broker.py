@@ -1,4 +1,4 @@
-"""The broker as it stands: every queue, consumer and connection, by pages."""
+"""The operations on the broker: queues, consumers and connections, in pages."""
 
 from typing import Any
 

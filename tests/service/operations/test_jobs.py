@@ -1,4 +1,4 @@
-"""Scheduled work: what it is, when it ran and runs next, run now, and pauses."""
+"""Scheduled jobs: description, last and next run, immediate runs, and pauses."""
 
 import asyncio
 from typing import Any
@@ -44,7 +44,8 @@ async def test_a_job_runs_now_although_it_is_due_later_and_not_while_it_is_pause
     assert (await ask(client, "job.run", {"name": "housekeeping"}))["ok"]
     await asyncio.wait_for(ran.get(), 20)
     await until(lambda: node.clockwork.records["housekeeping"].took_s > 0)
-    assert (await ask(client, "job.pause", {"name": "housekeeping"}))["error"]["code"] == "SEMQ-2102"  # no reason
+    # without a reason
+    assert (await ask(client, "job.pause", {"name": "housekeeping"}))["error"]["code"] == "SEMQ-2102"
     assert (await ask(client, "job.pause", {"name": "housekeeping", "why": "a backup runs"}))["ok"]
     paused = await job(client, "housekeeping")
     assert (paused["paused_why"], paused["next_at"], paused["runs"]) == ("a backup runs", None, 1)

@@ -1,4 +1,4 @@
-"""What administrators are shown of the queues."""
+"""Operations that show the queues to administrators."""
 
 import pytest
 
@@ -11,7 +11,7 @@ async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "ROWS_MAX", 2)  # rows of a page
-    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"  # nobody listens there: documents wait
+    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"  # the hub is never reached, so documents wait
     node = await inprocess.started(inprocess.settings("10008", text))
     client = await inprocess.client(node)
     sent = [
@@ -21,7 +21,7 @@ async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
     assert (await ask(client, "msg.hold", {"id": sent[5]}))["ok"]
 
     async def all_overdue() -> bool:
-        return len((await ask(client, "stuck.list", {"limit": 2}))["result"]) == 2  # no more than a page is told
+        return len((await ask(client, "stuck.list", {"limit": 2}))["result"]) == 2  # at most one page is returned
 
     await until(all_overdue)
     [held] = (await ask(client, "stuck.list", {"cause": "held", "limit": 1}))["result"]
@@ -29,7 +29,7 @@ async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
 
 
 async def test_overdue_is_said_in_lists_and_of_one_message_and_nothing_has_failed(inprocess: InProcess) -> None:
-    """By the same measure as what is stuck."""
+    """Lists and single messages use the same limit as the search for stuck messages."""
     text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"
     node = await inprocess.started(inprocess.settings("10008", text))
     client = await inprocess.client(node)

@@ -1,4 +1,6 @@
-"""The rows of a table are bound to the parts of a node; looks get arguments, acts also the caller."""
+"""The rows of a table are bound to the parts of a node; handlers of looks get arguments, those of acts also the
+caller.
+"""
 
 import pytest
 

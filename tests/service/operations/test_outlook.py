@@ -1,4 +1,4 @@
-"""What a message waits for, and when the node asks about it next."""
+"""The event for which a message waits, and the time of the next inquiry."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Views of queues that may be large: figures, causes, failed ones and pages, of a node with some of each."""
+"""Operations on large queues: figures, causes, failed messages and pages, at a node with some of each."""
 
 import asyncio
 from functools import partial
@@ -19,7 +19,7 @@ async def answer(client: Any, operation: str, **arguments: Any) -> Any:
 
 
 async def test_figures_causes_and_pages_agree_and_a_refused_filter_says_why(inprocess: InProcess) -> None:
-    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.1\n"  # nobody listens there: documents wait
+    text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.1\n"  # the hub is never reached, so documents wait
     node = await inprocess.started(inprocess.settings("10008", text))
     client = await inprocess.client(node)
     for number in range(7):

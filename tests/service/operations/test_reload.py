@@ -1,4 +1,6 @@
-"""The configuration read again: what can change does, all at once or not at all; who may do less is disconnected."""
+"""Reload of the configuration: all reloadable keys change in one step or none does; users with fewer rights are
+disconnected.
+"""
 
 import asyncio
 from pathlib import Path
@@ -38,7 +40,7 @@ async def local(inprocess: InProcess, hub: int = 1) -> LocalNode:
 
 
 def rewrite(node: Any, *changes: tuple[str, str]) -> None:
-    """Change the node's file; each text must be there."""
+    """Replace texts in the node's file; each must be present."""
     file: Path = node.settings.file
     text = file.read_text()
     for old, new in changes:
@@ -69,7 +71,7 @@ async def test_nothing_is_different(inprocess: InProcess) -> None:
     assert await reload(link) == {"changed": [], "restart": [], "ended": []}
     assert {name: user.password_hash for name, user in users.items()} == {
         name: user.password_hash for name, user in node.users.users.items()
-    }  # whoever is known by a quick digest stays so
+    }  # a user with a cached fast digest of the password stays logged in
 
 
 async def test_users_come_change_and_go(inprocess: InProcess) -> None:
@@ -90,7 +92,7 @@ async def test_users_come_change_and_go(inprocess: InProcess) -> None:
     ]
     assert (told["restart"], told["ended"]) == ([], ["all"])
     await ended(all_)
-    assert web.is_open  # another password counts from the next login on
+    assert web.is_open  # a changed password counts from the next login
     await client(inprocess, node, "new")
     await client(inprocess, node, "web", password="v")
     for user in ("all", "web"):
@@ -167,7 +169,7 @@ async def test_limits_hold_from_now_on_and_the_rest_is_named(inprocess: InProces
         assert (told["changed"], told["restart"]) == (expected, waiting)
     told = await reload(ops)
     assert (told["changed"], told["restart"]) == (expected, waiting)
-    assert (await reload(ops))["restart"] == waiting  # still
+    assert (await reload(ops))["restart"] == waiting  # they still wait
     assert (node.settings.amqp.heartbeat_s, node.settings.protocol.cleanup_s) == (60, 0.1)
     assert node.engine.core.settings.quota_rows == 5
     assert node.server.vhosts["/"].limits.queues_max == 30
@@ -196,7 +198,7 @@ async def test_a_virtual_host_comes_at_once_unless_something_is_kept_of_it(inpro
     )  # fmt: skip
     told = await reload(ops)
     assert "amqp.virtual_hosts" in told["changed"]
-    assert told["restart"] == ["amqp.virtual_hosts"]  # one that is there goes with the next start
+    assert told["restart"] == ["amqp.virtual_hosts"]  # a virtual host with stored contents waits for the next start
     await ended(shop)
     fresh = await client(inprocess, node, "web", "fresh")
     await (await fresh.open_channel()).declare_queue("kept", durable=True)

@@ -1,4 +1,4 @@
-"""From one authority to another on a live system: for a time both are believed, then only the new one."""
+"""Change of the authority of a running network: both are trusted for a time, then only the new one."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ CLOCK = SystemClock()
 
 
 async def moves(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) -> None:
-    """An operator installs a certificate of another authority and has it shown."""
+    """Install a certificate of another authority and use it."""
     ring = ring_of(node.settings)
     made = to.issue(ring.begin().public_key(), ring.node, NOW, 30, LOCAL)
     ring.receive(made.pem, trust(to), CLOCK.wall())
@@ -57,7 +57,8 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         await linked(a, b)
         await sent(inprocess, a)
     assert hub.registry.authority is not None
-    now = datetime.now(UTC).replace(microsecond=0)  # the hub's authority may be younger than this module
+    # the hub's authority may have been made after this module was imported
+    now = datetime.now(UTC).replace(microsecond=0)
     late = ring_with(tmp_path / "late", hub.registry.authority, "1.88001", at=now)
     link = DialConfig("127.0.0.1", hub.port, "umx", "1.88001", tls=client_context(trust(NEW), late))
     with pytest.raises(DialFailed):

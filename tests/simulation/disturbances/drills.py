@@ -1,7 +1,7 @@
-"""Drills: what some seeds aim at, a cell of the sender's grids that chance alone visits too seldom.
+"""Drills: seeds that aim at a cell of the sender's grids that random runs reach too rarely.
 
-A drill is a world like any other, with the oracle watching; only its rumours have an aim. They lead rows to the
-standing of the cell by hints that may be false without harm (see ``rumours``), and there say what the cell is about.
+A drill is an ordinary run, checked by the oracle; only its false hints (``rumours``) have an aim. They lead rows to the
+column of the cell by hints that may be false without harm, and then make the statement of the cell.
 """
 
 from random import Random
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.simulation.network import SimLink
     from tests.simulation.world import World
 
-Goal = tuple[str, Standing, Heard]  # grid, where a row stands, what it hears
-# Drills of a round, grid and standing: what is heard there.
+Goal = tuple[str, Standing, Heard]  # grid, column of the row, event
+# The events of a round of drills, by grid and column.
 TABLE = """
 1  class3   AWAY        void save unavail fwd fwd_failed
 1  class3   AWAY        refused refused_again gone cancel ask offline returned returned_marker returned_late
@@ -63,9 +63,9 @@ HINT_OF: dict[Heard, Hint] = {
     Heard.not_here_bare: Answer.NOT,
     Heard.offline: Answer.OFFLINE,
 }
-RETURNS = (Heard.returned, Heard.returned_marker, Heard.returned_late)  # said of a copy that an operator has refused
+RETURNS = (Heard.returned, Heard.returned_marker, Heard.returned_late)  # refusals of a copy by an operator
 TRUTHS = {Heard.recv: Answer.RECV, Heard.rej: Answer.REJ, Heard.void: Answer.VOID, Heard.settled: Answer.SETTLED}
-# From a standing towards another: what is said.
+# From one column to another: the hints.
 WAY: dict[Standing, dict[Standing, Hint]] = {
     Standing.AWAY: {
         Standing.SS_SENT: HubFlag.STORED,
@@ -86,7 +86,7 @@ WAY: dict[Standing, dict[Standing, Hint]] = {
 
 
 def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
-    """Return the news that leads a node's own rows to the cell of the drill."""
+    """Return hints that lead a node's own rows to the cell of the drill."""
     grid, aim, news = goal
     engine = link.owner.engine
     rows = [
@@ -116,7 +116,7 @@ def drill(chance: Random, link: "SimLink", goal: Goal) -> list[Frame]:
 
 
 def next_to_go(host: "Host") -> list[Outbound]:
-    """The row that is claimed next, for each destination."""
+    """Return the row that is claimed next, for each destination."""
     waiting: dict[str, Outbound] = {}
     for row in host.tables.outbound.values():
         if row.ss_status is SendStatus.SS_INIT and row.outcome is None and not row.held:
@@ -125,7 +125,7 @@ def next_to_go(host: "Host") -> list[Outbound]:
 
 
 def _while_it_waits(link: "SimLink", row: Outbound, aim: Standing) -> list[Frame]:
-    """Return news for a row that waits to be sent; it may be claimed in the same commit that stores the news."""
+    """Return hints for a row that waits to be sent; it may be claimed in the commit that stores the hints."""
     if aim is Standing.SS_ACK:
         return [said(link, row, HubFlag.STORED)] if HubFlag.STORED in _hints(row) else []
     known = truth(link.owner.world, row)
@@ -140,16 +140,16 @@ def _at_the_aim(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
     if news in TRUTHS:
         known = truth(link.owner.world, row)
         return [truth_said(link, row, known)] if known is TRUTHS[news] else []
-    if news is Heard.give_up:  # the hub knows the target no longer, and may know it again
+    if news is Heard.give_up:  # the hub does not serve the target now, and may serve it again
         return [said(link, row, HubFlag.REFUSED, UnknownTarget.code)] if is_given_up(row) else []
     hint = HINT_OF.get(news)
-    if hint is Answer.NOT:  # true, and without harm while the copy is where the row says
+    if hint is Answer.NOT:  # true, and harmless while the copy is at the custodian named in the row
         return [said(link, row, hint)] if _is_in_custody(link.owner.world, row) else []
     return [said(link, row, hint)] if hint is not None and hint in _hints(row) else []
 
 
 def _returned(link: "SimLink", row: Outbound, news: Heard, *, ends: bool) -> list[Frame]:
-    """An operator has refused a copy of it, wherever that lay: of a marker only where a marker has left."""
+    """Let an operator refuse a copy; a marker only if one has been sent."""
     is_marker = news is not Heard.returned
     known = truth(link.owner.world, row) if ends else None
     may_have_left = row.att > 0 or row.sid < 0
@@ -169,12 +169,12 @@ def _is_in_custody(world: "World", row: Outbound) -> bool:
 
 
 def _refused_falsely(link: "SimLink", row: Outbound, news: Heard) -> list[Frame]:
-    """The hub refuses what it has forwarded; then the receiver says that it has it, once or twice."""
+    """Let the hub refuse a message that it has forwarded; then the receiver states once or twice that it has it."""
     known = truth(link.owner.world, row)
     if known is not Answer.RECV or row.att != 1 or row.void:
         return []
     link.owner.world.oracle.messages[row.lk0].lied = True
-    times = 1 if news is Heard.corrected else 2  # a row that was corrected is there until the cleanup
+    times = 1 if news is Heard.corrected else 2  # a corrected row stays until the cleanup
     return [said(link, row, HubFlag.REFUSED, UnknownTarget.code), *[truth_said(link, row, known)] * times]
 
 

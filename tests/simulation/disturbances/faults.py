@@ -1,8 +1,8 @@
-"""The table of fault kinds, and what each does to the world.
+"""The table of fault kinds, and the effect of each.
 
-A kind with a rate strikes at random moments until the faults stop; a kind without one colours the whole run (its
-letters are read where they matter). Disasters are the losses that PROTOCOL.md section 19 declares: backups put
-back, platform stores lost.
+A kind with a rate happens at random times until the faults stop; a kind without one concerns the whole run (its name is
+tested where it has an effect). Disasters are the losses that PROTOCOL.md section 19 excuses: stores restored from
+backups, stores of the hub lost.
 """
 
 from collections.abc import Sequence
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from tests.simulation.network import SimLink
     from tests.simulation.world import World
 
-# Kind: strikes per 100 seconds (0: colours the run).
+# Kind: occurrences per 100 seconds (0: for the whole run).
 KINDS: dict[str, float] = {
-    "cut": 5.0,  # a session ends, both ends hear of it soon
-    "half_open": 2.0,  # a session ends, one or both ends go on believing in it
-    "stall": 2.0,  # one direction carries nothing any more
-    "offline": 2.0,  # a node is away for long
+    "cut": 5.0,  # a session ends, and both ends notice it soon
+    "half_open": 2.0,  # a session ends, and one or both ends do not notice it
+    "stall": 2.0,  # one direction transports no more frames
+    "offline": 2.0,  # a node is offline for a long time
     "crash_local": 2.0,
     "crash_hub": 2.0,
-    "crash_at_step": 0.0,  # a process dies between two steps of its work
-    "commit": 0.0,  # commits that fail, that were written but not answered, that are decided twice
-    "takeover": 1.0,  # another process takes over the hub's store; the old one does not know yet
-    "other_store": 1.5,  # the nodes move to a platform process with another store
+    "crash_at_step": 0.0,  # a process ends between two steps of its work
+    "commit": 0.0,  # commits that fail, that are written without an answer, that are decided twice
+    "takeover": 1.0,  # another process takes over the hub's store, and the old one has not noticed it yet
+    "other_store": 1.5,  # the nodes log in at a process of the hub with another store
     "clock_jump": 2.0,
     "slow_disk": 1.5,
     "absent": 3.0,  # an application stops receiving
-    "think": 0.0,  # applications think long
-    "nack": 0.0,  # applications give documents back, or fail for good
+    "think": 0.0,  # applications take long for a document
+    "nack": 0.0,  # applications return documents, or finally reject them
     "cancel": 0.0,
     "hold": 0.0,
     "expiry": 0.0,
     "poison": 0.0,
     "refusal": 0.0,
-    "operator": 0.0,  # a person asks for another copy
+    "operator": 0.0,  # a person sends another copy
     "act_on_copies": 2.0,  # an operator of the hub refuses stored copies, or has them sent again
-    "strike_off": 0.5,  # the hub serves an institution no longer, for a while
+    "strike_off": 0.5,  # the hub does not serve an institution for a while
     "loop": 0.0,  # documents for the node itself
-    "burst": 0.0,  # documents of one order are handed over together, with different priorities
+    "burst": 0.0,  # documents of one order are submitted together, with different priorities
     "stutter": 0.0,  # applications answer twice
     "rumours": 0.0,  # hell only: false hints of the hub
-    "replay": 0.0,  # hell only: frames heard long ago are heard again
-    "overtake": 0.0,  # hell only: a document of an order comes when its receiver is in the middle of a unit
-    "restore_local": 0.7,  # a node is put back to an older backup
+    "replay": 0.0,  # hell only: old frames arrive again
+    "overtake": 0.0,  # hell only: a document of an order arrives while its receiver has an open unit
+    "restore_local": 0.7,  # a node's store is restored from an older backup
     "restore_hub": 0.7,
-    "wipe_hub": 0.5,  # a platform store is lost for good, and made anew under its name
-    "lose_store": 0.5,  # a platform store never comes back; an operator says so, later
+    "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
+    "lose_store": 0.5,  # a store of the hub is lost for good; an operator declares it later
 }
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
@@ -153,7 +153,7 @@ class Faults:
         self.disk_factor = 1.0
 
     def strikes(self, host: "Host", where: str) -> bool:
-        """Whether the process dies at this very step."""
+        """Whether the process ends at this step."""
         if not self.active or "crash_at_step" not in self.kinds:
             return False
         if self.chance.random() >= self.world.plan.crash_at_step:
@@ -164,7 +164,7 @@ class Faults:
         return True
 
     def commit_fault(self, host: "Host") -> CommitFault:
-        """Draw the fate of a commit."""
+        """Draw the result of a commit."""
         if not self.active or "commit" not in self.kinds or self.chance.random() > 0.2:
             return CommitFault.NONE
         self.count += 1
@@ -179,7 +179,7 @@ class Faults:
         )
 
     def reopening_s(self) -> float:
-        """Draw how long a process goes on with the engine of a store that it has lost."""
+        """Draw how long a process continues with the engine of a lost store."""
         return self.chance.choice((0.0, 0.0, 0.05, 2.0)) if self.active else 0.0
 
     # --- applications
@@ -189,23 +189,23 @@ class Faults:
         self.world.time.after(self.chance.choice((1.0, 10.0, 60.0)), application.be_present, self.chance.randint(1, 3))
 
     def think_s(self) -> float:
-        """Draw how long an application works on a document."""
+        """Draw how long an application takes for a document."""
         if self.active and "think" in self.kinds:
             return self.chance.choice((0.0, 0.5, 10.0))
         return self.chance.choice((0.0, 0.01))
 
     def stutters(self) -> bool:
-        """Whether an application answers once more."""
+        """Whether an application answers a second time."""
         return self.active and "stutter" in self.kinds and self.chance.random() < 0.3
 
     def answer(self, deliveries: int) -> str:
-        """Draw how an application settles a document."""
+        """Draw the settlement of a document by an application."""
         if not self.active or "nack" not in self.kinds or deliveries > 5:
             return "done"
         return self.chance.choices(("done", "back", "fail", "fail, then requeue"), (6, 3, 0.6, 0.6))[0]
 
     def refuses(self) -> bool:
-        """Whether the hub refuses now what it refuses at times."""
+        """Whether the hub refuses a document of the kind that it refuses at times."""
         return self.active and self.chance.random() < 0.5
 
     # --- operators of the hub
@@ -219,7 +219,7 @@ class Faults:
         self._act(host, ids)
 
     def act_on_named(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """An operator acts on copies just when their sender's marker comes, or word of them from their receiver."""
+        """Act on copies when their sender's marker arrives, or an acknowledgement of their receiver."""
         if not self.active or "act_on_copies" not in self.kinds:
             return
         relayed, often = host.tables.relayed, 0.5 if "act_on_copies" in self.world.plan.focus else 0.2
@@ -242,7 +242,7 @@ class Faults:
 
     # --- the network of hell
     def fate(self, frame: Frame) -> tuple[bool, list[float]]:
-        """Whether a frame arrives in its turn, and after which delays it does (again), on any session."""
+        """Return whether a frame arrives in its turn, and after which delays it arrives (again), on any session."""
         if not self.active or _is_presence(frame):
             return True, []
         if "loss" in self.kinds and self.chance.random() < 0.04:
@@ -269,14 +269,14 @@ class Faults:
         return rumours_of_copies(self.chance, link)
 
     def meddle(self, host: "LocalHost") -> None:
-        """A person acts on a message whose custodian is in doubt, or that the goal is about."""
+        """Let a person act on a message whose custodian is in doubt, or that is the goal of the drill."""
         goal = self.world.plan.goal
         aims = goal is not None and goal[2] in (Heard.resend, Heard.cancel, Heard.claim)
         if not self.active or "operator" not in self.kinds or self.chance.random() > (0.5 if aims else 0.1):
             return
         rows, doubts = host.tables.outbound, host.engine.rows.doubts
         if goal is not None and goal[1:] == (Standing.FINAL, Heard.claim):
-            lk0s = [row.lk0 for row in next_to_go(host)]  # cancelled while it is being claimed
+            lk0s = [row.lk0 for row in next_to_go(host)]  # cancelled while being claimed
         elif goal is not None and aims:
             lk0s = [rows[i].lk0 for i, doubt in doubts.items() if i in rows and doubt is goal[1]]
         else:
@@ -289,7 +289,7 @@ class Faults:
             host.application.act(what.name, self.chance.choice(lk0s))
 
     def remember(self, link: "SimLink", frame: Frame) -> None:
-        """A frame goes by: it may be heard again much later, or soon, between the same two nodes."""
+        """Keep a frame, so that it may arrive again later between the same two nodes."""
         if not self.active or "replay" not in self.kinds or self.chance.random() > 0.15 or _is_presence(frame):
             return
         self.count += 1
@@ -298,7 +298,7 @@ class Faults:
         self.world.time.after(delay, link.session.haunt, link.owner, link.other, frame)
 
     def withholds(self, link: "SimLink", frame: Frame) -> bool:
-        """Whether a frame waits until its receiver is in the middle of a unit, while others overtake it."""
+        """Whether a frame is delayed until its receiver has an open unit, while others overtake it."""
         is_ordered = isinstance(frame, Data) and frame.envelope.attributes.order_key and link.other.home.type == 1
         if not self.active or "overtake" not in self.kinds or not is_ordered or self.chance.random() > 0.3:
             return False
@@ -310,8 +310,10 @@ class Faults:
         return True
 
     def in_a_unit(self, host: "Host") -> None:
-        """A node has opened a transaction, and has recorded what follows a withheld document: that may come now, to be
-        decided in the next one."""
+        """Deliver withheld documents to a node that has an open transaction in which it has recorded a later one.
+
+        They are decided in its next unit.
+        """
         recorded = {(row.lk0.store, row.prev) for row in host.tables.pending.values()} if self._withheld else set()
         for entry in self._withheld[:]:
             link, frame = entry
@@ -336,7 +338,7 @@ class Faults:
         self._plan_restore(self.chance.choice(self.world.sites).tables)
 
     def _plan_restore(self, tables: Tables) -> None:
-        """A backup now; it is put back later."""
+        """Take a backup now; restore it later."""
         when = self.chance.choice((1.0, 10.0, 50.0))
         self.world.time.after(when, self._restore, tables, tables.snapshot(), self.world.oracle.backup(tables))
 
@@ -345,13 +347,15 @@ class Faults:
         self._restore(tables, Tables(tables.store_uuid), Books())
 
     def lose_store(self) -> None:
-        """One of two stores: the nodes go to the other one."""
+        """Lose one of two stores: the nodes use the other one."""
         if len(self.world.sites) > 1:
             home = self.world.lose_site(self.chance.choice(self.world.sites))
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self._retire, home)
 
     def _retire(self, home: Store) -> None:
-        """Declare the loss at every hub process that does not know it; a restored backup may forget it."""
+        """Declare the loss at every process of the hub that has not noted it; a restored backup may have lost
+        the note.
+        """
         name = home.semq_id, home.semq_db_id
         for site in self.world.sites:
             engine = site.host.engine
@@ -372,7 +376,7 @@ class Faults:
 
 
 def _idents(frames: Sequence[Frame]) -> list[str]:
-    """Messages that frames speak of: markers by themselves, all else by records."""
+    """Return the messages named in frames: for markers their own, for packets those of the records."""
     markers = [frame.envelope.ident for frame in frames if isinstance(frame, Data) and frame.envelope.void]
     packets = (frame for frame in frames if isinstance(frame, Packet) and not _is_presence(frame))
     return list(dict.fromkeys((*markers, *(record.ident for packet in packets for record in packet.records))))

@@ -1,7 +1,8 @@
 """Records with the number of a row that belong to another message; they must change nothing (rules N6 and N13).
 
-Numbers come again where a store was put back to a backup or made anew; chance brings that about too seldom. So in hell
-the right speakers name a row by its number and mean another message, or another copy. Called by ``rumours``.
+Numbers are used again after a store was restored or made again; random faults cause that too rarely. In hell,
+therefore, nodes with the right to a statement name a row by its number and mean another message, or another copy.
+Called by ``rumours``.
 """
 
 from collections.abc import Callable
@@ -63,7 +64,7 @@ def _answered(link: "SimLink", row: Outbound, ident: str) -> Packet:
 
 
 def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
-    """A sender says that it has noted the refusal of a copy."""
+    """Return a statement of a sender that it has noted the refusal of a copy."""
     semq_id, db_id, number = _lk1(link, row)
     reack = Receipt(
         src_semq_id=semq_id, src_semq_db_id=db_id, src_ref_id=number, ack_flag=AckFlag.TRANSPORT, ident=ident
@@ -71,7 +72,7 @@ def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
     return Packet(link.peer, link.owner.address, Function.RECEIPTS, Primitive.RESPONSE, [reack])
 
 
-# What is said by whom: (the peer is the target of the copy, the peer is its source).
+# Records by the role of the peer: (target of the copy, its source).
 OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Packet], ...]] = {
     (True, False): (_acked, _answered),
     (False, True): (noted,),
@@ -81,7 +82,7 @@ OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Pa
 
 
 def another(lk0: LK0) -> LK0:
-    """A message of the same store and number, of another incarnation."""
+    """Return a message of the same store and number, of another incarnation."""
     return lk0._replace(inc=lk0.inc ^ 1)
 
 

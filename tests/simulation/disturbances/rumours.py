@@ -1,10 +1,10 @@
-"""False hints: what is said besides a receiver's acknowledgements may be wrong, late or repeated without harm.
+"""False hints: all statements except a receiver's acknowledgements may be wrong, late or repeated without harm.
 
-PROTOCOL.md section 1: the receiver's ledger alone decides; everything else says when to try again. So in hell the
-platform talks nonsense, with the right names, attempts and nonces, about rows that have moved on or not. What is no
-hint (a refusal, a NO of the receiver) is said only where it comes too late. Receivers say to the hub that they
-have not got a copy. All speak of other messages under the numbers of these (``namesakes``). And what is true of a
-message may be heard again at any time.
+PROTOCOL.md section 1: only the receiver's ledger decides; other statements only affect when to try again. In hell,
+therefore, the hub makes false statements with the right names, attempts and nonces, about rows in any state. Statements
+that are not hints (a refusal, a NO of the receiver) are made only when they arrive too late. Receivers state to the hub
+that they do not have a copy. All name other messages under the numbers of these (``namesakes``). A true statement about
+a message may be repeated at any time.
 """
 
 from random import Random
@@ -29,7 +29,7 @@ HINTS: tuple[Hint, ...] = (HubFlag.FORWARDED, HubFlag.FORWARD_FAILED, Answer.OFF
 
 
 def rumours(chance: Random, link: "SimLink", heard: list[Frame]) -> list[Frame]:
-    """Some nonsense about own rows of a node, that it may hear together with what has just arrived."""
+    """Return false hints about own rows of a node, to be delivered with the frames that have just arrived."""
     ending = _spoken_of(link.owner, heard)
     received = list(link.owner.tables.pending.values())
     if received and chance.random() < 0.15:
@@ -64,9 +64,8 @@ def truth_said(link: "SimLink", row: Outbound, known: Answer) -> Packet:
 
 
 def said(link: "SimLink", row: Outbound, hint: Hint, code: str = "SEMQ-1203") -> Packet:
-    """A hint about a row as a packet that fits: with its attempt, its last nonce, its custodian.
-
-    ``code``: of a refusal.
+    """Return a hint about a row as a valid packet: with its attempt, last nonce and custodian. ``code``: of a
+    refusal.
     """
     here, ident = link.owner.address, str(row.lk0)
     if isinstance(hint, HubFlag):
@@ -89,14 +88,14 @@ def refused_copy(link: "SimLink", row: Outbound, *, void: bool) -> Packet:
 
 
 def harmless(row: Outbound, *, ends: bool) -> tuple[Hint, ...]:
-    """Return further records about this row that do no harm: they are late, or its class promises nothing."""
+    """Return further records about this row that do no harm, because they are late or its class promises nothing."""
     more: tuple[Hint, ...] = (Answer.GONE,) if row.has_payload or row.void or ends else ()
     if ends:
-        more += (Answer.NOT,)  # the receiver's Ack2 goes before it
+        more += (Answer.NOT,)  # the receiver's Ack2 arrives first
     if row.outcome is not None or row.ss_status in PAST_SENT or (row.ss_status is SendStatus.SS_INIT and row.att):
-        more += (HubFlag.REFUSED,)  # SS_SENT comes again only with another attempt
+        more += (HubFlag.REFUSED,)  # the row is SS_SENT again only with another attempt
     if row.sid < 0 or (row.ack2 and row.att):
-        more += (HubFlag.STORED,)  # a payload that waits for its receipt is not given away for custody
+        more += (HubFlag.STORED,)  # a payload that waits for its receipt is not deleted at custody
     if row.sid < 0:
         in_custody = row.outcome is not None or row.ss_status is SendStatus.SS_ACK
         more += (HubFlag.DISCARDED,) if in_custody or row.save_fwd is SaveFwd.DROP else ()
@@ -112,7 +111,7 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
     if chance.random() < 0.4:
         return [namesakes.of_copy(chance, link, row)]
     if row.lk0.node == link.peer:
-        # A late ReAck of the refusal of a copy that has become its sender's marker since, and is refused no more.
+        # A late ReAck of the refusal of a copy that has become its sender's marker since, and is not refused any more.
         is_late = row.void and "strike_off" not in link.owner.world.plan.kinds
         return [namesakes.noted(link, row, str(row.lk0))] if is_late else []
     known = truth(link.owner.world, row)
@@ -136,7 +135,7 @@ def truth(world: "World", row: Outbound) -> Answer | None:
 
 
 def _spoken_of(host: "Host", heard: list[Frame]) -> list[Outbound]:
-    """Rows about which an end-to-end acknowledgement has just arrived: they are about to end."""
+    """Return rows about which an end-to-end acknowledgement has just arrived, so that they are about to end."""
     idents = {
         record.ident
         for packet in heard

@@ -1,7 +1,6 @@
-"""The oracle's own book about each message: what was promised, recorded, given and reported, and which disasters.
+"""The oracle's own records of each message: promises, recordings, deliveries, reports, and disasters.
 
-Written by the oracle alone, from what crosses the borders of the nodes; it shares no state with the code under
-test.
+Written by the oracle alone, from events at the borders of nodes; it shares no state with the code under test.
 """
 
 from dataclasses import dataclass, field
@@ -24,45 +23,46 @@ class SimulatedMessage:
     sid: int
     place: int  #: in accept order, over all messages of the run
     promised: bool = False  #: the application was told that it is accepted
-    cancelled: bool = False  #: somebody asked to cancel it
+    cancelled: bool = False  #: a person asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
-    poison: bool = False  #: its receiver cannot read it
-    barred: bool = False  #: the hub refuses it at its door, always or at times
+    poison: bool = False  #: its receiver cannot open it
+    barred: bool = False  #: the hub refuses it on arrival, always or at times
     returned: bool = False  #: an operator of the hub has refused a stored copy
-    refused_as: set[bool] = field(default_factory=set)  #: and it was the payload, the marker (True), or both in turn
+    refused_as: set[bool] = field(default_factory=set)  #: the refused copies: payload (False), marker (True), or both
     lied: bool = False  #: the hub has refused it falsely: its receiver has it
-    untold: bool = False  #: and its source was not served any more
+    untold: bool = False  #: refused while its source was not served
     recorded: Arrival | None = None  #: in the receiver's store as it is now
-    ever: set[Arrival] = field(default_factory=set)  #: in any life of the receiver's store
+    ever: set[Arrival] = field(default_factory=set)  #: in the receiver's store at any time, including before restores
     status: SendStatus = SendStatus.SS_INIT
     outcome: Outcome | None = None
-    ends: set[Outcome] = field(default_factory=set)  #: in any life of its source's store
-    custody: set[str] = field(default_factory=set)  #: platform stores that have committed a copy, ever
-    copy_lost: bool = False  #: a platform store lost its copy in a disaster
+    ends: set[Outcome] = field(default_factory=set)  #: in its source's store at any time, including before restores
+    custody: set[str] = field(default_factory=set)  #: stores of the hub that have committed a copy at any time
+    copy_lost: bool = False  #: a store of the hub lost its copy in a disaster
     given: int = 0
     done: bool = False  #: the application has it for good, or it was parked
-    parked: bool = False  #: it was set aside, perhaps given another chance since: others need not wait for that
-    sent: int = 0  #: by its source
-    heard: set[int] = field(default_factory=set)  #: attempts that have come to the hub's door
-    doubled: bool = False  #: one came more than once: it may be refused there and taken, as below TLS no network does
-    sent_late: int = 0  #: payload transmissions after the last fault, by any node
-    forgotten: bool = False  #: accepted after the backup that its source was put back to
+    parked: bool = False  #: it was parked at some time, so others need not wait for it
+    sent: int = 0  #: number of copies sent by its source
+    heard: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub
+    #: one attempt arrived more than once, which does not happen with TLS: it may be both refused and taken
+    doubled: bool = False
+    sent_late: int = 0  #: transmissions of the payload after the last fault, by any node
+    forgotten: bool = False  #: accepted after the backup from which its source was restored
     source_restored: bool = False
     dest_restored: bool = False
 
     @property
     def must(self) -> bool:
-        """Whether it must get there."""
+        """Whether it must be delivered."""
         return self.save_fwd is SaveFwd.MUST
 
     @property
     def refused(self) -> bool:
-        """Whether the hub has a reason not to carry it, or an operator there had one."""
+        """Whether the hub or an operator there had a reason to refuse it."""
         return self.barred or self.returned
 
     @property
     def may_void(self) -> bool:
-        """Whether its own node may have asked for a marker."""
+        """Whether its own node may have requested a marker."""
         return self.cancelled or self.expires_at > 0
 
     @property
@@ -75,12 +75,14 @@ class SimulatedMessage:
 
     @property
     def excused(self) -> bool:
-        """Whether a declared disaster may have taken it (PROTOCOL.md section 19)."""
+        """Whether a declared disaster may excuse its loss (PROTOCOL.md section 19)."""
         return self.forgotten or self.dest_restored or self.outcome is Outcome.LOST
 
     @property
     def leaves_a_hole(self) -> bool:
-        """Whether it ended without its receiver's ledger, so that no order is promised across it (section 11)."""
+        """Whether it ended without an entry in its receiver's ledger, after which order is not promised
+        (section 11).
+        """
         return self.outcome is Outcome.UNKNOWN
 
     @property
@@ -102,7 +104,7 @@ class Books:
 
 
 class SourceStream:
-    """One stream of a source as the oracle counts it."""
+    """One stream of a source, as counted by the oracle."""
 
     def __init__(self) -> None:
         self.next_sid = 0
@@ -110,7 +112,7 @@ class SourceStream:
         self.settled: set[int] = set()
 
     def settle(self, sid: int) -> None:
-        """A position is settled; the floor follows."""
+        """Settle a position; raise the floor if possible."""
         self.settled.add(sid)
         while self.floor in self.settled:
             self.floor += 1

@@ -1,8 +1,8 @@
-"""The invariants of PROTOCOL.md section 6, checked at every step against a record of its own.
+"""The invariants of PROTOCOL.md section 6, checked at every step against records of its own.
 
-The oracle looks on at four borders: what a store is about to make durable (``commits``), what a node sends
-(``sent``), what an application is given (``given``) and what it is told (``promised``, ``reported``). It knows
-nothing of grids and statuses of the engine beyond what lies in a row.
+The oracle observes four events: a store is about to commit a unit (``commits``), a node sends frames (``sent``), an
+application gets a document (``given``) or a report (``promised``, ``reported``). Of the engine it uses only the values
+in rows.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ RECORDED = {Answer.RECV: Arrival.RECV, Answer.REJ: Arrival.REJ, Answer.VOID: Arr
 
 
 class InvariantBroken(AssertionError):
-    """An invariant does not hold; ``kind`` says whether something is lost or doubled, or it is another violation."""
+    """An invariant does not hold; ``kind`` is lost, duplicated or another violation."""
 
     def __init__(self, rule: str, text: str, kind: str) -> None:
         super().__init__(f"{rule}: {text}")
@@ -44,41 +44,41 @@ class InvariantBroken(AssertionError):
 
 
 class Oracle:
-    """The books about one run."""
+    """The oracle's records of one run."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
         self.messages: dict[LK0, SimulatedMessage] = {}
         self.by_token: dict[str, SimulatedMessage] = {}
-        self.answered: set[str] = set()  #: tokens whose application knows what became of its submission
+        self.answered: set[str] = set()  #: tokens whose application knows the result of its submission
         self.streams: dict[tuple[str, OutStreamKey], SourceStream] = {}
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
-        self.handed_over: dict[str, list[int]] = {}  #: tokens, and when each was handed over, counted
+        self.handed_over: dict[str, list[int]] = {}  #: by token: the times of its submissions, as running numbers
         self.held: dict[tuple[int, int], set[LK0]] = {}  #: copies that a process had in its store at some time
         self.schedule = ScheduleBooks(self)
-        self.put_back: set[str] = set()  #: stores of the hub that were put back or lost
+        self.put_back: set[str] = set()  #: stores of the hub that were restored or lost
 
     # --- what processes and applications do
     def opened(self, host: "Host") -> None:
-        """A process opens its store."""
+        """Note that a process opens its store."""
         rows = host.tables.outbound.values()
         self.held[id(host), host.life] = {row.lk0 for row in rows if row.direction is Direction.RELAYED}
 
     def handed(self, documents: Sequence[PlannedDocument]) -> None:
-        """An application hands documents over, in this order."""
+        """Note that an application submits documents, in this order."""
         for document in documents:
             times = self.handed_over.setdefault(document.token, [])
             times.append(sum(map(len, self.handed_over.values())))
 
     # --- what applications are told
     def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
-        """The application heard that its document is accepted."""
+        """Note that the application was told that its document is accepted."""
         self.answered.add(document.token)
         message = self.messages.get(lk0)
         a = document.attributes
         if message is None and a.save_fwd is not SaveFwd.MUST:
-            # It had no row: this is the first sight of it.
+            # It had no row, so this is its first event.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
         self.demand(message is not None, "I1", f"accepted before it was committed: {lk0}")
@@ -88,19 +88,19 @@ class Oracle:
         self.demand(message.order_key == ("@Fixed" if a.fixed else a.order_key), "ORDER", f"in another sequence: {lk0}")
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
-        """The application heard that its document is not accepted."""
+        """Note that the application was told that its document is not accepted."""
         self.answered.add(document.token)
         message = self.by_token.get(document.token)
         self.demand(message is None or message.forgotten, "I6", f"refused although accepted: {document.token} {error}")
         self.demand(isinstance(error, Expired), "I6", f"refused without a reason: {document.token} {error}")
 
     def cancelling(self, lk0: LK0) -> None:
-        """The application asks to cancel."""
+        """Note that the application asks to cancel."""
         if lk0 in self.messages:
             self.messages[lk0].cancelled = True
 
     def reported(self, host: "LocalHost", event: AppEvent) -> None:
-        """An event reached the application: only what is committed, and true."""
+        """Check an event for the application: committed and true."""
         message = self.messages.get(event.lk0) if event.lk0 is not None else None
         if message is None or event.kind not in ("delivered", "failed"):
             return
@@ -112,7 +112,7 @@ class Oracle:
         )
 
     def given(self, host: "LocalHost", delivery: Delivery) -> None:
-        """The receiver's application gets a document."""
+        """Check a delivery to the receiver's application."""
         lk0 = delivery.envelope.lk0
         message = self.messages.get(lk0)
         self.world.trace("given", host.name, f"{lk0} redelivered={delivery.redelivered}")
@@ -142,7 +142,7 @@ class Oracle:
 
     # --- what is about to be durable
     def commits(self, host: "Host", unit: Unit) -> None:
-        """A store is about to write a unit."""
+        """Check a unit that a store is about to write."""
         self._acted(host, unit)
         for row in unit.new_outbound.values():
             if row.direction is Direction.OWN:
@@ -158,7 +158,7 @@ class Oracle:
                 self._changed(row)
         for row, _ in unit.deleted_outbound.values():
             if row.direction is Direction.OWN:
-                self._changed(row)  # it may have ended in this very unit
+                self._changed(row)  # it may have ended in this unit
             self._deleted_outbound(row)
         for pending in unit.new_pending.values():
             self._recorded(host, pending, unit)
@@ -191,7 +191,7 @@ class Oracle:
             self._ended(message, row)
 
     def _ordered(self, message: SimulatedMessage, row: Outbound) -> None:
-        """ORDER: a document names the one before it, or none that could be named."""
+        """ORDER: a document names its predecessor, or none if there is none to name."""
         order = self.orders.setdefault((message.source, message.dest, row.order_key), [])
         if not any(earlier.source_restored for earlier in order):
             before = Pos(order[-1].lk0.inc, order[-1].sid) if order else None
@@ -199,7 +199,7 @@ class Oracle:
         order.append(message)
 
     def _check_handed(self, unit: Unit) -> None:
-        """ORDER: what is accepted in one unit has the order in which it was handed over, however often that was."""
+        """ORDER: documents accepted in one unit keep the order of their submissions, including repeated ones."""
         rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.handed_over]
         rows = [row for row in rows if row.token not in self.schedule.tokens]
         for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
@@ -208,7 +208,7 @@ class Oracle:
                 self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, handed over after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
-        """R3 and R4: a receiver forgets that it owes an acknowledgement only when the other side has drawn on it."""
+        """R3 and R4: a receiver closes an acknowledgement only after the other side has used it."""
         for bref in unit.platform_acked & host.tables.pending.keys():
             row = host.tables.pending[bref]
             for site in self.world.sites:
@@ -244,14 +244,14 @@ class Oracle:
             self.demand(allowed, "I2", f"became void although nobody asked: {row.lk0}", "lost")
 
     def _climbed(self, message: SimulatedMessage, row: Outbound) -> None:
-        """Statuses only rise; back to SS_INIT they go only in class 3, and never from an end."""
+        """Statuses only rise; only class 3 returns to SS_INIT, and never from an end."""
         again = row.ss_status is SendStatus.SS_INIT and message.must and message.outcome is None
         rises = row.ss_status >= message.status or again or message.source_restored
         self.demand(rises, "I6", f"{message.status.name} became {row.ss_status.name}: {message}")
         message.status = row.ss_status
 
     def _ended(self, message: SimulatedMessage, row: Outbound) -> None:
-        """I4 and I6: an outcome is true when it is committed, and never changes."""
+        """I4 and I6: an outcome is true when it is committed, and does not change."""
         outcome, lk0 = row.outcome, row.lk0
         assert outcome is not None
         before = message.outcome
@@ -281,10 +281,10 @@ class Oracle:
 
     def _acted(self, host: "Host", unit: Unit) -> None:
         """Check refusals by an operator of the hub. A sender that is not served need not be notified."""
-        voided: set[str] = set()  # copies that became markers in this unit, so far
+        voided: set[str] = set()  # copies that have become markers in this unit so far
         for line in unit.ledger:
             if line.side is not Side.HUB or line.event not in ON_COPIES or not line.lk1:
-                continue  # without LK1 it was refused at the door: no copy is stored
+                continue  # without LK1 it was refused on arrival: no copy is stored
             message = self._message(parse_lk0(line.lk0))
             if line.event is Event.VOIDED:
                 voided.add(line.lk1)
@@ -297,12 +297,12 @@ class Oracle:
 
     @staticmethod
     def _new_markers(unit: Unit) -> set[LK0]:
-        """Messages whose copy is stored by this very unit, as a marker from the first."""
+        """Return messages whose copy is stored by this unit, as a marker from the beginning."""
         replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
         return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
     def returns(self, lk0: LK0, *, void: bool) -> None:
-        """An operator of the hub refuses a copy of a message, or of its marker."""
+        """Note that an operator of the hub refuses a copy of a message, or of its marker."""
         message = self._message(lk0)
         message.returned = True
         message.refused_as.add(void)
@@ -314,7 +314,7 @@ class Oracle:
         return says_returned(row.reason) and (knows or message.source_restored)
 
     def _recorded(self, host: "Host", row: Pending, unit: Unit) -> None:
-        """I1: recorded exactly once, with the right bytes, and as what it is."""
+        """I1: recorded exactly once, with the right bytes and the right status."""
         message = self._message(row.lk0)
         self.world.trace("recorded", host.name, f"{row.lk0} {row.status.name}")
         self.demand(message.dest == host.name, "I1", f"recorded at {host.name}: {message}")
@@ -356,7 +356,7 @@ class Oracle:
 
     # --- what is heard and sent
     def heard(self, host: "Host", frames: Sequence[Frame]) -> None:
-        """A node hears frames. Its source sends each attempt of a message once."""
+        """Note frames that arrive. Its source sends each attempt of a message once."""
         for frame in frames if host.home.type != 1 else ():
             if isinstance(frame, Data) and not frame.envelope.void:
                 message, att = self._message(frame.envelope.lk0), frame.envelope.att
@@ -364,9 +364,9 @@ class Oracle:
                 message.heard.add(att)
 
     def sent(self, host: "Host", frame: Frame) -> None:
-        """A node sends: an acknowledgement of any kind leaves only after the commit that makes it true."""
+        """Check sent frames: each acknowledgement leaves after the commit that makes it true."""
         if isinstance(frame, Packet) and frame.function is Function.PRESENCE:
-            return  # tells who is there; no part of any message's way
+            return  # presence is about no message
         self.frames += 1
         if isinstance(frame, Data):
             self._sent_message(host, frame)
@@ -428,7 +428,7 @@ class Oracle:
                 self._check_floor(host.name, str(packet.target.node), int(inc, 16), floor)
 
     def _check_held(self, host: "Host", ident: str) -> None:
-        """Custody is said of a message whose copy this very process had in its store."""
+        """Check that a process states custody only of a message whose copy it had in its store."""
         lk0 = parse_lk0(ident)
         self.demand(lk0 in self.held[id(host), host.life], "I2", f"{host.name} says that it holds {lk0}, and does not")
 
@@ -450,7 +450,7 @@ class Oracle:
 
     # --- disasters
     def backup(self, tables: Tables) -> Books:
-        """The books about a store, as they are now."""
+        """Return the present records about a store."""
         name = self.world.host_of(tables).name
         mine = [m for m in self.messages.values() if m.source == name]
         return Books(
@@ -461,7 +461,7 @@ class Oracle:
         )
 
     def restored(self, tables: Tables, books: Books) -> None:
-        """A store was put back; called after its tables were."""
+        """Restore the records about a store; called after its tables were restored."""
         host = self.world.host_of(tables)
         self.schedule.restored(host)
         held = {row.lk0 for row in tables.outbound.values() if row.direction is Direction.RELAYED}
@@ -484,7 +484,7 @@ class Oracle:
     # --- helpers
     @property
     def _is_rough(self) -> bool:
-        """Whether frames may be heard twice."""
+        """Whether frames may arrive twice."""
         return not self.world.plan.kinds.isdisjoint(HELL_ONLY)
 
     def _message(self, lk0: LK0) -> SimulatedMessage:

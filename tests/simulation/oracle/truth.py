@@ -1,4 +1,4 @@
-"""Whether an outcome that a sender commits is true, and stays so (PROTOCOL.md I4 and I6). Used by the oracle."""
+"""Checks whether an outcome that a sender commits is true and final (PROTOCOL.md I4 and I6). Used by the oracle."""
 
 from semq.engine.errors import Expired, UnknownTarget
 from semq.engine.sender.receipts import NO_TARGET_KNOWN
@@ -11,7 +11,7 @@ NOT_DELIVERED = frozenset({Outcome.REJECTED, Outcome.CANCELLED, Outcome.LOST, Ou
 
 
 def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: bool) -> bool:
-    """Whether the books agree at the moment when it is committed; ``rough``: frames may be heard twice."""
+    """Return whether the oracle's records agree at the time of the commit; ``rough``: frames may arrive twice."""
     ever = message.ever
     match outcome:
         case Outcome.DELIVERED:
@@ -20,8 +20,8 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
             told = _was_barred(message) or _was_returned(message) or _has_expired(message, row)
             return told or Arrival.REJ in ever or message.lied
         case Outcome.CANCELLED:
-            # Class 1 and 2 leave no void markers: only what was never sent can be cancelled.
-            # A sender that was put back to a backup does not know that it had sent them (section 19).
+            # Class 1 and 2 have no void markers: only unsent messages can be cancelled. A sender that was restored does
+            # not know that it had sent them (section 19).
             if not message.must:
                 return message.cancelled and (message.sent == 0 or message.source_restored)
             return message.cancelled and _marker_came_first(message)
@@ -34,7 +34,9 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
 
 
 def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether the hub's word alone had ended it, and its receiver has it: nothing else corrects an end (S5c)."""
+    """Return whether the hub's statement alone had ended a message that its receiver has: only such an end is corrected
+    (S5c).
+    """
     by_hub = {
         Outcome.REJECTED: (message.barred or message.lied) and not row.void,
         Outcome.DROPPED: message.save_fwd is SaveFwd.DROP,
@@ -44,21 +46,21 @@ def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def was_corrected(message: SimulatedMessage, told: str) -> bool:
-    """Whether a reported outcome was corrected in the same unit: the store has the last one only."""
+    """Whether a reported outcome was corrected in the same unit: the store has only the last one."""
     dropped = message.save_fwd is SaveFwd.DROP and told == Outcome.DROPPED.name
     told_by_hub = dropped or (message.lied and told == Outcome.REJECTED.name)
     return told_by_hub and message.outcome is Outcome.DELIVERED
 
 
 def belies(message: SimulatedMessage, rough: bool) -> bool:
-    """Whether a receipt that is recorded now contradicts what was reported, and no declared disaster excuses it."""
+    """Return whether a receipt that is recorded now contradicts the report, and no declared disaster excuses that."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
 
 
 def was_taken_and_refused(message: SimulatedMessage) -> bool:
-    """Whether one frame was refused at the hub's door, and taken when it came there once more."""
+    """Whether one frame was refused on arrival at the hub, and taken when it arrived again."""
     return message.barred and message.doubled
 
 
@@ -71,22 +73,22 @@ def _marker_came_first(message: SimulatedMessage) -> bool:
 
 
 def _was_barred(message: SimulatedMessage) -> bool:
-    """Whether the refusal at the hub's door is the whole truth: of the only copy, or a marker came before all."""
+    """Whether the refusal by the hub explains the outcome: of the only copy, or a marker was recorded first."""
     if not message.barred:
         return False
-    if not message.must:  # section 19: a sender that was put back does not know that it had sent it
+    if not message.must:  # section 19: a restored sender does not know that it had sent it
         return not message.ever or message.source_restored
     came_first = not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
     return came_first or was_taken_and_refused(message)
 
 
 def _was_returned(message: SimulatedMessage) -> bool:
-    """Whether an operator of the hub has refused a copy, and the receiver's ledger says that none had arrived."""
+    """Whether an operator of the hub has refused a copy, and no copy is in the receiver's ledger."""
     return message.returned and message.must and _marker_came_first(message)
 
 
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether a person gave it up where the hub knew no target that could say what became of it."""
+    """Whether a person gave it up while the hub served no target that could state its outcome."""
     if row.reason is None:
         return False
     if says_returned(row.reason):
@@ -95,9 +97,9 @@ def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def _has_expired(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether it is true that it came too late: a marker came first, or the only copy was refused for its time."""
+    """Whether it has really expired: a marker was recorded first, or the only copy was refused for its expiry."""
     if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
         return False
-    if not message.must:  # as for a cancelled one
+    if not message.must:  # as for a cancelled message
         return message.sent == 0 or not message.ever or message.source_restored
     return not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
