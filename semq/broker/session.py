@@ -391,9 +391,7 @@ class BrokerSession:
 
 
 def _is_answered(event: e.ConnectionEvent) -> bool:
-    """Return whether an event produces output immediately: such requests wait while the client does not read
-    replies.
-    """
+    """Return whether an event produces output immediately; it then waits while the client does not read."""
     return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
 
 

@@ -59,8 +59,7 @@ NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
 # Programs of sections, other than semq.SECTION without rights of their own.
 PROGRAMS = {"http": Program("semq.web", speaks=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-# a dead server is usually noticed by lost connections; this check also finds one whose child processes still run
-DATABASE_LOOK_S = 10.0
+DATABASE_LOOK_S = 10.0  # for a dead server whose child processes still hold connections
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
@@ -70,7 +69,7 @@ class PortTaken(Misconfigured):
     """The AMQP port is in use or not permitted."""
 
     code = "SEMQ-2003"
-    remedy = "Stop what listens there, or set amqp.port to another port (0 takes a free one)."
+    remedy = "Stop the program that listens there, or set amqp.port to another port (0 takes a free one)."
 
 
 class Node(Generic[E]):
@@ -196,11 +195,7 @@ class Node(Generic[E]):
         if self._failpoint is not None:
             self._failpoint.watch_store(self.store)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
-            log.warning(
-                "port_without_tls",
-                host=self.settings.amqp.host,
-                text="everyone on the network path can read the messages",
-            )
+            log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
         await self.prepare()
         self.recovered = await self._claim.opened(self.store)
         if self._claim.has_waited:
@@ -432,9 +427,8 @@ class Node(Generic[E]):
 
     @property
     def link_bytes_max(self) -> int:
-        """The largest message, in bytes, that a link between nodes takes: larger than every packet and every document
-        that can be delivered, sealed or not. A larger message is read and dropped, so that it can be refused by name.
-        """
+        """The largest message that a link between nodes takes, in bytes; larger than all packets and permitted
+        documents. A message beyond it is read and dropped, so that it can be refused by name."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat: int) -> ConnectionLimits:

@@ -1,4 +1,4 @@
-"""Runs ``semq`` and keeps what it said: in this process, or as a process of its own where that matters."""
+"""Runs ``semq`` and keeps its output: in this process, or as a separate process where that matters."""
 
 import asyncio
 import io
@@ -16,7 +16,7 @@ from semq.cli.main import run
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a command ended."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -24,13 +24,13 @@ class CommandResult:
 
     @property
     def data(self) -> Any:
-        """The one JSON value of its standard output."""
+        """The JSON value on its standard output."""
         assert (self.status, self.err) == (0, ""), self
         [line] = self.out.splitlines()
         return json.loads(line)
 
     def fails(self, status: int, code: str, words: str = "") -> None:
-        """It ended with this status, and said why in one line: code, words, remedy; no traceback."""
+        """Check that it failed with this status and one line: code, words, remedy; no traceback."""
         assert (self.status, self.out) == (status, ""), self
         [line] = self.err.splitlines()
         assert line.startswith(f"semq: {code} "), line
@@ -65,5 +65,5 @@ def semq_process(*words: str, stdin: bytes = b"", **variables: str) -> CommandRe
 
 
 def environment(variables: dict[str, str]) -> dict[str, str]:
-    """Ours, without settings of nodes, and these variables."""
+    """Return the variables of this process without settings of nodes, and these variables."""
     return {name: value for name, value in os.environ.items() if not name.startswith("SEMQ_")} | variables

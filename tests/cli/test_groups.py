@@ -1,4 +1,4 @@
-"""What a command loads: one that lists imports no part of a node, and no package that only nodes need."""
+"""The modules that a command imports: none of a node, and no package that only nodes need."""
 
 import re
 import subprocess
@@ -13,8 +13,8 @@ from semq.cli.groups import GROUPS, TOP, CommandRow, chosen
 from tests.app.network import Network
 from tests.cli.command import environment, semq
 
-# Nothing of these is loaded by a command that asks a node and prints the answer: no part of a node, and no package
-# whose import costs more than the question. Only what the library for applications needs (semq.app) is there.
+# A command that asks a node and prints the answer loads none of these: no part of a node, and no package whose import
+# takes longer than the request. Allowed is only what the library for applications needs (semq.app).
 FORBIDDEN = {
     "alembic", "apscheduler", "cryptography", "msgspec", "psycopg", "pydantic", "pydantic_settings", "rich",
     "sqlalchemy", "structlog", "uvloop", "local_node", "platform_node", "migrations", "spark_reconcile",
@@ -42,7 +42,7 @@ password = "password"
 
 @pytest.fixture(scope="module")
 def lk0(network: Network) -> str:
-    """A document that was sent, to an inbox of its own."""
+    """Send a document to an inbox of its own; return its LK0."""
     words = (
         "--to=56001/groups",
         "--file=-",
@@ -56,12 +56,12 @@ def lk0(network: Network) -> str:
     return str(sent.data["lk0"])
 
 
-# A process of its own, since this one has loaded everything: runs a command, prints what it imported.
+# A separate process, since this one has loaded everything: runs a command, prints the imported modules.
 PROBE = "import sys; from semq.cli.main import run; run(sys.argv[1:]); print('\\n'.join(sys.modules))"
 
 
 def loaded(*words: str) -> set[str]:
-    """The modules that a command has imported when it is over; it has to succeed."""
+    """Return the modules that a successful command has imported."""
     probe = [sys.executable, "-P", "-c", PROBE, *words]
     done = subprocess.run(probe, capture_output=True, text=True, timeout=120, env=environment({}))
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ def test_a_command_with_a_configuration_reads_where_the_node_is_and_checks_nothi
 
 
 def among(names: set[str], modules: set[str]) -> set[str]:
-    """Those of the names of which a module was loaded."""
+    """Return those names of which a module was loaded."""
     return {name for name in names if any(f"{module}.".startswith(f"{name}.") for module in modules)}
 
 
@@ -117,7 +117,7 @@ def test_a_command_line_chooses_its_row_and_help_chooses_all() -> None:
 
 
 def test_no_module_that_adds_commands_is_forgotten() -> None:
-    """What is not named in the row of its group is no command at all, and nobody hears of it."""
+    """A module that is missing in the row of its group would add no command, without any error."""
     named = {module for row in GROUPS for module in (row.where.partition(":")[0], *row.more)}
     folder = Path(command_line.__file__).parent
     adding = {

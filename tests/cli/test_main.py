@@ -1,4 +1,4 @@
-"""Usage, exit statuses, and nodes that are not there."""
+"""Usage errors, exit statuses, and nodes that cannot be reached."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_every_command_that_we_name_exists() -> None:
 
 
 def _is_command(command: Any, words: tuple[str, ...]) -> bool:
-    """Whether the words lead to a command; what follows it are its arguments."""
+    """Return whether the words name a command; the words after it are its arguments."""
     commands = getattr(command, "commands", None)
     if not words or commands is None:
         return True

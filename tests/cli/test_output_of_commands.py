@@ -155,7 +155,7 @@ class Documents:
 
 
 class Played:
-    """A node that answers everything."""
+    """A node that answers every request."""
 
     def __init__(self, url: str, **_: Any) -> None:
         self.refuses = url.endswith("refuses")

@@ -1,4 +1,4 @@
-"""One scene for all tests of this folder that ask for it, in one event loop."""
+"""One scene in one event loop for all tests of this folder that use it."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ collect_ignore = [] if PROGRAM else IN_BROWSER
 
 
 def pytest_report_header() -> list[str]:
-    """What is left out."""
+    """Report tests that are left out."""
     return [] if PROGRAM else [f"console: {', '.join(IN_BROWSER)} are left out, there is no chromium"]
 
 

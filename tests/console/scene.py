@@ -1,9 +1,8 @@
-"""What the tests of the console look at: a hub and an institution in this event loop, each with its console.
+"""The scene of the console's tests: a hub and an institution in this event loop, each with its console.
 
-The institution 10008 has a document in every place where a person meets one: delivered, waiting for an offline partner,
-held back, set aside by its application, refused. Its keys, reasons and client names are what an attacker would write.
-The hub has runs of the reconciliation. One browser serves all tests; where none is installed, the tests of pages in a
-browser are left out (``conftest``).
+The institution 10008 has a document in each state that a person meets: delivered, waiting for an offline partner, held,
+parked by its application, refused. Keys, reasons and client names contain an attacker's texts. The hub has runs of the
+reconciliation. One browser serves all tests; without a browser, the tests of pages are left out (``conftest``).
 """
 
 import json
@@ -24,7 +23,7 @@ from tests.waiting import until
 from tests.web.running import Site, serving
 
 XSS = '<script>window.hit=1</script><img src=x onerror="window.hit=1">"\'&\u202e'
-OF_KEY = XSS.rstrip("\u202e")  # an AppKey has no such character
+OF_KEY = XSS.rstrip("\u202e")  # an AppKey cannot contain the last character
 KEY = f"trade/order//S-{OF_KEY}"
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DAY, RUN = "2026-11-20", "20261121T021503Z-7f3a9c21-4d0e"
@@ -39,8 +38,8 @@ class Scene:
     node: LocalNode
     clients: dict[str, Any]
     sites: dict[str, Site]
-    browser: Browser | None  #: None: there is none on this machine
-    names: dict[str, str] = field(default_factory=dict)  #: LK0s by what became of the document
+    browser: Browser | None  #: None: this machine has none
+    names: dict[str, str] = field(default_factory=dict)  #: LK0s by the state of the document
 
     async def ask(self, where: str, operation: str, **arguments: Any) -> Any:
         """Ask a node; return the result."""
@@ -58,7 +57,7 @@ class Scene:
         phone: bool = False,
         scripts: bool = True,
     ) -> AsyncIterator[Page]:
-        """A page of a browser in which a user with these roles is signed in."""
+        """Return a page of a browser in which a user with these roles is signed in."""
         site = self.sites[where]
         assert self.browser is not None
         secret = await site.web.sessions.open("maria", roles or ("admin", "payload"), "127.0.0.1")
@@ -81,7 +80,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
-    """Start everything."""
+    """Start the scene."""
     write_runs(folder / "reports")
     text = HUB_CONFIG + '[reconcile]\nreports = "reports"\n'
     hub = await nodes.hub(text)

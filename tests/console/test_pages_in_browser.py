@@ -1,4 +1,4 @@
-"""Every page in a browser: both themes, widths and languages, hostile texts, and the way through by keyboard."""
+"""All pages in a browser: both themes, widths and languages, hostile texts, and use by keyboard."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ WIDTHS = """() => [document.documentElement.scrollWidth, document.documentElemen
 
 
 def pages(made: Scene) -> Iterator[tuple[str, str]]:
-    """Every page: where and its address."""
+    """Return every page: node and address."""
     for where, paths in PAGES.items():
         yield from ((where, path) for path in paths)
     for name in ("waiting", "held", "failed too", "received"):
@@ -38,7 +38,7 @@ def pages(made: Scene) -> Iterator[tuple[str, str]]:
 
 
 def complaints(page: Page) -> list[str]:
-    """Errors that the browser reports, among them what the policy of the page has blocked."""
+    """Collect errors that the browser reports, including content blocked by the page's policy."""
     found: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
@@ -73,7 +73,7 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
                     faults.append((where, path, width, screen, found, hit, list(heard)))
                     heard.clear()
             await page.evaluate("() => document.querySelector('main').append(document.createElement('select'))")
-            results = await Axe().run(page)  # it does find what is wrong
+            results = await Axe().run(page)  # axe finds the planted fault
             assert [one["id"] for one in results.response["violations"]] == ["select-name"]
     assert faults == []
 
@@ -146,7 +146,7 @@ async def test_lines_of_other_nodes_are_asked_for_by_themselves_and_stay_when_th
 
 
 async def test_both_languages_are_whole(shown: Scene) -> None:
-    """In Chinese no English sentence of ours is left on the pages, except commands, names and what nodes write."""
+    """No English sentence of SEMQ is left on the Chinese pages, except commands, names and texts of nodes."""
     async with shown.visit("node", language="zh") as page:
         await page.goto("/")
         assert await page.get_attribute("html", "lang") == "zh-CN"

@@ -1,7 +1,7 @@
-"""The pictures of README.md: made here, of three nodes and a few documents, so that they can be made anew.
+"""The pictures of README.md, made of three nodes and a few documents, so that they can be made again.
 
 `SEMQ_PICTURES=docs/pictures ./run test tests/console/test_pictures.py` writes them into the repository; otherwise they
-are made beside the other files of the test.
+are written to the temporary files of the test.
 """
 
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def test_pictures_are_made_of_running_nodes(shown: Scene, nodes: InProcess, tmp_path: Path) -> None:
     folder = ROOT / os.environ["SEMQ_PICTURES"] if "SEMQ_PICTURES" in os.environ else tmp_path
-    nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # files of its own
+    nodes = InProcess(nodes.stack, tmp_path, nodes.new_database)  # with files of its own
     hub = await nodes.hub(HUB_CONFIG.replace('["56001", "10008"]', '["56001", "88001", "10008"]'))
     text = LOCAL.replace("inquiry_s = 0.5", "inquiry_s = 15") + "overdue_s = 0.5\n"
     a = await nodes.started(nodes.settings("10008", text.format(name="10008", hub=hub.port)))
@@ -46,7 +46,7 @@ async def test_pictures_are_made_of_running_nodes(shown: Scene, nodes: InProcess
 
 
 async def _trade(made: Scene) -> None:
-    """Orders that arrive, orders that wait for an institution that is offline, one that failed."""
+    """Make documents: delivered, waiting for an offline institution, and failed."""
     for number in range(40):
         await made.send("56001", f"trade/order//LW-{2000 + number}")
     made.names["order"] = await made.send("56001", "trade/order//LW-2041")

@@ -1,4 +1,4 @@
-"""Who may see and do what, forms without a token or a reason, and that reading changes nothing."""
+"""Roles and their pages and acts, forms without a token or a reason, and pages that change nothing."""
 
 import re
 
@@ -142,7 +142,7 @@ async def test_files_of_a_run_are_given_without_rights_of_this_site_and_others_a
 
 
 async def test_all_that_fit_a_filter_are_frozen_counted_and_worked_off(shown: Scene) -> None:
-    """At the hub: all copies of one type are sent again; what arrives after the preparation is not touched."""
+    """At the hub: all copies of one type are sent again; copies stored after the preparation are not affected."""
     browser = await shown.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
     page = await browser.get(prepared.headers["location"])

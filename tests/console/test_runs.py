@@ -1,4 +1,6 @@
-"""Run folders: read as they are written, and nothing else of the machine; damage leaves a run out or empty."""
+"""Run folders of the reconciliation: read as written, and no other files of the machine; a damaged run is left out or
+empty.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The time line: a lane for each party, pauses that are worth a line, and what happens next."""
+"""The time line: a lane for each party, pauses that have a line, and the next event."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The Chinese texts: every text of the pages has one, none is left over, and what is put in is the same."""
+"""The Chinese texts: one for every text of the pages, none unused, with the same placeholders."""
 
 import re
 from pathlib import Path

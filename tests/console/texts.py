@@ -1,6 +1,4 @@
-"""The texts that are translated: those of templates and modules of the web process and the console, and those that are
-looked up.
-"""
+"""The translated texts: of templates and modules of the web process and the console, and texts of tables."""
 
 import ast
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ CONSOLE, WEB = Path(semq.console.__file__).parent, Path(semq.web.__file__).paren
 
 
 def in_templates(room: Path) -> Iterator[str]:
-    """Texts in ``_()``, ``ngettext()`` and ``{% trans %}``; of a plural the first form."""
+    """Return the texts in ``_()``, ``ngettext()`` and ``{% trans %}``; of a plural the first form."""
     for path in sorted(room.glob("templates/*.html")):
         with path.open("rb") as stream:
             options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
@@ -28,7 +26,7 @@ def in_templates(room: Path) -> Iterator[str]:
 
 
 def plurals(room: Path) -> dict[str, str]:
-    """Texts for a number: the first form and the second one."""
+    """Return the texts for a number: the first form and the second one."""
     found: dict[str, str] = {}
     for path in sorted(room.glob("templates/*.html")):
         with path.open("rb") as stream:
@@ -51,11 +49,11 @@ def _calls(room: Path) -> Iterator[tuple[str, ast.Call]]:
 
 
 def in_modules(room: Path) -> Iterator[str]:
-    """Texts in ``_()`` and ``ngettext()``."""
+    """Return the texts in ``_()`` and ``ngettext()``."""
     return (str(node.args[0].value) for _, node in _calls(room))  # type: ignore[attr-defined]
 
 
 def every(room: Path) -> set[str]:
-    """All of them."""
+    """Return all texts."""
     looked_up = {*texts(), *(words for _, words in UNITS)} if room == CONSOLE else set()
     return {*in_templates(room), *in_modules(room), *looked_up}

@@ -1,6 +1,5 @@
-"""``./run crash --cycles N [--seed S] [--secure] [--json]``: a campaign by hand.
-
-Exit status 0 only if the promise was kept.
+"""``./run crash --cycles N [--seed S] [--secure] [--json]``: a campaign on demand. Exit status 0 only if the promise
+was kept.
 """
 
 import argparse
@@ -34,7 +33,8 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
     logging.getLogger().addHandler(logging.NullHandler())  # its warnings about lost connections are expected here
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")  # one that never came about
+    # of a connection that was never made
+    warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")
 
     def say(line: str) -> None:
         print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
@@ -62,12 +62,12 @@ def main() -> int:
 async def _run(
     cycles: int, seed: int, say: Callable[[str], None], group: int, *, secure: bool
 ) -> campaign.CampaignReport:
-    """A campaign that takes its processes with it when it is asked to end."""
+    """Run a campaign; stop its processes when it is interrupted."""
     running = asyncio.ensure_future(campaign.run(cycles, seed, say, group, secure=secure))
     asked: list[bool] = []
 
     def end() -> None:
-        if not asked:  # asked again it would break off the clearing up
+        if not asked:  # a second signal would interrupt the cleanup
             asked.append(True)
             running.cancel()
 

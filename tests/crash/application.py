@@ -1,8 +1,9 @@
-"""The applications of an institution, as other people's programs would be: aio-pika, confirms, manual acks, own book.
+"""The applications of an institution, written like those of others: aio-pika, confirms, manual acks, a record of their
+own.
 
 A ``Submitter`` publishes documents to exchange ``semq`` and repeats each with the same @Token until it is confirmed; a
-``DocumentTaker`` writes what comes from ``semq.inbox`` into its book, then acknowledges. Both come back by themselves
-whenever their connection is lost, and find in ``complaints`` what a node must not do to them.
+``DocumentTaker`` writes documents from ``semq.inbox`` into its record, then acknowledges. Both reconnect whenever their
+connection is lost, and collect faults of the node in ``complaints``.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ UNORDERED_LANES = 4
 PREFETCH = 24
 HEARTBEAT_S = 4
 CONNECT_S = 10.0
-# A node that is alive answers a publish; whether it takes the document or not. Generous: the machine may be busy.
+# A running node answers each publish, with an acceptance or a refusal. The limit is long, because the machine may be
+# busy.
 ANSWER_S = 60.0
 RETRY_S = 0.1
 GIVEN_BACK = 0.02  # share of deliveries that the consumer returns to the queue at first
@@ -31,12 +33,12 @@ LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError:
 
 
 async def connect(url: str) -> AbstractConnection:
-    """One connection without any cleverness of its own about coming back."""
+    """Open a connection that does not reconnect by itself."""
     return await aio_pika.connect(f"{url}?heartbeat={HEARTBEAT_S}", timeout=CONNECT_S)
 
 
 async def drop(connection: AbstractConnection | None) -> None:
-    """End a connection, whatever state it is in."""
+    """End a connection in any state."""
     if connection is not None:
         with suppress(*LOST, asyncio.CancelledError):
             await asyncio.wait_for(connection.close(), 2.0)
@@ -45,7 +47,7 @@ async def drop(connection: AbstractConnection | None) -> None:
 class Submitter:
     """Publishes an institution's documents: a lane for each order key, some lanes for unordered ones.
 
-    A lane has one document on its way at a time, so the order of submission within a key is the order of acceptance.
+    A lane has one document under way at a time, so the order of submission within a key is the order of acceptance.
     """
 
     def __init__(self, url: str, stream: DocumentStream, target: str, pause_s: float, complaints: list[str]) -> None:
@@ -61,7 +63,7 @@ class Submitter:
         self._busy = 0
         self._idle = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self.repeated = 0  #: submissions that had to be said again
+        self.repeated = 0  #: number of repeated submissions
 
     def start(self) -> None:
         """Begin; nothing is submitted before ``resume``."""
@@ -70,16 +72,16 @@ class Submitter:
         self._idle.set()
 
     def resume(self) -> None:
-        """Submit."""
+        """Submit documents from now on."""
         self._may_submit.set()
 
     async def rest(self) -> None:
-        """Submit nothing new; returns when everything begun has been accepted."""
+        """Submit no new documents; return when all begun submissions have been accepted."""
         self._may_submit.clear()
         await self._idle.wait()
 
     async def stop(self) -> None:
-        """End, whatever is under way."""
+        """End immediately."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -88,7 +90,7 @@ class Submitter:
     # ------------------------------------------------------------ inside
 
     async def _lane(self, order_key: str, number: int) -> None:
-        chance = Random(f"{self._url}{number}")  # the pace alone
+        chance = Random(f"{self._url}{number}")  # for the pace only
         while True:
             await self._may_submit.wait()
             self._busy += 1
@@ -102,7 +104,7 @@ class Submitter:
             await asyncio.sleep(self._pause_s * 2 * chance.random())
 
     async def _submit(self, document: CrashDocument) -> None:
-        """Say it until it is accepted."""
+        """Publish a document until it is accepted."""
         message = aio_pika.Message(document.body, headers=document.headers, content_type="application/octet-stream")
         while True:
             channel = await self._open()
@@ -125,7 +127,7 @@ class Submitter:
             self.repeated += 1
 
     async def _open(self) -> AbstractChannel:
-        """The channel of all lanes, on a new connection if need be."""
+        """Return the channel of all lanes, on a new connection if necessary."""
         async with self._connecting:
             while self._channel is None or self._channel.is_closed:
                 await drop(self._connection)
@@ -139,7 +141,7 @@ class Submitter:
 
 
 class DocumentTaker:
-    """Takes an institution's documents into its book."""
+    """Writes an institution's documents into its record."""
 
     def __init__(self, url: str, book: Book, chance: Random, complaints: list[str]) -> None:
         self._url = url
@@ -183,7 +185,7 @@ class DocumentTaker:
         self, take: Callable[[AbstractIncomingMessage], Awaitable[None]]
     ) -> Callable[[AbstractIncomingMessage], Awaitable[None]]:
         async def guarded(message: AbstractIncomingMessage) -> None:
-            with suppress(*LOST):  # the connection went: the document comes again
+            with suppress(*LOST):  # the connection was lost: the document is delivered again
                 await take(message)
 
         return guarded

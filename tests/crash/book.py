@@ -1,8 +1,7 @@
-"""The durable record of what an application has received: a SQLite file, one transaction for each document.
+"""The durable record of an application's received documents: a SQLite file, one transaction for each document.
 
-The book is what an honest application would keep: a document is written, the transaction is synced, then the delivery
-is acknowledged. Repeats are known by @LK0. A repeat that the node flagged is as promised (PROTOCOL.md section 1); one
-that it did not flag is a duplicate.
+It does what a careful application should do: write the document, sync the transaction, then acknowledge the delivery.
+Repeats are recognised by @LK0. A flagged repeat is permitted (PROTOCOL.md section 1); an unflagged one is a duplicate.
 """
 
 import sqlite3
@@ -21,30 +20,30 @@ CREATE TABLE IF NOT EXISTS repeat (lk0 TEXT NOT NULL, token TEXT NOT NULL, flagg
 
 @dataclass(frozen=True, slots=True)
 class BookEntry:
-    """One document as it was received."""
+    """One received document."""
 
     lk0: str
     token: str
     digest: str
     order_key: str
-    deliveries: int = 1  #: what the node says in @Deliveries
+    deliveries: int = 1  #: the value of @Deliveries
 
 
 class Book:
-    """The book of one institution's application."""
+    """The record of one institution's application."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, check_same_thread=False)  # the judge reads in a thread
+        self._db = sqlite3.connect(path, check_same_thread=False)  # the oracle reads in a thread
         self._db.executescript(SCHEMA)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Close the file."""
         self._db.close()
 
     def write(self, entry: BookEntry, *, flagged: bool) -> bool:
-        """Enter a delivery durably; True if it is a new document, False for a repeat."""
+        """Write a delivery durably; return True for a new document, False for a repeat."""
         with self._db:
             known = self._db.execute("SELECT digest FROM received WHERE lk0 = ?", (entry.lk0,)).fetchone()
             if known is None:
@@ -60,7 +59,7 @@ class Book:
         return known is None
 
     def tokens(self) -> dict[str, list[BookEntry]]:
-        """All documents by their token, each in order of arrival; more than one under a token is a duplicate."""
+        """Return all documents by their token, each in order of arrival; more than one for a token is a duplicate."""
         found: dict[str, list[BookEntry]] = {}
         rows = self._db.execute("SELECT lk0, token, digest, order_key, deliveries FROM received ORDER BY position")
         for row in rows:
@@ -69,7 +68,7 @@ class Book:
         return found
 
     def in_order(self) -> list[BookEntry]:
-        """Ordered documents, in order of arrival."""
+        """Return the ordered documents, in order of arrival."""
         rows = self._db.execute(
             "SELECT lk0, token, digest, order_key, deliveries FROM received WHERE order_key <> '' ORDER BY position"
         )
@@ -81,10 +80,10 @@ class Book:
         return sum(token in known for token in tokens)
 
     def repeats(self, *, flagged: bool) -> list[tuple[str, str]]:
-        """Repeats (LK0, token) that the node flagged as such, or those that it did not."""
+        """Return the repeats (LK0, token) that the node flagged, or those that it did not."""
         rows = self._db.execute("SELECT lk0, token FROM repeat WHERE flagged = ?", (int(flagged),))
         return [(lk0, token) for lk0, token in rows]
 
     def altered(self) -> list[tuple[str, str]]:
-        """Repeats (LK0, token) with other bytes than the first time."""
+        """Return the repeats (LK0, token) with other bytes than the first time."""
         return [(lk0, token) for lk0, token in self._db.execute("SELECT lk0, token FROM repeat WHERE same_bytes = 0")]

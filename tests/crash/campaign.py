@@ -1,7 +1,7 @@
-"""A campaign: cycles of faults under load; after every few of them the faults stop, all must settle, the judge looks.
+"""A campaign: cycles of faults under load; after some cycles the faults stop, all work must end, and the oracle checks.
 
-``run`` is called by ``__main__`` and returns the ``CampaignReport`` that is printed. Same seed, same documents and same
-faults at the same times; what the machine makes of them differs from run to run.
+``run`` is called by ``__main__`` and returns the ``CampaignReport`` that is printed. The same seed gives the same
+documents and the same faults at the same times; the timing of the machine differs from run to run.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from tests.crash.faults import Harm, failpoints_by_turn, plan
 from tests.crash.oracle import OracleFindings
 from tests.crash.world import SIDES, CrashWorld
 
-GROUP = 5  # cycles between two looks of the judge
-SETTLE_S = 150.0  # after the last fault; reliability asks for 120 on a machine of its own
+GROUP = 5  # cycles between two checks of the oracle
+SETTLE_S = 150.0  # time after the last fault; the requirement is 120 on a machine without other load
 POLL_S = 0.3
 
 
 @dataclass
 class CampaignReport:
-    """The end of a campaign, as ``--json`` prints it."""
+    """The result of a campaign, as printed by ``--json``."""
 
-    cycles: int  #: that were run
+    cycles: int  #: number of cycles that were run
     seed: int
-    steps: int = 0  #: durable steps taken, as counted by the ledgers of all three nodes
+    steps: int = 0  #: durable steps, counted from the ledgers of all three nodes
     faults: int = 0
     violations: int = 0
     lost: int = 0
@@ -41,11 +41,11 @@ class CampaignReport:
     unclean: int = 0
     faults_by_kind: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
-    failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE that a process really died at
-    settled_s_max: float = 0.0  #: longest time from the last fault of a group until all was settled
+    failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE of each failpoint that ended a process
+    settled_s_max: float = 0.0  #: longest time from the last fault of a group until all work had ended
     seconds: float = 0.0
     details: list[str] = field(default_factory=list)
-    folder: str = ""  #: what is left for a look, after a failure
+    folder: str = ""  #: the folder that is kept after a failure
 
     @property
     def good(self) -> bool:
@@ -53,11 +53,11 @@ class CampaignReport:
         return not (self.violations or self.lost or self.duplicated or self.unclean)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all values."""
         return asdict(self)
 
     def take(self, found: OracleFindings) -> None:
-        """Return what the oracle found."""
+        """Add findings of the oracle."""
         self.violations, self.lost = len(found.violations), len(found.lost)
         self.duplicated, self.unclean = len(found.duplicated), sum(found.unclean.values())
         self.details = found.lines()
@@ -66,7 +66,7 @@ class CampaignReport:
 async def run(
     cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, *, secure: bool = False
 ) -> CampaignReport:
-    """One campaign in a folder of its own, which stays behind if it failed."""
+    """Run one campaign in a folder of its own, which is kept after a failure."""
     folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
     campaign = Campaign(folder, cycles, seed, group, say, secure=secure)
     try:
@@ -82,7 +82,7 @@ async def run(
 
 
 class Campaign:
-    """One world and its bad days."""
+    """One installation, and its faults."""
 
     def __init__(
         self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], *, secure: bool
@@ -97,7 +97,7 @@ class Campaign:
         self.report = CampaignReport(0, seed)
 
     async def run(self) -> None:
-        """All cycles, or as many as go well."""
+        """Run all cycles, until one fails."""
         started = time.monotonic()
         try:
             await self._world.start()
@@ -114,7 +114,7 @@ class Campaign:
             self.report.seconds = round(time.monotonic() - started, 1)
 
     async def _cycle(self, number: int) -> None:
-        """Load and faults; ends when all nodes serve again."""
+        """Make load and faults; return when all nodes serve again."""
         faults = plan(self._seed, number, self._points, secure=self._world.secure)
         self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
         for submitter in self._world.submitters.values():
@@ -146,26 +146,26 @@ class Campaign:
             if not found.good or unclean:
                 leftover = self._world.folder / "leftover.txt"
                 leftover.write_text(await asyncio.to_thread(oracle.dump, self._world))
-        except psycopg.OperationalError as error:  # a node whose server did not come back
+        except psycopg.OperationalError as error:  # a node whose server is not available again
             found.violations += [*self._world.complaints, str(error)]
         found.unclean = unclean
         self._say(f"settled after {time.monotonic() - calm:.1f} s: {self._counts()}")
         return found
 
     async def _is_settled(self, unclean: dict[str, int]) -> bool:
-        """Whether nothing is on its way; leaves in ``unclean`` what still is."""
+        """Return whether no document is on its way; the remaining rows are put into ``unclean``."""
         try:
             rows = await asyncio.to_thread(oracle.leftovers, self._world)
         except psycopg.OperationalError:
-            return False  # a node is just starting its server again: a failpoint struck late
+            return False  # a node restarts its server, because a failpoint was reached late
         unclean.clear()
         unclean.update(rows)
         return not rows and oracle.has_all(self._world) and all(node.is_ready for node in self._world.nodes.values())
 
     async def _end(self) -> None:
-        """Count; then stop all in good order, which is judged too."""
+        """Count; then stop everything in an orderly way, which the oracle checks, too."""
         report, world = self.report, self._world
-        with suppress(psycopg.OperationalError):  # reported by the judge already
+        with suppress(psycopg.OperationalError):  # reported by the oracle already
             report.steps = await asyncio.to_thread(oracle.steps, world)
         report.documents = self._counts()
         complaints = len(world.complaints)

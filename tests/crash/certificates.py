@@ -15,12 +15,12 @@ from tests.crash.process import CrashProcess
 
 PATIENCE_S = 120.0
 RETRY_S = 0.3
-REVOKED_S_MAX = 10.0  # a live link ends within seconds, on a machine that may be busy with other things
+REVOKED_S_MAX = 10.0  # a live link ends within seconds; the limit allows for a busy machine
 T = TypeVar("T")
 
 
 async def insist(act: Callable[[], Awaitable[T]]) -> T:
-    """Do something again and again until it succeeds. Raises TimeoutError."""
+    """Call ``act`` until it succeeds. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -30,7 +30,7 @@ async def insist(act: Callable[[], Awaitable[T]]) -> T:
 
 
 async def ask(node: CrashProcess, operation: str, **arguments: Any) -> Any:
-    """Request an operation, again and again; return the answer. Raises TimeoutError."""
+    """Request an operation until it is answered; return the answer. Raises TimeoutError."""
 
     async def act() -> Any:
         async with Client(node.url, patience_s=10.0) as client:

@@ -1,7 +1,7 @@
-"""The documents of a campaign: drawn from its seed, known again by their first line, the same bytes at each repeat.
+"""The documents of a campaign: drawn from its seed, identified by their first line, with the same bytes at each repeat.
 
-A ``DocumentStream`` gives the documents of one institution one after another. What is expected of a document at the
-other side (its digest, its order) is computed from it again at the end, so nothing about it need be kept meanwhile.
+A ``DocumentStream`` makes the documents of one institution one after another. Their expected values at the receiver
+(digest, order) are calculated again at the end, so no list of them is kept.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ CLASSES = [
 SIZES = [
     (80, 60, 2_500),
     (16, 2_500, 20_000),
-    (3, 100_000, 180_000),  # more than one frame
+    (3, 100_000, 180_000),  # larger than one frame
     (1, 400_000, 700_000),
 ]
 
@@ -46,12 +46,12 @@ class CrashDocument:
 
     @property
     def token(self) -> str:
-        """Names the document at its node: a repeat of the same submission is not a second document."""
+        """The client token: a repeat of the same submission is not a second document."""
         return f"{self.seed}-{self.source}-{self.number}"
 
     @property
     def body(self) -> bytes:
-        """The token in a line, then bytes that follow from it."""
+        """The body: the token in a line, then bytes derived from it."""
         return f"{self.token}\n".encode() + Random(self.token).randbytes(self.size)
 
     @property
@@ -76,7 +76,7 @@ class CrashDocument:
 
 
 def token_of(body: bytes) -> str:
-    """Which document this is, from its first line."""
+    """Return the token of a document, from its first line."""
     return body.partition(b"\n")[0].decode("ascii", "replace")
 
 
@@ -84,9 +84,10 @@ class DocumentStream:
     """The documents of one institution, without end: unordered ones, and those of its order keys."""
 
     def __init__(self, seed: int, source: str, target: str, *, sealed: bool = False) -> None:
-        """``sealed``: three documents of four are, and all have @Ack2=1.
+        """``sealed``: three documents of four are sealed, and all have @Ack2=1.
 
-        Of others only the hub keeps the body, and what a revoked key has signed cannot be sealed again from there.
+        Without a receipt, only the hub keeps the body, and a document signed with a revoked key could not be sealed
+        again from there.
         """
         self._sealed = sealed
         self._seed = seed
@@ -94,10 +95,10 @@ class DocumentStream:
         self._target = target
         self._chance = Random(f"{seed}/documents/{source}")
         self._number = 0
-        self.accepted: list[CrashDocument] = []  #: those whose acceptance was confirmed, in that order
+        self.accepted: list[CrashDocument] = []  #: documents whose acceptance was confirmed, in that order
 
     def next(self, order_key: str = "") -> CrashDocument:
-        """One more document; one with an order key must get there."""
+        """Return the next document; one with an order key has class 3."""
         self._number += 1
         save_fwd, ack2 = (MUST, self._chance.randrange(2)) if order_key else self._draw_class()
         _, low, high = self._chance.choices(SIZES, [share for share, *_ in SIZES])[0]
@@ -113,5 +114,5 @@ class DocumentStream:
         return save_fwd, ack2
 
     def must_arrive(self) -> Iterator[CrashDocument]:
-        """The accepted ones of class 3."""
+        """Return the accepted documents of class 3."""
         return (document for document in self.accepted if document.save_fwd == MUST)

@@ -1,7 +1,8 @@
-"""What the roll-overs and revocations of a campaign explain in ledgers and tables; nothing else explains anything.
+"""Alarms and rows that the roll-overs and revocations of a campaign explain; all others are faults.
 
-A kill, a cut or a roll-over leaves no alarm at honest nodes. After the certificates of an institution were revoked its
-partner must raise some: what the old key had signed is believed no more, and the new certificate has no voucher.
+A kill, a cut or a roll-over leaves no alarm at honest nodes. After the certificates of an institution were revoked, its
+partner must raise some, because it does not accept signatures of the old key any more, and the new certificate has no
+voucher.
 
 | what                          | where          | explained by                                                      |
 |-------------------------------|----------------|-------------------------------------------------------------------|
@@ -26,7 +27,7 @@ MORE = " more violations of this peer within "
 
 
 class ExcusedLine(NamedTuple):
-    """A line of a ledger that no fault but those above may bring about."""
+    """A line of a ledger that only the changes above may cause."""
 
     node: str
     side: int
@@ -58,7 +59,7 @@ class CertificateChanges:
     renewed: Counter[str] = field(default_factory=Counter)
 
     def unexplained(self, lines: Iterable[ExcusedLine], given_up: Iterable[str] = ()) -> Iterator[ExcusedLine]:
-        """The lines that nothing explains. ``given_up``: messages that revoked senders ended by SEMQ-5214."""
+        """Return the lines without an explanation. ``given_up``: messages that revoked senders ended by SEMQ-5214."""
         lines, voided = list(lines), set(given_up)
         for line in lines:
             if line.event == Event.VOIDED:
@@ -81,14 +82,15 @@ class CertificateChanges:
         return MORE in line.detail and sum(other.code != CertificateUnvouched.code for other in same) > LINES_PER_MINUTE
 
     def resealing(self, side: str) -> set[str]:
-        """The codes of refusals after which documents of a side go on as other messages."""
+        """Return the codes of refusals after which documents of a side are sent as other messages."""
         other = self.other[side]
         codes = {SignerGone.code} if self.revoked[side] else set()
         return codes | ({KeyUnknown.code} if self.revoked[other] or self.renewed[other] else set())
 
     def staying(self, node: str) -> dict[str, str]:
-        """By table, the condition of rows that a person has to see at a node: class 2 that was refused for the present
-        key of its sender, or whose payload only the hub had."""
+        """Return, by table, the condition of rows that wait for a person at a node: class 2 that was refused for the
+        present key of its sender, or whose payload only the hub had.
+        """
         stays: dict[str, str] = {}
         refused = f"save_fwd = 2 AND reason_code = '{SignerGone.code}'"
         if self.revoked[node]:

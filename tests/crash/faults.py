@@ -1,7 +1,7 @@
 """Faults: their kinds as a table, and the plan that a seed draws for each cycle.
 
-A plan is data and can be printed; ``Harm`` carries it out on a ``CrashWorld``. Named durable steps come round in an
-order that the seed shuffles, so that a long campaign dies at every one of them.
+A plan is data and can be printed; ``Harm`` carries it out on a ``CrashWorld``. Named durable steps are used in an order
+that the seed shuffles, so that a long campaign includes each of them.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from tests.crash.world import ADDRESS, NODES, SIDES, CrashWorld
 LINKS = ("link-a", "link-b")
 APPS = ("app-a", "app-b")
 SPAN_S = 2.0  # faults of a cycle begin within this time
-STRIKE_S = 3.0  # an armed node has so long under load to come to its failpoint, then the cycle goes on
-BACK_S_MAX = 5.0  # a killed node is started again after at most so long
+STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
+BACK_S_MAX = 5.0  # longest pause before a killed node is started again
 
 # share | kind | where
 KINDS: list[tuple[int, str, tuple[str, ...]]] = [
@@ -28,8 +28,8 @@ KINDS: list[tuple[int, str, tuple[str, ...]]] = [
     (3, "kill two", NODES),
     (4, "kill postgres", NODES),
     (2, "kill both", NODES),  # the node and its postgres
-    (2, "kill ends", SIDES),  # both institutions at once
-    (3, "kill twice", NODES),  # and again while it starts
+    (2, "kill ends", SIDES),  # both institutions at the same time
+    (3, "kill twice", NODES),  # once more while it starts
     (3, "kill postgres at start", NODES),  # the node and its postgres, and the new postgres while the node starts
     (18, "failpoint", NODES),
     (2, "freeze", NODES),
@@ -47,9 +47,9 @@ KINDS: list[tuple[int, str, tuple[str, ...]]] = [
 ]
 # Further kinds in campaigns with certificates.
 SECURE_KINDS: list[tuple[int, str, tuple[str, ...]]] = [*KINDS, (6, "renew", NODES), (4, "revoke", SIDES)]
-# failpoints that a kind of node can come to
+# failpoints that a kind of node can reach
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
-BY_HAND = frozenset({"H16", "Refusal"})  # no campaign's load comes there: see test_refusing
+BY_HAND = frozenset({"H16", "Refusal"})  # not reached by the load of campaigns: see test_refusing
 EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
 
 
@@ -57,18 +57,18 @@ EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "An
 class CycleFault:
     """One fault of a cycle."""
 
-    at_s: float  #: from the beginning of the cycle
+    at_s: float  #: time from the beginning of the cycle
     kind: str
     where: str
-    value: float = 0.0  #: seconds, bytes, whatever the kind needs
-    text: str = ""  #: second victim, failpoint
+    value: float = 0.0  #: seconds or bytes, depending on the kind
+    text: str = ""  #: second victim, or failpoint
 
     def __str__(self) -> str:
         return f"{self.at_s:.1f}s {self.kind} {self.where} {self.value:g} {self.text}".rstrip()
 
 
 def failpoints_by_turn(seed: int) -> Iterator[tuple[str, str]]:
-    """(node, STEP:PHASE) for ever: each failpoint once, then each again."""
+    """Yield (node, STEP:PHASE) endlessly: each failpoint once, then each again."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
@@ -80,7 +80,7 @@ def failpoints_by_turn(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def plan(seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: bool = False) -> list[CycleFault]:
-    """The faults of one cycle, in the order of their times."""
+    """Return the faults of one cycle, in the order of their times."""
     kinds = SECURE_KINDS if secure else KINDS
     chance = Random(f"{seed}/cycle/{number}")
     return sorted(
@@ -118,7 +118,7 @@ def _draw(
 
 
 class Harm:
-    """Carries plans out."""
+    """Carries out plans."""
 
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
@@ -147,7 +147,7 @@ class Harm:
         }
 
     async def run(self, faults: list[CycleFault]) -> None:
-        """All faults of a cycle, each at its time; returns when the last one is over."""
+        """Carry out all faults of a cycle, each at its time; return when the last one has ended."""
         await asyncio.gather(*(self._one(fault) for fault in faults))
 
     async def _one(self, fault: CycleFault) -> None:
@@ -219,15 +219,16 @@ class Harm:
         proxy.change(refuses=False)
 
     async def _renew(self, fault: CycleFault) -> None:
-        """A roll-over: another key, at once; what was sealed for the old one is on its way."""
+        """Replace a node's key immediately; documents sealed for the old key are on their way."""
         world, where = self._world, fault.where
         world.changes.renewed[where] += 1
         await certificates.ask(world.nodes[where], "cert.renew")
 
     async def _revoke(self, fault: CycleFault) -> None:
-        """The certificates of an institution are taken back; its node enrols again, with another key.
+        """Revoke the certificates of an institution; its node enrols again, with another key.
 
-        One after the other: a second revocation would take back what the first one's token was used for.
+        Revocations run one after the other: a second one would revoke the certificate that the token of the first was
+        used for.
         """
         world, node = self._world, self._world.nodes[fault.where]
         async with self._revoking[fault.where]:

@@ -1,7 +1,7 @@
-"""The oracle: compares what nodes have promised with the books of the receiving applications, and reads the databases.
+"""The oracle: compares the promises of nodes with the records of the receiving applications, and reads the databases.
 
-It shares nothing with the nodes but the names of their tables. ``judge`` looks at documents and ledgers, ``leftovers``
-counts what a node must have forgotten once everything is settled.
+It shares only the names of tables with the nodes. ``judge`` checks documents and ledgers, ``leftovers`` counts rows
+that a node must have deleted when all documents are settled.
 """
 
 import json
@@ -18,7 +18,8 @@ from tests.crash.documents import MUST, CrashDocument, DocumentStream
 from tests.crash.excuses import ExcusedLine
 from tests.crash.world import NODES, OTHER, SIDES, CrashWorld
 
-# Empty as soon as everything is settled. What stays: ledgers of events, streams, tokens, the window of class 1 and 2.
+# Empty as soon as all documents are settled. Other tables keep rows: ledgers of events, streams, tokens, the window of
+# class 1 and 2.
 CLEAN = (
     "tb_0031",
     "tb_0031_body",
@@ -28,7 +29,7 @@ CLEAN = (
     "tb_0030_ledger",
     "tb_0030_done",
 )
-# Lines that no fault of this campaign may bring about, but for what ``excuses`` explains.
+# Lines that no fault of this campaign may cause, except as explained by ``excuses``.
 NEVER = (Event.REFUSED, Event.MISMATCH, Event.VIOLATION, Event.PARKED, Event.VOIDED)
 ENDS = (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
 SHOWN_MAX = 20
@@ -36,7 +37,7 @@ SHOWN_MAX = 20
 
 @dataclass
 class OracleFindings:
-    """The faults that were found, in words."""
+    """The faults that were found, as text."""
 
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
@@ -45,7 +46,7 @@ class OracleFindings:
 
     @property
     def good(self) -> bool:
-        """Whether there is nothing to report."""
+        """Whether no fault was found."""
         return not (self.lost or self.duplicated or self.violations or self.unclean)
 
     def lines(self) -> list[str]:
@@ -65,7 +66,7 @@ def has_all(world: CrashWorld) -> bool:
 
 
 def judge(world: CrashWorld) -> OracleFindings:
-    """Check everything but left-over rows; call it when applications and nodes have nothing to do."""
+    """Check everything except remaining rows; called when applications and nodes are idle."""
     found = OracleFindings()
     for side in SIDES:
         resealing = world.changes.resealing(side)
@@ -81,7 +82,7 @@ def judge(world: CrashWorld) -> OracleFindings:
 
 
 def leftovers(world: CrashWorld) -> dict[str, int]:
-    """Rows in tables that should be empty."""
+    """Return the numbers of rows in tables that should be empty."""
     found = {}
     for node in NODES:
         stays = world.changes.staying(node)
@@ -103,7 +104,7 @@ def steps(world: CrashWorld) -> int:
 
 
 def dump(world: CrashWorld) -> str:
-    """Return the rows that are left, for a search of the cause."""
+    """Return the remaining rows, for a search of the cause."""
     text = []
     for node in NODES:
         with psycopg.connect(_url(world, node)) as connection:
@@ -142,12 +143,12 @@ def _judge_book(stream: DocumentStream, book: Book, again: set[int], found: Orac
             found.duplicated.append(f"{_named(origin)} received as {[entry.lk0 for entry in entries]}")
     found.duplicated += [f"{token} ({lk0}) repeated without a flag" for lk0, token in book.repeats(flagged=False)]
     found.violations += [f"{token} ({lk0}) repeated with other bytes" for lk0, token in book.altered()]
-    # What was sealed again takes its place at the end (rewrapping): only what went on its first way keeps the order.
+    # A document that was sealed again is at the end of its order (rewrapping): only the others keep the order.
     _judge_order([entry for entry in book.in_order() if _number(entry.token) not in again], found)
 
 
 def _judge_order(entries: list[BookEntry], found: OracleFindings) -> None:
-    """Check that the numbers of submission at the end of tokens rise within an order key."""
+    """Check that the numbers at the end of tokens rise within an order key."""
     last: dict[str, int] = {}
     for entry in entries:
         number = _number(entry.token)
@@ -172,9 +173,11 @@ def _named(document: CrashDocument) -> str:
 def _judge_own_ledger(
     side: str, stream: DocumentStream, url: str, resealing: set[str], found: OracleFindings
 ) -> set[int]:
-    """Each document accepted once, each of class 3 delivered once and nothing else; or refused for want of a key
-    (``resealing``: codes that changes of keys explain), and accepted again by the node itself. The numbers of the
-    latter."""
+    """Check that each document is accepted once, and each of class 3 delivered once.
+
+    A document may also be refused for a missing key (``resealing``: codes that changes of keys explain), and accepted
+    again by the node itself. Returns the numbers of these.
+    """
     again: set[int] = set()
     with psycopg.connect(url) as connection:
         accepted = connection.execute(
@@ -210,7 +213,7 @@ def _judge_own_ledger(
 
 
 def _given_up(url: str) -> set[str]:
-    """Return own messages for which the receiver has a marker, because it no longer believes their signer."""
+    """Return own messages for which the receiver has a marker, because it does not trust their signer any more."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT lk0 FROM semq_ledger WHERE side = %s AND event = %s AND detail LIKE %s",
@@ -220,7 +223,7 @@ def _given_up(url: str) -> set[str]:
 
 
 def _judge_any_ledger(node: str, url: str, found: OracleFindings) -> list[ExcusedLine]:
-    """Nothing recorded twice; the alarms that were raised."""
+    """Check that no document is recorded twice; return the alarms."""
     with psycopg.connect(url) as connection:
         twice = connection.execute(
             "SELECT lk0, count(*) FROM semq_ledger WHERE side = %s AND event = %s GROUP BY lk0 HAVING count(*) > 1",
@@ -235,9 +238,10 @@ def _judge_any_ledger(node: str, url: str, found: OracleFindings) -> list[Excuse
 
 
 def _judge_log(node: str, log: Path, found: OracleFindings) -> None:
-    """Find tracebacks in the logs: no fault from outside may cause one."""
+    """Check the logs for tracebacks: no fault from outside may cause one."""
     for line in log.read_text("utf-8", "replace").splitlines():
-        if line.startswith("{") and line.endswith("}") and '"exception"' in line:  # a kill may leave half a line
+        # a killed process may leave an incomplete line
+        if line.startswith("{") and line.endswith("}") and '"exception"' in line:
             entry = json.loads(line)
             last = str(entry.get("exception", "")).strip().splitlines()[-1:]
             found.violations.append(f"{node} at {entry.get('timestamp')}: {entry.get('event')} {last}")

@@ -1,7 +1,7 @@
-"""One node that dies and comes back: started, awaited, killed, as under a service manager.
+"""One node that is killed and restarted, as by a service manager.
 
-``CrashProcess.begin`` runs for the whole campaign. Whoever kills says when the node may come back, and with which
-failpoint; any other end of the process is a complaint.
+``CrashProcess.begin`` runs for the whole campaign. The caller of ``kill`` states when the node may restart, and with
+which failpoint; any other end of the process is a fault.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from semq.installation.configuration import NodePlace
 from semq.installation.process import STOP_S, NodeProcess
 from semq.service.failpoints import VARIABLE
 
-READY_S = 180.0  # from start to serving, on a machine that may be busy with other things
-EXIT_UNAVAILABLE = 69  # semq.service.process: its database went away before it had begun
+READY_S = 180.0  # from the start until it serves, on a busy machine
+EXIT_UNAVAILABLE = 69  # semq.service.process: its database was lost during the start
 UNAVAILABLE_MAX = 5
 
 
@@ -27,24 +27,24 @@ class CrashProcess(NodeProcess):
         self._complaints = complaints
         self._task: asyncio.Task[None] | None = None
         self._serving = asyncio.Event()
-        self._over = asyncio.Event()  #: the current life, or the last one, has ended
-        self._expected = False  #: the node has been killed on purpose
+        self._over = asyncio.Event()  #: the present or last run of the process has ended
+        self._expected = False  #: the node was killed on purpose
         self._stopping = False
         self._pause_s = 0.0
-        self._may_start = asyncio.Event()  #: cleared while its files are worked on
+        self._may_start = asyncio.Event()  #: cleared while its files are changed
         self._may_start.set()
-        self._failpoint = ""  #: of the next start
+        self._failpoint = ""  #: failpoint of the next start
         self.armed = ""  #: of the running process
         self.starts = 0
-        self.served = 0  #: lives in which it came to serve
-        self.fired: list[str] = []  #: failpoints that it died at
+        self.served = 0  #: number of starts after which it served
+        self.fired: list[str] = []  #: failpoints that ended it
         self.on_ready: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
 
     # ------------------------------------------------------------ life
 
     def begin(self) -> None:
-        """Start, and start again whenever it has died."""
+        """Start the node, and restart it whenever it has ended."""
         self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
 
     @property
@@ -58,7 +58,7 @@ class CrashProcess(NodeProcess):
             await self._serving.wait()
 
     def kill(self, back_after_s: float, failpoint: str = "") -> None:
-        """SIGKILL; it comes back after a pause, perhaps with a failpoint."""
+        """Send SIGKILL; it restarts after a pause, optionally with a failpoint."""
         self._pause_s, self._failpoint = back_after_s, failpoint
         if self.pid is not None:
             self._expected = True
@@ -66,7 +66,7 @@ class CrashProcess(NodeProcess):
             self.signal(signal.SIGKILL)
 
     async def down(self) -> None:
-        """SIGKILL; it stays down until ``up``."""
+        """Send SIGKILL; it stays down until ``up``."""
         self._may_start.clear()
         self.kill(0.0)
         await self._over.wait()
@@ -76,14 +76,14 @@ class CrashProcess(NodeProcess):
         self._may_start.set()
 
     async def may_die(self, within_s: float) -> None:
-        """Give an armed node time to come to its failpoint: returns when it has died, or after so long."""
+        """Wait until an armed node has reached its failpoint, or for the given time."""
         with suppress(TimeoutError):
             await self.served_now()
             async with asyncio.timeout(within_s):
                 await self._over.wait()
 
     def kill_postgres(self) -> bool:
-        """SIGKILL for its database server; False if none runs now."""
+        """Send SIGKILL to its database server; return False if none runs."""
         pid = self.postgres.pid
         if pid is None:
             return False
@@ -92,11 +92,11 @@ class CrashProcess(NodeProcess):
         return True
 
     def freeze(self, frozen: bool) -> None:
-        """Stop its time, or let it go on."""
+        """Suspend the process, or resume it."""
         self.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     async def stop(self) -> None:
-        """End it in order; anything but that is a complaint."""
+        """Stop it in an orderly way; any other end is a fault."""
         self._stopping = True
         if self.pid is not None:
             self.signal(signal.SIGTERM)
@@ -111,7 +111,7 @@ class CrashProcess(NodeProcess):
         await self.remove()
 
     async def remove(self) -> None:
-        """Remove all of it: also after a failed campaign no process stays behind."""
+        """End all its processes, also after a failed campaign."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
@@ -135,7 +135,7 @@ class CrashProcess(NodeProcess):
             elif status == -signal.SIGKILL and self.armed:
                 self.fired.append(self.armed)
             elif status == EXIT_UNAVAILABLE and unavailable < UNAVAILABLE_MAX:
-                unavailable += 1  # its server was killed while it started: a service manager tries again
+                unavailable += 1  # its server was killed while it started: a service manager would try again
             else:
                 self._complaints.append(f"{self.name} ended by itself with status {status}: see {self.place.log}")
             await asyncio.sleep(self._pause_s)

@@ -1,8 +1,7 @@
 """A TCP proxy on a link that causes faults: cuts, silence, delay, low bandwidth.
 
-One ``Proxy`` listens on one port for the whole campaign; whom it leads to may change when a server comes back on
-another port. It copies bytes and knows nothing of AMQP. The faults in ``faults`` set its weather, the campaign sets
-it fair again.
+One ``Proxy`` listens on one port for the whole campaign; its target may change when a server restarts on another port.
+It copies bytes without interpreting them. The faults in ``faults`` change its ``Weather``, and the campaign resets it.
 """
 
 import asyncio
@@ -19,28 +18,28 @@ CHUNK = 64 * 1024
 class Weather:
     """The faults of a link; the defaults cause none."""
 
-    delay_s: float = 0.0  #: of every chunk, so a long line is a slow one too
-    bytes_per_s: float = 0.0  #: 0: as fast as may be
-    crumb: int = 0  #: at most so many bytes in one write; 0: no limit
+    delay_s: float = 0.0  #: of every chunk, which also limits the bandwidth
+    bytes_per_s: float = 0.0  #: 0: no limit
+    crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
-    silent_there: bool = False  #: nothing from the dialler reaches the server, and no end is reported
+    silent_there: bool = False  #: no bytes of the dialler reach the server, and no end is reported
     silent_back: bool = False
 
 
 class Proxy:
-    """One listening port, and what is connected through it."""
+    """One listening port, and the connections through it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.weather = Weather()
-        self.target: tuple[str, int] | None = None  #: None: there is no server, connections are reset
-        self.connections = 0  #: made so far
+        self.target: tuple[str, int] | None = None  #: None: there is no server, so connections are reset
+        self.connections = 0  #: number of connections so far
         self._open: set[_Pair] = set()
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen on any free port of this machine."""
+        """Listen on a free port of this machine."""
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=CHUNK)
 
     @property
@@ -60,7 +59,7 @@ class Proxy:
     # ------------------------------------------------------------ what the faults do
 
     def change(self, **weather: float | bool) -> None:
-        """Change the weather of this and all later connections."""
+        """Change the faults of this and all later connections."""
         for name, value in weather.items():
             setattr(self.weather, name, value)
         self._changed.set()
@@ -71,17 +70,19 @@ class Proxy:
         self.change(**{name: getattr(Weather(), name) for name in Weather.__slots__})
 
     def cut(self) -> None:
-        """Reset every connection, on both sides."""
+        """Reset every connection on both sides."""
         for pair in list(self._open):
             pair.abort()
 
     def cut_after(self, size: int) -> None:
-        """Reset each open connection when it has carried so many more bytes: in the midst of a frame."""
+        """Reset each open connection after so many more bytes, usually within a frame."""
         for pair in self._open:
             pair.fuse = size
 
     def half_open(self) -> None:
-        """End the dialler's side of each connection and keep the server's side open, without a notice to the server."""
+        """Close the dialler's side of each connection and keep the server's side open, without a notice to the
+        server.
+        """
         for pair in list(self._open):
             pair.leave_server_hanging()
 
@@ -112,7 +113,7 @@ class Proxy:
     async def _carry(
         self, pair: "_Pair", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silent: Callable[[], bool]
     ) -> None:
-        """Copy one direction until it ends; an end on one side is an end on the other."""
+        """Copy one direction until it ends; an end on one side ends the other."""
         with suppress(OSError):
             while chunk := await reader.read(self.weather.crumb or CHUNK):
                 if pair.hanging:
@@ -149,7 +150,7 @@ class _Pair:
         self._near = near
         self._far = far
         self.fuse: int | None = None  #: bytes until it is cut
-        self.hanging = False  #: the dialler is gone, the server does not know
+        self.hanging = False  #: the dialler has gone, and the server has no notice
         self.over = False
         self.ended = asyncio.Event()
         self.done = asyncio.Event()
@@ -170,7 +171,7 @@ class _Pair:
             _reset(writer)
 
     def end(self) -> None:
-        """One side has ended: end the other too, with what is still to be written to it."""
+        """End the other side after the end of one, when all remaining bytes are written."""
         self.over = True
         self.ended.set()
         for writer in (self._near, self._far):
@@ -178,13 +179,13 @@ class _Pair:
                 writer.close()
 
     def leave_server_hanging(self) -> None:
-        """Reset the dialler's side alone."""
+        """Reset the dialler's side only."""
         self.hanging = True
         _reset(self._near)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection by RST instead of FIN: what is on the way is lost."""
+    """End a connection by RST instead of FIN: bytes under way are lost."""
     sock = writer.get_extra_info("socket")
     if sock is not None and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,4 +1,6 @@
-"""Campaigns on real processes, judged as by hand: ``./run crash --cycles 20``, ``./run crash --cycles 4 --secure``."""
+"""Campaigns on real processes, as on the command line: ``./run crash --cycles 20``, ``./run crash --cycles 4
+--secure``.
+"""
 
 import json
 import os
@@ -12,11 +14,11 @@ from tests.crash.faults import failpoints_by_turn, plan
 
 ROOT = Path(__file__).parents[2]
 CYCLES, SECURE_CYCLES = 20, 4
-SEED = int(os.environ.get("SEMQ_CRASH_SEED", "1"))  # a commit is judged by the same faults everywhere
+SEED = int(os.environ.get("SEMQ_CRASH_SEED", "1"))  # the same faults for every commit
 
 
 def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
-    """The report of a campaign that went well; whatever fails, pytest shows the command that repeats it."""
+    """Return the report of a successful campaign; after a failure, pytest shows the command that repeats it."""
     options = ["--cycles", str(cycles), "--seed", str(seed), *arguments]
     print("repeat: ./run crash", *options)
     command = [sys.executable, "-P", "-m", "tests.crash", *options, "--json"]
@@ -40,7 +42,7 @@ def test_nothing_is_lost_and_nothing_doubled_whoever_is_killed() -> None:
 
 
 def has_all(seed: int) -> bool:
-    """Whether in a campaign of this seed both institutions are revoked, a node rolls over, and one is killed."""
+    """Whether in a campaign of this seed both institutions are revoked, a node replaces its key, and one is killed."""
     points = failpoints_by_turn(seed)
     faults = [fault for number in range(1, SECURE_CYCLES + 1) for fault in plan(seed, number, points, secure=True)]
     seen = {(fault.kind, fault.where) for fault in faults}
@@ -49,7 +51,9 @@ def has_all(seed: int) -> bool:
 
 
 def test_roll_over_and_revocation_under_load_lose_and_double_nothing() -> None:
-    """TLS, sealed documents, signed receipts; also for a target that is away. Links end within seconds, or it says."""
+    """TLS, sealed documents, signed receipts; also for an offline target. Links end within seconds, or the campaign
+    fails.
+    """
     seed = next(seed for seed in count(SEED) if has_all(seed))
     report = judged(SECURE_CYCLES, seed, "--secure")
     assert report["faults_by_kind"]["revoke"] >= 2

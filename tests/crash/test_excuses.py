@@ -1,4 +1,6 @@
-"""The judge excuses what a revocation explains, at the right node and about the right institution, and nothing more."""
+"""Excuses for alarms: those that a revocation explains, at the right node and about the right institution, and no
+others.
+"""
 
 import pytest
 
@@ -32,7 +34,7 @@ VOIDED = alarm(HUB, "", OF_A, event=Event.VOIDED)
 @pytest.mark.parametrize("line", [GONE, UNVOUCHED, alarm(B, "SEMQ-5204 The certificate is not known here.")])
 def test_an_alarm_about_a_revoked_institution_is_explained_at_its_partner_alone(line: ExcusedLine) -> None:
     assert list(changes(a=1).unexplained([line])) == []
-    assert list(changes().unexplained([line])) == [line]  # kills and roll-overs explain none
+    assert list(changes().unexplained([line])) == [line]  # kills and changes of keys explain no alarm
     assert list(changes(b=1).unexplained([line])) == [line]
     for node in (A, HUB):
         elsewhere = line._replace(node=node)
@@ -75,7 +77,7 @@ def test_violations_without_lines_of_their_own_follow_a_full_minute_of_explained
 def test_a_marker_at_the_hub_is_explained_by_the_end_that_its_sender_told() -> None:
     assert list(changes(a=1).unexplained([VOIDED], [OF_A])) == []
     assert list(changes(a=1).unexplained([VOIDED], [OF_B])) == [VOIDED]
-    at_sender = VOIDED._replace(node=A, side=Side.SENDER)  # nobody cancels, and nothing expires
+    at_sender = VOIDED._replace(node=A, side=Side.SENDER)  # no document is cancelled, and none expires
     assert list(changes(a=1).unexplained([at_sender], [OF_A])) == [at_sender]
 
 

@@ -1,4 +1,4 @@
-"""A seed draws the same faults again, and every fault of the table can be carried out."""
+"""Faults: a seed draws the same ones again, and every fault of the table can be carried out."""
 
 from itertools import islice
 from pathlib import Path

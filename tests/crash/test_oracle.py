@@ -1,4 +1,4 @@
-"""The judge has teeth: each way of breaking the promise is found in a book, and a kept promise is not blamed."""
+"""The oracle finds each kind of broken promise, and reports no fault for a kept one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def book(tmp_path: Path) -> Iterator[Book]:
 
 @pytest.fixture
 def stream() -> DocumentStream:
-    """Six accepted documents: three of an order key, three without."""
+    """Return six accepted documents: three of an order key, three without."""
     stream = DocumentStream(1, "a", "b")
     for number in range(1, 7):
         stream.accepted.append(CrashDocument(1, "a", "b", number, MUST, 1, "orders" if number <= 3 else "", 10))
@@ -37,11 +37,11 @@ def judged(stream: DocumentStream, book: Book) -> OracleFindings:
 
 
 def test_a_kept_promise_is_not_blamed(stream: DocumentStream, book: Book) -> None:
-    for document in reversed(stream.accepted[3:]):  # unordered: any order is right
+    for document in reversed(stream.accepted[3:]):  # unordered documents may arrive in any order
         assert book.write(entry(document), flagged=False)
     for document in stream.accepted[:3]:
         assert book.write(entry(document), flagged=False)
-        assert not book.write(entry(document), flagged=True)  # after a crash
+        assert not book.write(entry(document), flagged=True)  # a repeat after a crash
     assert judged(stream, book).good
     assert book.knows([document.token for document in stream.accepted]) == 6
 

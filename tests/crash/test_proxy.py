@@ -1,4 +1,4 @@
-"""The weather on a link is what it is said to be: the campaign can only be as good as its faults."""
+"""The faults of the proxy work as described, because campaigns depend on them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ TEXT = bytes(range(256)) * 200
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """A proxy in front of a server that says everything back."""
+    """Run a proxy in front of an echo server."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -38,7 +38,7 @@ async def dial(proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
-    """All that comes until the connection ends, however it ends."""
+    """Return all bytes until the connection ends in any way."""
     data = b""
     try:
         while chunk := await reader.read(4096):
@@ -79,7 +79,7 @@ async def test_a_cut_after_some_bytes_is_exact(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
     writer.write(b"x")
     await reader.readexactly(1)
-    proxy.cut_after(150)  # both directions burn the same fuse
+    proxy.cut_after(150)  # both directions count together
     writer.write(TEXT[:100])
     assert len(await ended(reader)) <= 50
     writer.close()
@@ -90,7 +90,7 @@ async def test_silence_holds_back_and_then_speaks(proxy: Proxy) -> None:
     proxy.change(silent_back=True)
     writer.write(b"hello")
     waiting = asyncio.create_task(reader.readexactly(5))
-    other_reader, other_writer = await dial(proxy)  # a turn of the whole machine, so the answer has reached the proxy
+    other_reader, other_writer = await dial(proxy)  # a round trip, so the answer has reached the proxy
     other_writer.write_eof()
     proxy.change(silent_there=True)
     assert not waiting.done()

@@ -1,7 +1,8 @@
-"""An operator's refusal of stored copies, killed at every durable step of it: real processes, SIGKILL exactly there.
+"""An operator's refusal of stored copies, with a kill at each of its durable steps: real processes, SIGKILL at that
+step.
 
-The act is given again until it is answered, as an operator would. Then the receiver comes, and every document has ended
-once: refused, with the operator's words; no copy is left, and nothing was delivered that was refused.
+The act is repeated until it is answered, as an operator would do. Then the receiver logs in, and every document has
+ended once: refused, with the operator's reason; no copy is left, and no refused document was delivered.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from tests.crash.certificates import ask
 from tests.crash.world import A, B, CrashWorld
 from tests.waiting import until
 
-# node | failpoint, while one more document is refused
+# node | failpoint, reached while one more document is refused
 POINTS = (
     (HUB, "H16:before:1"),
     (HUB, "H16:amid:1"),
@@ -49,14 +50,14 @@ async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     lk0s = [await _refused_while(world, name, point) for name, point in POINTS]
     assert world.nodes[HUB].fired == [point for name, point in POINTS if name == HUB]
     assert world.nodes[A].fired == [point for name, point in POINTS if name == A]
-    world.nodes[B].begin()  # for what may have left the hub, its receiver is asked
+    world.nodes[B].begin()  # the receiver is asked about copies that may have been sent
     await _until(world, HUB, f"SELECT count(*) = 0 FROM tb_0031 WHERE direction = {Direction.RELAYED:d}")
     ended = f"side = {Side.SENDER:d} AND event = {Event.REJECTED:d}"
     await _until(world, A, f"SELECT count(DISTINCT lk0) = {len(lk0s)} FROM semq_ledger WHERE {ended}")
     with psycopg.connect(_url(world, A)) as connection:
         query = "SELECT lk0, detail FROM semq_ledger WHERE side = %s AND event = %s ORDER BY number"
         found = connection.execute(query, (Side.SENDER, Event.REJECTED)).fetchall()
-        assert sorted(lk0 for lk0, _ in found) == sorted(lk0s)  # each once
+        assert sorted(lk0 for lk0, _ in found) == sorted(lk0s)  # each document once
         assert {detail for _, detail in found} == {WORDS}
         kept = connection.execute("SELECT count(*) FROM tb_0031_body WHERE payload = 'x'").fetchone()
         assert kept == (len(lk0s),)
@@ -67,7 +68,7 @@ async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
 
 
 async def _refused_while(world: CrashWorld, name: str, point: str) -> str:
-    """One more document is stored and refused; a node dies at the failpoint meanwhile."""
+    """Store and refuse one more document; a node ends at the failpoint meanwhile."""
     node = world.nodes[name]
     node.kill(0.0, point)
     await world.nodes[HUB].served_now()
@@ -88,7 +89,7 @@ ADDRESS = "56001"
 
 
 async def _is_settled(world: CrashWorld, lk0: str) -> bool:
-    """Whether its sender has it from the hub: it has ended, or its marker waits for the receiver."""
+    """Return whether its sender has the refusal: it has ended, or its marker waits for the receiver."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
         return False

@@ -1,9 +1,9 @@
-"""The installation under test: a hub and two institutions as real processes, proxies on all links, applications on both
-sides.
+"""The installation under test: a hub and two institutions as real processes, proxies on all links, and applications on
+both sides.
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
-Made and taken down by ``campaign``; ``faults`` does harm to it, ``oracle`` looks into its databases.
+Started and ended by ``campaign``; ``faults`` damages it, ``oracle`` reads its databases.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ NODES = (HUB, A, B)
 SIDES = (A, B)
 OTHER = {A: B, B: A}
 ADDRESS = {A: "1.10008", B: "1.56001"}
-PAUSE_S = {A: 0.2, B: 0.6}  # between two documents of a lane: most go from A to B
+PAUSE_S = {A: 0.2, B: 0.6}  # pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
     {A: "10008", B: "56001"},
@@ -38,13 +38,13 @@ PLAN = InstallationPlan(
         "protocol.inquiry_custody_s_max": 1.5,
         "protocol.cleanup_s": 0.2,
     },
-    hub={"amqp.heartbeat_s": 2},  # a session that hangs is found out within some five seconds
+    hub={"amqp.heartbeat_s": 2},  # a session that hangs is detected within some five seconds
     local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0},
 )
 
 
 class CrashWorld:
-    """Everything that a campaign runs."""
+    """All processes of a campaign."""
 
     def __init__(self, folder: Path, seed: int, *, secure: bool = False) -> None:
         """``secure``: links by TLS and certificate, most documents sealed."""
@@ -82,7 +82,7 @@ class CrashWorld:
             self.consumers[side].start()
 
     async def prepare(self) -> None:
-        """Start the proxies and write the configurations: the nodes may begin."""
+        """Start the proxies and write the configurations, so that the nodes can start."""
         for proxy in self.proxies.values():
             await proxy.start()
         links = {side: self.proxies[f"link-{side}"].port for side in SIDES}
@@ -92,21 +92,21 @@ class CrashWorld:
             self._wire(self.nodes[name], *proxies)
 
     async def ready(self) -> None:
-        """Until all three nodes serve. Raises TimeoutError."""
+        """Wait until all three nodes serve. Raises TimeoutError."""
         await asyncio.gather(*(node.served_now() for node in self.nodes.values()))
 
     async def enrol(self, side: str) -> None:
-        """Get a certificate for an institution's node, which takes it at its next start."""
+        """Get a certificate for an institution's node, used from its next start."""
         await certificates.insist(lambda: enrolled(self.nodes[HUB], self.nodes[side], again=True))
 
     async def stop(self) -> None:
-        """End everything in order."""
+        """Stop everything in an orderly way."""
         await self._end_applications()
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
         await self._end_rest()
 
     async def remove(self) -> None:
-        """End everything at once; nothing stays behind."""
+        """End everything immediately; no process is left."""
         await self._end_applications()
         await asyncio.gather(*(node.remove() for node in self.nodes.values()))
         await self._end_rest()
@@ -126,7 +126,7 @@ class CrashWorld:
     # ------------------------------------------------------------ inside
 
     def _wire(self, node: CrashProcess, *proxies: str) -> None:
-        """Let proxies lead to a node's port, and nowhere while it is gone."""
+        """Let proxies lead to a node's port, and to no port while it does not run."""
 
         def lead(target: tuple[str, int] | None) -> None:
             for proxy in proxies:

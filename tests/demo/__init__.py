@@ -1,1 +1,1 @@
-"""Tests of the demo, at last the demo itself with processes that are killed."""
+"""Tests of the demo, including the demo itself with processes that are killed."""

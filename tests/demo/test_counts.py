@@ -1,4 +1,4 @@
-"""The counts show exactly what was lost, duplicated, changed or left in a queue."""
+"""Counts of documents that were lost, duplicated, changed or left in a queue."""
 
 import json
 from collections.abc import Callable

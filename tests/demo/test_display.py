@@ -1,4 +1,4 @@
-"""Output for people fits 80 columns."""
+"""Output for people: at most 80 columns."""
 
 import io
 import re

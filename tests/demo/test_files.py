@@ -1,4 +1,4 @@
-"""Any folder of files can be sent."""
+"""Sending any folder of files."""
 
 from pathlib import Path
 

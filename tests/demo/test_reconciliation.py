@@ -1,4 +1,4 @@
-"""The demo succeeds if the reconciliation finds exactly the planted defects."""
+"""The reconciliation of the demo: success if it finds exactly the planted defects."""
 
 from pathlib import Path
 

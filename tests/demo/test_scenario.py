@@ -47,7 +47,7 @@ def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> Non
     assert (reconciled["found"], reconciled["strange"]) == (6, 0), reconciled
     report = Path(reconciled["report"])
     assert report.read_text().startswith("<!DOCTYPE html>")
-    assert [one.name for one in report.parents[2].parent.iterdir()] == ["reports"]  # all else is gone
+    assert [one.name for one in report.parents[2].parent.iterdir()] == ["reports"]  # all other files are removed
     for stream in (demo.stdout, demo.stderr):
         stream.close()
 
@@ -70,7 +70,7 @@ def test_the_demo_with_certificates_ends_well_too(tmp_path: Path) -> None:
     sources = json.loads((run / "summary.json").read_text())["sources"]
     assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
     assert json.loads((run / "repair" / "index.json").read_text())["signature"]
-    # The nodes know better than what was planted into their extracts.
+    # The nodes have the true state, not the defects planted into their extracts.
     assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {}}
 
 

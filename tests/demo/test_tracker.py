@@ -1,4 +1,4 @@
-"""Events in any order, repeated or late: the state of a document only goes forward."""
+"""Events in any order, repeated or late: the state of a document never goes back."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +25,7 @@ def delivered(lk0: str = "L", *, redelivered: bool = False, payload: bytes = BOD
 
 
 class Times:
-    """A clock that a test moves."""
+    """A clock set by the test."""
 
     now = 1.0
 

@@ -1,12 +1,12 @@
-"""The same operations against a node and against RabbitMQ; every reply is compared.
+"""Differential tests: the same operations on a node and on RabbitMQ, with every reply compared.
 
-| file          | subject                                                              |
-|---------------|----------------------------------------------------------------------|
-| player        | plays a script on one broker and writes down what was heard          |
-| scripts       | the scripts, one per subject                                         |
-| chance        | scripts drawn by lot: whatever can be asked, in any order            |
-| differences   | where a node differs on purpose, and why                             |
-| recorded.json | what RabbitMQ answered to the scripts, for machines that have none   |
+| file          | subject                                                     |
+|---------------|-------------------------------------------------------------|
+| player        | plays a script on one broker and records the answers        |
+| scripts       | the scripts, one per subject                                |
+| chance        | random scripts of all operations, in any order              |
+| differences   | intended differences of a node, and the reasons             |
+| recorded.json | answers of RabbitMQ to the scripts, for machines without it |
 
 ``./run differential`` plays scripts and lots on both; ``./run test`` plays the scripts on a node and compares with the
 record.

@@ -26,7 +26,7 @@ EXIT_UNAVAILABLE = 69
 
 
 def perform(port: int, script: Script) -> list[str]:
-    """A script's transcript on one broker; what it may make is removed before and after."""
+    """Return a script's transcript on one broker; everything that it may create is removed before and after."""
     remove = list(names_in(script))
     Player(port).play(remove, is_quick=True)
     try:
@@ -36,7 +36,7 @@ def perform(port: int, script: Script) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Compare; the exit status."""
+    """Compare the transcripts; return the exit status."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="./run differential", description=(__doc__ or "").splitlines()[0]
     )

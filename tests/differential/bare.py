@@ -1,7 +1,7 @@
-"""Bytes that no state machine would send: a step of a script that plays on a socket of its own.
+"""Bytes that no state machine would send: a step of a script that uses a socket of its own.
 
-It logs in, opens channel 1 in confirm mode, sends its bytes and writes down every method that comes back, until
-nothing more comes. The text of a close, and when the socket ends, are the broker's own business.
+It logs in, opens channel 1 in confirm mode, sends its bytes and records every method of the answer until it ends. The
+text of a close, and the time at which the socket ends, may differ between brokers.
 """
 
 import socket
@@ -18,23 +18,23 @@ PATIENCE_S = 10.0
 
 
 def said(method: m.Method, channel: int = 1) -> bytes:
-    """A method as a frame."""
+    """Return a method as a frame."""
     return frame(FRAME_METHOD, channel, encode_method(method))
 
 
 def message(size: int, *parts: int) -> bytes:
-    """A message into d.q, with its body in frames of these sizes."""
+    """Return a message for d.q, with its body in frames of these sizes."""
     header = frame(FRAME_HEADER, 1, ContentHeader.build(size, Properties()).raw)
     return said(m.BasicPublish("", "d.q")) + header + b"".join(frame(FRAME_BODY, 1, bytes(part)) for part in parts)
 
 
 def head(size: int) -> bytes:
-    """The head of a body frame, and nothing behind it."""
+    """Return the head of a body frame without its content."""
     return FRAME_HEAD.pack(FRAME_BODY, 1, size)
 
 
 class Bare(NamedTuple):
-    """``data`` behind a login that answers tune with ``channel_max`` and ``frame_max``."""
+    """A login that answers tune with ``channel_max`` and ``frame_max``, followed by ``data``."""
 
     what: str
     data: bytes
@@ -45,7 +45,7 @@ class Bare(NamedTuple):
         return f"bytes: {self.what}"
 
     def perform(self, port: int) -> list[str]:
-        """What came back."""
+        """Return the received methods."""
         login = m.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest")
         tune = m.ConnectionTuneOk(self.channel_max, self.frame_max, 0)
         lines: list[str] = []
@@ -71,7 +71,7 @@ class Bare(NamedTuple):
 
 
 def _heard(to: socket.socket, reader: FrameReader) -> list[str]:
-    """What one read brings; nothing when it is quiet, or the end."""
+    """Return the events of one read; none after a quiet time or at the end."""
     try:
         data = to.recv(1 << 20)
     except (TimeoutError, ConnectionError):

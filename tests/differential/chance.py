@@ -1,7 +1,7 @@
-"""Scripts drawn by lot: definitions, publishes, gets and settlements over few names, so that they meet often.
+"""Random scripts: definitions, publishes, gets and settlements over few names, so that they interact often.
 
-Everything is asked on confirm channels or with an answer, so both brokers are in the same place after each step.
-Consumers are left to the written scripts: which of several gets what is a broker's own business.
+Each step has a confirm or an answer, so both brokers have the same state after it. Consumers occur only in written
+scripts, because brokers may choose which of several gets a message.
 """
 
 from random import Random
@@ -27,7 +27,7 @@ MATCHES: tuple[dict[str, Any], ...] = ({}, {"x-match": "any", "a": 1}, {"x-match
 
 
 def draw(seed: int, length: int = 60) -> Script:
-    """A script of ``length`` steps."""
+    """Return a script of ``length`` random steps."""
     dice = Random(seed)
     steps: list[Any] = [m.ConfirmSelect()]
     tags = 0
@@ -35,9 +35,9 @@ def draw(seed: int, length: int = 60) -> Script:
         act = dice.choices(list(_ACTS), list(_ACTS.values()))[0]
         step = act(dice, tags)
         tags += isinstance(step, m.BasicGet)
-        steps += [step, Pause(0.02)]  # dead letters go their own way from queue to queue
+        steps += [step, Pause(0.02)]  # dead letters move from queue to queue by themselves
         if dice.random() < 0.2:
-            # What was refused has closed the channel; it is opened again, without confirms and with tags from 1.
+            # A refusal has closed the channel; it is opened again, without confirms and with tags from 1.
             steps += [m.QueueDeclare(dice.choice(QUEUES), passive=True), m.ConfirmSelect()]
     return [step if isinstance(step, On | Quiet) else On(1, 1, step) for step in [*steps, Quiet()]]
 
@@ -105,7 +105,7 @@ def _end(_: Random, __: int) -> CloseChannel:
     return CloseChannel()
 
 
-# what | how often
+# step | weight
 _ACTS: dict[Any, int] = {
     _queue: 8, _exchange: 5, _bind: 12, _unbind: 2, _publish: 30, _get: 20, _settle: 12, _remove: 2, _purge: 1, _end: 1,
 }  # fmt: skip

@@ -1,7 +1,8 @@
-"""Where a node differs from RabbitMQ on purpose: the script that shows it, and why.
+"""Intended differences between a node and RabbitMQ: the script that shows each, and the reason.
 
-None of the scripts shows any at the moment. What they leave out is in DECISIONS.md: redelivery by recover with requeue
-false, channel.flow with active false (both refused by RabbitMQ), and the header x-delivery-count (``player.IGNORED``).
+No script shows any at the moment. DECISIONS.md lists differences outside of the scripts: redelivery by recover with
+requeue false, channel.flow with active false (both refused by RabbitMQ), and the header x-delivery-count
+(``player.IGNORED``).
 """
 
 KNOWN: dict[str, str] = {}

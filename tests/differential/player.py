@@ -1,9 +1,9 @@
-"""Plays a script on one broker, step by step, and writes down what was heard: one line per step.
+"""Plays a script on one broker, step by step, and records the answers: one line per step.
 
-A step is a method (sent on channel 1 of the first client) or one of the classes below. Each step waits for what it
-must bring: the answer of a method, the confirm of a publish in confirm mode. What comes by itself (deliveries, returns,
-cancels) is written down with the next step that waits for quiet, in the order of its channel: when exactly it comes is
-a broker's own business. Names that a server makes up are replaced by stand-ins.
+A step is a method (sent on channel 1 of the first client) or one of the classes below. Each step waits for its answer:
+the reply of a method, the confirm of a publish in confirm mode. Events without a request (deliveries, returns, cancels)
+are recorded with the next step that waits for quiet, in the order of their channel, because their exact time may differ
+between brokers. Generated names are replaced by placeholders.
 """
 
 import re
@@ -20,9 +20,9 @@ from semq.amqp.errors import LocalMisuse
 from tests.broker.raw import RawClient
 from tests.differential.bare import Bare
 
-PATIENCE_S = 10.0  # for an answer that must come
-QUIET_S = 0.25  # without any news: what comes by itself has come
-# header | why it is left out
+PATIENCE_S = 10.0  # longest wait for a required answer
+QUIET_S = 0.25  # without events for this time, all events have arrived
+# header | reason for leaving it out
 IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
     "time": "of an x-death, drawn from the clock",
@@ -49,7 +49,7 @@ class Publish(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """Wait until nothing more comes."""
+    """Wait until no more events arrive."""
 
 
 class Pause(NamedTuple):
@@ -59,7 +59,7 @@ class Pause(NamedTuple):
 
 
 class HangUp(NamedTuple):
-    """Drop the socket without a word."""
+    """Drop the socket without a close."""
 
 
 class CloseChannel(NamedTuple):
@@ -79,7 +79,7 @@ Script = Sequence["Step | On"]
 
 
 class PlayedConnection:
-    """One connection, with what the player must remember of it."""
+    """One connection, with the player's state for it."""
 
     def __init__(self, port: int) -> None:
         self.raw = RawClient(port).opened(0)
@@ -91,7 +91,7 @@ class PlayedConnection:
         self.is_over = False
 
     def close(self) -> None:
-        """Close in order, so that the broker has let go of what was exclusive; drop a connection that is over."""
+        """Close in an orderly way, so that exclusive objects are released; drop a connection that has ended."""
         if not self.is_over:
             with suppress(ConnectionError, TimeoutError, LocalMisuse):
                 self.raw.machine.close()
@@ -102,7 +102,7 @@ class PlayedConnection:
 
 
 class Player:
-    """One performance of one script."""
+    """One run of one script."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -112,7 +112,9 @@ class Player:
         self._stand_ins: dict[str, str] = {}
 
     def play(self, script: Script, *, is_quick: bool = False) -> list[str]:
-        """Return the transcript. ``is_quick``: nothing comes by itself, so it need not be waited for in the end."""
+        """Return the transcript. ``is_quick``: no events without a request are expected, so the end need not be
+        awaited.
+        """
         lines = []
         try:
             for each in script if is_quick else [*script, Quiet()]:
@@ -146,7 +148,7 @@ class Player:
         else:
             try:
                 self._act(self._ready(on), on, step)
-            except LocalMisuse:  # an error of an earlier step has closed the channel just now
+            except LocalMisuse:  # an error of an earlier step has just closed the channel
                 self._act(self._ready(on), on, step)
 
     def _client(self, number: int) -> PlayedConnection:
@@ -157,7 +159,7 @@ class Player:
     def _ready(self, on: On) -> PlayedConnection:
         self._listen(time.monotonic(), lambda: False)
         client = self._client(on.client)
-        if client.is_over:  # a hard error: the next step comes from a new connection under the same number
+        if client.is_over:  # a hard error: the next step uses a new connection under the same number
             client.raw.socket.close()
             del self._clients[on.client]
             client = self._client(on.client)
@@ -202,7 +204,7 @@ class Player:
             mine = client.confirming[number]
             self._await(lambda: mine in client.settled[number] or is_over())
         elif isinstance(step, Publish | m.BasicAck | m.BasicNack | m.BasicReject):
-            client.raw.send(m.BasicCancel(BARRIER), number)  # its answer comes when the step has been looked at
+            client.raw.send(m.BasicCancel(BARRIER), number)  # its answer arrives when the step has been processed
             self._await(lambda: BARRIER in client.passed or is_over())
             client.passed.discard(BARRIER)
         elif isinstance(step, m.BasicGet):
@@ -227,7 +229,9 @@ class Player:
             pass
 
     def _listen(self, deadline: float, holds: Any, *, any_news: bool = False) -> bool:
-        """Take notes until ``holds``, or with ``any_news`` until something came; False when time is up."""
+        """Record events until ``holds``, or with ``any_news`` until the first event; return False after the
+        deadline.
+        """
         while not holds():
             sockets = {client.raw.socket: client for client in self._clients.values() if not client.is_over}
             readable, _, _ = select.select(list(sockets), [], [], max(0.0, deadline - time.monotonic()))
@@ -277,7 +281,7 @@ class Player:
         notes.setdefault((self._number_of(client), number), []).append(self._plain(line))
 
     def _settle(self, client: PlayedConnection, event: "e.Acked | e.Nacked") -> None:
-        """Confirms are told one by one or together, as it suits the broker: only who is settled how is compared."""
+        """Brokers may confirm one by one or together: only the outcome of each publish is compared."""
         number, settled = event.channel, client.settled[event.channel]
         first = event.delivery_tag if not event.multiple else 1
         new = set(range(first, event.delivery_tag + 1)) - settled
@@ -293,7 +297,7 @@ class Player:
         )
 
     def _plain(self, text: str) -> str:
-        """Names that a server made up differ from one performance to the next."""
+        """Replace generated names, which differ from run to run."""
 
         def stand_in(found: re.Match[str]) -> str:
             kind = found[1].split(".")[0]
@@ -309,7 +313,7 @@ def _error(error: Any) -> str:
 
 
 def _brief(step: Any) -> str:
-    """A method or step with what is not at its default."""
+    """Return a method or step with its non-default arguments."""
     if isinstance(step, m.Method):
         usual = _usual(type(step))
         values = [(name, getattr(step, name)) for name in step.names]
@@ -322,7 +326,7 @@ def _brief(step: Any) -> str:
 
 
 def _usual(kind: type[m.Method]) -> m.Method | None:
-    """A method with every argument at its default; None if one has no default."""
+    """Return a method with every argument at its default; None if an argument has no default."""
     try:
         return kind()
     except TypeError:
@@ -330,7 +334,7 @@ def _usual(kind: type[m.Method]) -> m.Method | None:
 
 
 def _content(event: Any) -> str:
-    """A content, with what stands before it."""
+    """Return a content, with the facts of its method."""
     names: dict[type, str] = {e.Delivered: "basic.deliver", e.Returned: "basic.return", e.Got: "basic.get-ok"}
     name = names[type(event)]
     front = [

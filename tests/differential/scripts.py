@@ -1,8 +1,8 @@
-"""The scripts: a name, and steps for the player. Every name of an exchange or queue begins with ``d.``.
+"""The scripts: a name, and steps for the player.
 
-Deliveries are awaited by ``Quiet``; who of several consumers gets what is left open,
-    for brokers may choose. What must
-be removed afterwards is found by ``names_in``.
+Every name of an exchange or queue begins with ``d.``. Deliveries are awaited by ``Quiet``; no script depends on which
+of several consumers gets a message, because brokers may choose. ``names_in`` finds the objects to be removed
+afterwards.
 """
 
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ QUIET = Quiet()
 
 
 def to_q(body: bytes, **properties: object) -> Publish:
-    """A message into d.q by the default exchange."""
+    """Return a publish to d.q by the default exchange."""
     return Publish("", "d.q", body, Properties(**properties))  # type: ignore[arg-type]
 
 
 def x(kind: str, name: str = "d.x", **arguments: object) -> m.ExchangeDeclare:
-    """An exchange."""
+    """Return the declaration of an exchange."""
     return m.ExchangeDeclare(name, kind, arguments=arguments)  # type: ignore[arg-type]
 
 
 def with_(**arguments: object) -> m.QueueDeclare:
-    """d.q with arguments; underscores stand for dashes."""
+    """Return the declaration of d.q with arguments; underscores stand for dashes."""
     return m.QueueDeclare(
         "d.q",
         arguments={f"x-{name.replace('_', '-')}": value for name, value in arguments.items()},  # type: ignore[misc]
@@ -38,27 +38,27 @@ def with_(**arguments: object) -> m.QueueDeclare:
 
 
 def get(no_ack: bool = True, queue: str = "d.q") -> m.BasicGet:
-    """basic.get."""
+    """Return a basic.get."""
     return m.BasicGet(queue, no_ack=no_ack)
 
 
 def consume(tag: str = "t", queue: str = "d.q", **settings: object) -> m.BasicConsume:
-    """basic.consume."""
+    """Return a basic.consume."""
     return m.BasicConsume(queue, tag, **settings)  # type: ignore[arg-type]
 
 
 def bind(key: str, exchange: str = "d.x", queue: str = "d.q", **arguments: object) -> m.QueueBind:
-    """queue.bind."""
+    """Return a queue.bind."""
     return m.QueueBind(queue, exchange, key, arguments=arguments)  # type: ignore[arg-type]
 
 
 def matching(name: str, wanted: Table) -> m.QueueBind:
-    """A binding to a headers exchange."""
+    """Return a binding to a headers exchange."""
     return m.QueueBind(f"d.{name}", "d.x", "", arguments=wanted)
 
 
 def bodies(count: int) -> list[Publish]:
-    """Numbered messages into d.q."""
+    """Return publishes of numbered messages to d.q."""
     return [to_q(b"%d" % number) for number in range(1, count + 1)]
 
 
@@ -321,7 +321,7 @@ SCRIPTS: dict[str, Script] = {
 
 
 def names_in(script: Script) -> Iterator[m.Method]:
-    """What removes all that a script may have made."""
+    """Return steps that remove all objects a script may have created."""
     for each in script:
         step = each.step if isinstance(each, On) else each
         if isinstance(step, m.QueueDeclare) and step.queue.startswith("d."):

@@ -1,4 +1,4 @@
-"""A node answers the scripts as RabbitMQ did when they were recorded, but for the known differences."""
+"""The scripts on a node: the answers recorded from RabbitMQ, except for the known differences."""
 
 import json
 from collections.abc import Iterator

@@ -4,11 +4,11 @@ Two processes of one node are two owners: the second waits for the lease of the 
 one that was killed on the same machine: the kernel has released that owner's lock, so a process that gets this lock
 knows that the other has ended. The nodes make both objects; a store uses only ``Owner``.
 
-| lock of the earlier process             | next process in the same place | elsewhere, or on another machine        |
-|-----------------------------------------|--------------------------------|-----------------------------------------|
-| the lock of its data directory          | takes over immediately         | waits until the lease has expired       |
-| none: the directory cannot be locked    | waits                          | waits                                   |
-| the lock of its embedded database       | takes over immediately         | impossible: there it is another database |
+| lock of the earlier process          | next process in the same place | elsewhere, or on another machine         |
+|--------------------------------------|--------------------------------|------------------------------------------|
+| the lock of its data directory       | takes over immediately         | waits until the lease has expired        |
+| none: the directory cannot be locked | waits                          | waits                                    |
+| the lock of its embedded database    | takes over immediately         | impossible: there it is another database |
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""``semq doctor``: one node after the other, each with something else that is wrong, on real databases and sockets."""
+"""``semq doctor`` on nodes with one fault each, on real databases and sockets."""
 
 import asyncio
 import os
@@ -19,7 +19,8 @@ from tests.pki.people import authority
 from tests.service.inprocess import InProcess, linked
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
-LEFT_BY_OTHERS = ("stuck", "submissions", "disk")  # checks of what other tests of this network, and files, leave
+# checks whose result depends on other tests of this network, and on the disk
+LEFT_BY_OTHERS = ("stuck", "submissions", "disk")
 LOCAL = '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "{url}"\n'
 
 
@@ -43,7 +44,8 @@ async def on_the_way(settings: Settings) -> Finding:
 
 
 def test_nothing_fails_where_all_is_well(network: Network) -> None:
-    up = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")  # what has just begun has no link yet
+    # a node that has just started has no link yet
+    up = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")
     assert semq("msg", "send", *up, "--node", network.sender.url, stdin=b"x").status == 0
     for node, checks in ((network.sender, {"way to the hub", "link", "submissions"}), (network.hub, set())):
         node.place.config.chmod(0o600)
@@ -60,7 +62,7 @@ def test_nothing_fails_where_all_is_well(network: Network) -> None:
             "node",
         }
         assert expected | checks | {"store", "resources", "stuck"} == found.keys()
-        # What other tests have left undelivered, and the room on this machine's disk, are no fault of the node.
+        # Undelivered documents of other tests, and the free space of this machine, are not faults of the node.
         assert [one for one in found.values() if one["verdict"] != OK and one["check"] not in LEFT_BY_OTHERS] == []
         assert told["verdict"] in (OK, WARNING)
 
@@ -116,7 +118,7 @@ def test_a_folder_that_cannot_be_and_a_disk_that_is_full(tmp_path: Path) -> None
     text = HUB + 'data_dir = "file/data"\n[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n'
     found = verdicts(list(machine.look(settings_of(tmp_path, text))))
     assert found["data folder"] == FAILING
-    assert "disk" not in found  # there is none to speak of
+    assert "disk" not in found  # the finding on the disk is left out
     found = verdicts(list(machine.look(settings_of(tmp_path, text.replace("file/data", "data")))))
     assert (found["data folder"], found["disk"]) == (OK, FAILING)
 
@@ -135,7 +137,7 @@ def test_an_impossible_data_directory_is_one_line_with_a_code_whatever_is_asked(
         assert said.err.startswith("semq: SEMQ-"), said
         assert said.err.count("\n") == 1, said
     said = semq("doctor", "--config", str(file))
-    if data_dir != "loop/data":  # that one is no path at all
+    if data_dir != "loop/data":  # which is not a path at all
         assert "FAILS  data folder" in said.out
         assert "free where" not in said.out
     assert said.status == (78 if data_dir == "loop/data" else 1)
@@ -183,7 +185,7 @@ def test_a_database_that_may_forget(database_of_role: tuple[str, str], tmp_path:
 
 @pytest.fixture
 def database_of_role(database: str) -> tuple[str, str]:
-    """A database, and a role of its own that may log in there."""
+    """Return a database with a role of its own that may log in there."""
     role = f"doctor_{os.getpid()}"
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(f'DROP ROLE IF EXISTS "{role}"')
@@ -247,7 +249,7 @@ async def test_what_can_be_in_the_way(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     refused = await on_the_way(settings_of(tmp_path, text.format(url=f"amqp://127.0.0.1:{port}")))
-    assert "Nothing listens" in refused.advice
+    assert "No program listens" in refused.advice
     named = text.format(url="amqp://no-such-host.invalid:5670") + "allow_plain = true\n"
     assert "is not known here" in (await on_the_way(settings_of(tmp_path, named))).advice
 

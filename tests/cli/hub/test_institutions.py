@@ -1,4 +1,4 @@
-"""The hub's authority, made before its first start."""
+"""``semq hub init-ca``: the hub's authority, made before its first start."""
 
 from pathlib import Path
 

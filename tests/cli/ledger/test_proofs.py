@@ -1,4 +1,6 @@
-"""``semq verify`` on files from strangers: a proof that is none is refused with a sentence, whatever is in it."""
+"""``semq verify`` on foreign files: a file without a valid proof is refused with a clear error, whatever it
+contains.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ def proof(status: str = "RECV", **more: Any) -> dict[str, Any]:
 
 
 def verified(file: Path, data: bytes) -> int:
-    """The exit status with the authority of the receiver."""
+    """Return the exit status with the authority of the receiver."""
     trust = file.with_name("trust.pem")
     trust.write_bytes(OURS.pem)
     file.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Acts of a person: they are done, noted in the ledger with their reason, and refused where it is too late."""
+"""Acts of a person: done, noted in the ledger with their reason, and refused if the message has ended."""
 
 import re
 from uuid import uuid4
@@ -13,7 +13,7 @@ from tests.waiting import until_sync
 def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) -> None:
     at = ["--node", network.sender.url, "--json"]
     lk0 = semq("msg", "send", "--to", ABSENT, *at, stdin=b"x").data["lk0"]
-    for why in ("ordered twice", "still not wanted"):  # the second time its marker goes out anew
+    for why in ("ordered twice", "still not wanted"):  # the second act sends its marker again
         assert semq("msg", "cancel", lk0, "--why", why, *at).data["lk0"] == lk0
     events = semq("msg", "trace", lk0, "--here", *at).data["events"]
     assert [line["detail"] for line in events if line["event"] == "VOIDED"] == [
@@ -69,7 +69,7 @@ def test_what_comes_too_late_is_told_the_end_and_its_time(network: Network) -> N
     semq("msg", "receive", "--user", "late", "--timeout", "60", "--node", network.receiver.url)
     for node in (network.sender.url, network.receiver.url):
         while "cleaned" not in semq("msg", "show", name, "--json", "--node", node).data:
-            pass  # the row goes with the next cleanup
+            pass  # the row is deleted by the next cleanup
     for command in ("cancel", "hold", "release", "resend", "inquire", "body"):
         said = semq("msg", command, name, *at)
         said.fails(1, "SEMQ-1208", "DELIVERED")
@@ -83,7 +83,7 @@ def test_what_comes_too_late_is_told_the_end_and_its_time(network: Network) -> N
 
 
 def handed_over(network: Network, target: str, more: str = "") -> int:
-    """The number of a document that an application of the sender hands over by SQL."""
+    """Return the number of a document that an application of the sender submits by SQL."""
     with psycopg.connect(network.sender.database) as connection:
         found = connection.execute(f"SELECT semq_send('{target}', 'x'::bytea, app_key => 'a/b/c/{uuid4()}'{more})")
         return int((found.fetchone() or (0,))[0])
@@ -117,7 +117,7 @@ def test_a_refused_submission_says_its_new_name_when_it_is_tried_again(network: 
 
 
 def known(network: Network, name: str) -> str:
-    """The short name to which another one leads."""
+    """Return the short name of the message that a name denotes."""
     return str(semq("msg", "show", name, "--json", "--node", network.sender.url).data["name"])
 
 

@@ -1,4 +1,4 @@
-"""Files: what may be sent, and names of what was received."""
+"""Documents in files: files that may be sent, and names of received documents."""
 
 import os
 import sys
@@ -63,8 +63,8 @@ def test_a_long_name_keeps_its_beginning_and_its_suffix(tmp_path: Path) -> None:
     assert path.name.startswith(f"{LK0}-订单")
     assert path.suffix == ".xml"
     assert file_name(LK0, long) != file_name(LK0, "订单" * 81 + ".xml")
-    assert write_body(tmp_path, document(long, b"one")) == path  # a repeat replaces itself
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]  # and nothing is left over
+    assert write_body(tmp_path, document(long, b"one")) == path  # a repetition replaces the file
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]  # and leaves no other file
 
 
 def test_a_name_that_something_else_has_gives_way(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_an_empty_document_has_to_be_meant(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(EmptyDocument):
         list(read_bodies(["-"], allow_empty=False))
     with pytest.raises(EmptyDocument):
-        next(read_bodies([str(full), str(empty)], allow_empty=False))  # before anything is sent
+        next(read_bodies([str(full), str(empty)], allow_empty=False))  # before any document is sent
     named = [str(full), str(empty), "-"]
     assert list(read_bodies(named, allow_empty=True)) == list(zip(named, (b"x", b"", b""), strict=True))
 

@@ -1,4 +1,4 @@
-"""Receiving into a folder: no document blocks those behind it."""
+"""Receiving into a folder: a document that cannot be written does not block later ones."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from semq.umx_t.short_name import short_name
 from tests.app.network import Network
 from tests.cli.command import environment, semq
 
-LONG = "订" * 128  # 384 bytes: an AppKey takes it, no folder does
+LONG = "订" * 128  # 384 bytes: accepted as an AppKey, too long for a file name
 
 
 def send(network: Network, user: str, key: str, body: bytes, *more: str) -> str:
@@ -30,7 +30,7 @@ def test_long_and_hostile_names_are_written_and_acknowledged(network: Network, t
     assert {Path(row["file"]).parent for row in rows} == {tmp_path / "in"}
     assert len(list((tmp_path / "in").iterdir())) == len(keys)
     none = semq("msg", "receive", "--user", "names", "--timeout", "0.5", "--node", network.receiver.url)
-    assert none.status == 1  # all were acknowledged
+    assert none.status == 1  # all documents were acknowledged
 
 
 def test_what_cannot_be_written_waits_and_blocks_nobody(network: Network, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sending, receiving and looking from the shell, against real nodes."""
+"""Sending, receiving and reading messages from the command line, with real nodes."""
 
 import json
 from base64 import b64decode
@@ -96,7 +96,7 @@ def test_a_payload_that_was_given_to_the_hub_is_not_an_empty_one(network: Networ
     at = ["--node", network.sender.url]
     lk0 = semq("msg", "send", "--to", ABSENT, "--file", str(order), "--no-ack2", *at, "--json").data["lk0"]
     looks = (semq("msg", "show", lk0, *at, "--json").data["ss_status"] for _ in range(500))
-    assert "SS_ACK" in looks  # the hub has it now, and this node nothing but the row
+    assert "SS_ACK" in looks  # the hub has the document, and this node only the row
     said = semq("msg", "body", lk0, *at)
     assert (said.status, said.out) == (1, "")
     assert "SEMQ-1225" in said.err
@@ -109,7 +109,7 @@ def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> N
         for name in (sent["name"], sent["lk0"], order.name, f"/order//{order.name}"):
             said = semq("msg", "wait", name, "--timeout", "60", "--node", node.url)
             assert (said.status, said.out) == (0, f"{sent['name']}  delivered\n")
-    said = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # which is told no outcome
+    said = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # the hub gets no receipts
     assert (said.status, "SEMQ-1304" in said.err) == (1, True)
     said = semq("msg", "trace", order.name, "--node", network.hub.url)
     assert (said.status, "by the short name" in said.err) == (1, True)

@@ -1,4 +1,4 @@
-"""Messages for people: nothing is needed that a node might leave out."""
+"""Messages as text for people, also if the answer of the node lacks fields."""
 
 from semq.cli.messages.presentation import document, facts_of, list_row, name_of, status_of, stuck_lines, trace_line
 

@@ -1,4 +1,4 @@
-"""Counts as a table."""
+"""Counts of messages as a table."""
 
 from semq.cli.messages.queues import rows_of
 

@@ -1,4 +1,4 @@
-"""What does not move has a cause and a next step."""
+"""Stuck messages with causes and next steps."""
 
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq

@@ -1,4 +1,6 @@
-"""``semq worker`` and ``semq failed``: functions run over what arrives; what keeps failing is kept for a person."""
+"""``semq worker`` and ``semq failed``: functions process received documents; failing documents are kept for a
+person.
+"""
 
 import json
 import os
@@ -24,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def working(network: Network, book: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A worker beside the receiver's node."""
+    """Run a worker of the receiver's node."""
     command = [sys.executable, "-m", "semq.cli", "worker", "--app", "tests.cli.handling", "--user", "worker"]
     command += ["--node", network.receiver.url]
     variables = environment({"HANDLED": str(book), "PYTHONPATH": str(ROOT)})
@@ -52,7 +54,7 @@ def until_written(book: Path, *lines: str) -> None:
 
 
 def failed(network: Network, count: int) -> list[dict[str, Any]]:
-    """The failed documents of the receiver, once there are so many."""
+    """Return the failed documents of the receiver when there are so many."""
     rows: list[dict[str, Any]] = []
 
     def are_all() -> bool:
@@ -86,15 +88,15 @@ def test_documents_are_done_tried_again_or_set_aside(network: Network, tmp_path:
 
         shown = semq("failed", "show", *node, "work/order//bad")
         assert "ValueError: bad total in bad" in shown.out
-        assert "1.10008" in shown.out  # where it came from
+        assert "1.10008" in shown.out  # the sender
         listed = semq("failed", "list", *node, "--type", "order")
         assert listed.out.count("from 10008") == 2
-        assert len(failed(network, 5)) == 5  # looking has consumed nothing
+        assert len(failed(network, 5)) == 5  # the list has not consumed them
 
         assert semq(
             "failed", "remove", *node, "--json", "--type", "order", "--key", "to", "--why", "sent anew"
         ).data == {"remove": [rows["torn"]["lk0"]]}
-        semq("failed", "requeue", *node, rows["bad"]["lk0"])  # fails again: its tries are counted by key
+        semq("failed", "requeue", *node, rows["bad"]["lk0"])  # it fails again: its attempts are counted by key
         assert {row["lk0"] for row in failed(network, 4)} >= {rows["lost"]["lk0"]}
         with patch("semq.cli.messages.failed.PAGE", 1):
             semq("failed", "remove", *node, "--all")

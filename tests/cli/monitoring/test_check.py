@@ -1,4 +1,4 @@
-"""``semq check``: the statuses and forms that monitoring systems expect, also of a node that cannot be reached."""
+"""``semq check``: exit statuses and formats for monitoring systems, also if the node cannot be reached."""
 
 import json
 import re

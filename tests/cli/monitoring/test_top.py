@@ -1,4 +1,4 @@
-"""``semq top``: rates are those between two answers, and nothing hostile reaches the terminal."""
+"""``semq top``: rates between two answers, and hostile texts that are escaped on the terminal."""
 
 import re
 from typing import Any
@@ -30,8 +30,8 @@ def snapshot(at: float, accepted: int, started: str = "2031") -> Snapshot:
 def test_rates_are_per_second_between_two_answers() -> None:
     assert _rates(snapshot(10, 5), None) == {}
     assert _rates(snapshot(12, 25), snapshot(10, 5))["accepted"] == 10
-    assert _rates(snapshot(12, 4, "2032"), snapshot(10, 5))["accepted"] == 2  # it began anew
-    assert _rates(snapshot(12, 4), snapshot(10, 5))["accepted"] == 0  # an engine that began anew
+    assert _rates(snapshot(12, 4, "2032"), snapshot(10, 5))["accepted"] == 2  # the node was restarted
+    assert _rates(snapshot(12, 4), snapshot(10, 5))["accepted"] == 0  # the engine was built again
 
 
 def test_nothing_hostile_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

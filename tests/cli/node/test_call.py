@@ -1,6 +1,7 @@
-"""``semq call``, and the commands as a whole: they use only operations and arguments that exist, and use them all.
+"""``semq call``, and all commands: together they use exactly the existing operations and arguments.
 
-For the latter the node is played by `test_output_of_commands.Played`; each command is given every option that it has.
+For the latter, the node is simulated by `test_output_of_commands.Played`; each command is given every option that it
+has.
 """
 
 import json
@@ -30,7 +31,7 @@ TABLES = [{row.name: row for row in table} for table in (LOCAL, HUB)]
 OPERATIONS: dict[str, list[Operation]] = {
     name: [table[name] for table in TABLES if name in table] for name in TABLES[0] | TABLES[1]
 }
-# Option | a value of it; others have "1"
+# Option | a value for it; the others get "1"
 VALUES = {
     "side": "all", "since": "2h", "older_than": "2h", "wait": "accepted", "expires": "2h", "from": "2031-03-01",
     "to": "2031-03-01", "head": "1:00", "ack2": "--ack2", "format": "openmetrics", "scope": "viewer",
@@ -40,7 +41,7 @@ NOT_GIVEN = {"node", "config", "json", "timeout", "help", "out", "folder", "yes"
 
 
 class Recording(Played):
-    """A node that answers everything, and notes what it is asked."""
+    """A node that answers every request and notes it."""
 
     asked: ClassVar[set[str]] = set()
     faults: ClassVar[list[str]] = []
@@ -53,7 +54,8 @@ class Recording(Played):
         if not rows:
             self.faults.append(f"there is no operation {operation}")
         texts = []
-        given = json.loads(json.dumps(dict(arguments or {})).replace("\\u0000", ""))  # from answers of the played node
+        # from answers of the simulated node
+        given = json.loads(json.dumps(dict(arguments or {})).replace("\\u0000", ""))
         for row in rows:
             try:
                 read_arguments(operation, row.arguments, given)
@@ -102,13 +104,13 @@ def test_every_command_uses_what_exists_and_every_operation_is_used(recording: P
 
 
 def test_options_have_the_defaults_of_their_arguments(recording: Path) -> None:
-    """A command without options asks for what the operation does by itself, with these exceptions."""
+    """A command without options requests the defaults of the operation, with these exceptions."""
     pages = {(f"broker.{name}", "limit") for name in ("queues", "consumers", "connections", "channels", "exchanges")}
     pages |= {("broker.bindings", "limit"), ("worker.list", "limit"), ("held.list", "limit")}
     others = {
         ("node.drain", "timeout_s"),  # --timeout of all commands
-        ("msg.trace", "parties"),  # by default everybody is asked; --here
-        ("definitions.import", "expect"),  # the version that was compared
+        ("msg.trace", "parties"),  # by default all parties are asked; --here
+        ("definitions.import", "expect"),  # the compared version
     }
     for command, words in COMMANDS.items():
         semq(*command.split(), *(str(recording) if word == "FILE" else word for word in words), "--node", "played")

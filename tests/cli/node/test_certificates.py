@@ -1,4 +1,4 @@
-"""Certificates from the command line, against a hub and a node with TLS: enrol, look, renew, revoke."""
+"""Certificates on the command line, with a hub and a node with TLS: enrol, show, renew, revoke."""
 
 import re
 from pathlib import Path
@@ -69,7 +69,7 @@ async def test_a_wrong_fingerprint_shows_no_token(inprocess: InProcess, hub: Hub
 
 
 def test_an_authority_that_is_not_the_hub_s(tmp_path: Path) -> None:
-    """Request and install work on files alone; what is not signed by the trusted authority is not taken."""
+    """Request and install work on files alone; a certificate of an untrusted authority is refused."""
     ours, theirs = create_authority("ours", NOW), create_authority("theirs", NOW)
     (tmp_path / "ca.pem").write_bytes(ours.pem)
     config = tmp_path / "node.toml"

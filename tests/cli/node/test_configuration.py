@@ -1,4 +1,4 @@
-"""Configurations are checked without starting anything; every fault at once, no secret shown."""
+"""``semq config``: checks without a start; all faults at once, and no secret in the output."""
 
 from pathlib import Path
 

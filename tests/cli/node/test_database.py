@@ -1,4 +1,4 @@
-"""The tables of a database: too old, too new, brought up to date."""
+"""The tables of a database: too old, too new, upgraded."""
 
 import os
 from pathlib import Path

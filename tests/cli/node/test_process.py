@@ -1,4 +1,4 @@
-"""Nodes that cannot start say why in one line, with the right status."""
+"""Nodes that cannot start: one line with the reason, and the right exit status."""
 
 import signal
 import socket
@@ -26,7 +26,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file.write_text(HUB.format(port=taken.getsockname()[1]))
-        # The variable that names a node for the command line is no setting of the node.
+        # The variable that names a node for the command line is not a setting of the node.
         semq_process("platform", "run", "--config", str(file), SEMQ_NODE="amqp://elsewhere").fails(78, "SEMQ-2003")
 
 

@@ -1,4 +1,4 @@
-"""Values of options are read as Typer reads them, without pydantic; what is no value is refused with the reason."""
+"""Values of options are read like Typer reads them, without pydantic; a wrong value is refused with the reason."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +18,7 @@ class Colour(StrEnum):
 
 
 def told(*words: str) -> dict[str, Any]:
-    """What a command was given for these words."""
+    """Return the values that a command got for these words."""
     found: dict[str, Any] = {}
     whole = typer.Typer(cls=parameters.ParsedGroup, pretty_exceptions_enable=False)
 

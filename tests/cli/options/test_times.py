@@ -1,4 +1,4 @@
-"""Ages and dates as people write them."""
+"""Ages and dates in the forms that people write."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What commands print: nothing of Python, nothing that steers a terminal."""
+"""The output of commands: no Python values, no control characters on a terminal."""
 
 import json
 from typing import Any

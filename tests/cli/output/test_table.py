@@ -1,4 +1,4 @@
-"""Tables for people: nothing is lost, nothing is wider than the terminal while there is room for the short columns."""
+"""Tables for people: complete, and not wider than the terminal while the short columns fit."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ def test_a_long_column_is_folded_between_words_and_short_ones_stay_whole() -> No
 def test_wide_characters_count_twice_and_combining_ones_not() -> None:
     assert (cells("单据"), cells("e\u0301"), cells("ab")) == (4, 1, 2)
     assert folded("单据单据", 5) == ["单据", "单据"]
-    assert folded("单", 1) == ["单"]  # does not fit, and is shown all the same
+    assert folded("单", 1) == ["单"]  # a character that does not fit is printed anyway
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Times with their zone, sizes, statuses: values as a person reads them."""
+"""Values for people: times with their zone, sizes, statuses."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every error has a code, a sentence and a remedy, and can be looked up."""
+"""Errors: each has a code, a sentence and a remedy, and can be looked up."""
 
 import re
 from pathlib import Path
@@ -25,13 +25,14 @@ def test_every_code_in_the_sources_can_be_looked_up() -> None:
         for file in (Path(semq_package.__file__).parents[1] / package).rglob("*.py")
         for code in re.findall(r'^    code\b.* = "(SEMQ-\d{4})"', file.read_text("utf-8"), re.MULTILINE)
     }
-    told = semq_process("errors", "list", "--json").data  # in this process other tests have errors of their own
+    # a separate process, because in this one other tests define errors of their own
+    told = semq_process("errors", "list", "--json").data
     assert written == {row["code"] for row in told}
     assert "port" in semq("errors", "lookup", "SEMQ-2003").out
 
 
 def test_an_error_without_a_remedy_of_its_own_shows_that_of_its_base() -> None:
-    """The rows are read from the sources; the classes say the same."""
+    """The rows are read from the sources; the classes have the same values."""
     rows = {row["code"]: row for row in all_errors()}
     for error in (BadLocator, UnknownTarget, BadArguments):
         assert rows[error.code]["remedy"] == error.remedy

@@ -1,4 +1,4 @@
-"""Versions, and completion that completes."""
+"""``semq version``, and completion scripts that work."""
 
 import os
 import subprocess
