@@ -251,7 +251,7 @@ async def test_what_can_be_in_the_way(tmp_path: Path) -> None:
     refused = await on_the_way(settings_of(tmp_path, text.format(url=f"amqp://127.0.0.1:{port}")))
     assert "No program listens" in refused.advice
     named = text.format(url="amqp://no-such-host.invalid:5670") + "allow_plain = true\n"
-    assert "is not known here" in (await on_the_way(settings_of(tmp_path, named))).advice
+    assert "cannot be resolved" in (await on_the_way(settings_of(tmp_path, named))).advice
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example ESMTP\r\n")
