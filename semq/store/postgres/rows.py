@@ -1,14 +1,17 @@
-"""Conversion of the contract's rows to rows of Postgres and back: one pair of functions per table, columns as in
-``tables``.
+"""Conversion of the contract's rows to rows of Postgres and back: one pair of functions per table.
 
-Called by ``load`` and ``changes`` for each row of each unit; ``binary`` packs the values.
+Those of tb_0031 and tb_0030 are made from the tables in ``row_columns``. Called by ``load`` and ``changes`` for each
+row of each unit; ``binary`` packs the values.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+from semq.store import tables
 from semq.store.postgres.binary import FALSE, TRUE, Param, int2, int4, microseconds
+from semq.store.postgres.row_columns import OUTBOUND, PENDING, changes_of, packer, read_table, reader, writer
 from semq.store.rows import LedgerLine, Outbound, Pending, Reason, Recorded
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import NO_KEY, AppKey
 from semq.umx_t.locator import LK0, Pos, parse_lk1
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
@@ -21,13 +24,13 @@ STATUS = {
     for statuses in (SendStatus, Outcome, AckStatus, AppStatus, Arrival, SaveFwd, Direction)
     for status in statuses
 }
-_SEND = {int(status): status for status in SendStatus}
-_OUTCOME: dict[int | None, Outcome | None] = {None: None, **{int(outcome): outcome for outcome in Outcome}}
-_ACK = {int(status): status for status in AckStatus}
-_APP = {int(status): status for status in AppStatus}
+SEND = {int(status): status for status in SendStatus}
+OUTCOME: dict[int | None, Outcome | None] = {None: None, **{int(outcome): outcome for outcome in Outcome}}
+ACK = {int(status): status for status in AckStatus}
+APP = {int(status): status for status in AppStatus}
 ARRIVAL = {int(status): status for status in Arrival}
-_CLASS = {int(status): status for status in SaveFwd}
-_DIRECTION = {int(direction): direction for direction in Direction}
+CLASS = {int(status): status for status in SaveFwd}
+DIRECTION = {int(direction): direction for direction in Direction}
 NOWHERE = NO_REASON = (None, None)
 
 
@@ -37,173 +40,54 @@ def read_lk0(text: str) -> LK0:
     return LK0(int(type_), id_, int(semq_id), int(semq_db_id), int(inc, 16), int(object_id))
 
 
-def _reason(code: str | None, words: str | None) -> Reason | None:
+def reason_of(code: str | None, words: str | None) -> Reason | None:
+    """Return a reason from its columns."""
     return None if code is None or words is None else (code, words)
 
 
-def _moment(ms: int) -> int | None:
-    return microseconds(ms) if ms else None
+def read_address(node: str, user: str) -> Address:
+    """Return an address whose node is a column of its own."""
+    return parse_address(f"{node}/{user}") if user else parse_address(node)
 
 
-def outbound_values(row: Outbound) -> Values:
-    """Return a row of tb_0031."""
-    lk0, target, prev, custodian = row.lk0, row.target, row.prev, row.custodian
-    return (
-        row.object_id,
-        row.direction,
-        str(lk0),
-        lk0.inc,
-        row.sid,
-        f"{target.type}.{target.id}",
-        target.user,
-        row.save_fwd,
-        row.ack2,
-        row.ss_status,
-        row.att,
-        *(prev or NOWHERE),
-        row.order_key,
-        *row.app_key,
-        row.token,
-        None if custodian is None else str(custodian),
-        row.void,
-        row.lost,
-        row.has_payload,
-        row.held,
-        row.parked,
-        row.outcome,
-        *(row.reason or NO_REASON),
-        row.digest,
-        row.size,
-        microseconds(row.accepted_at),
-        _moment(row.expires_at),
-        row.source,
-        row.priority,
-    )
+def key_of(domain: str, type_: str, subtype: str, key: str) -> AppKey:
+    """Return an AppKey from its columns."""
+    return AppKey(domain, type_, subtype, key) if domain or type_ or subtype or key else NO_KEY
 
 
-def pack_changes(row: Outbound) -> tuple[Param, ...]:
-    """Return the changeable values of a row of tb_0031, packed, in the order of ``statements.CHANGES``.
+# The names that the tables of ``row_columns`` use.
+_NAMES = {
+    "ACK": ACK,
+    "APP": APP,
+    "ARRIVAL": ARRIVAL,
+    "CLASS": CLASS,
+    "DIRECTION": DIRECTION,
+    "OUTCOME": OUTCOME,
+    "SEND": SEND,
+    "STATUS": STATUS,
+    "TRUE": TRUE,
+    "FALSE": FALSE,
+    "NOWHERE": NOWHERE,
+    "NO_REASON": NO_REASON,
+    "Pos": Pos,
+    "int4": int4,
+    "microseconds": microseconds,
+    "parse_lk1": parse_lk1,
+    "read_lk0": read_lk0,
+    "key_of": key_of,
+    "read_address": read_address,
+    "reason_of": reason_of,
+}
+_OUT, _PEND = read_table(OUTBOUND), read_table(PENDING)
 
-    Rows with equal values are changed by one statement, so nothing here may be specific to one document.
-    """
-    outcome, reason = row.outcome, row.reason
-    return (
-        STATUS[row.ss_status],
-        int4(row.att),
-        TRUE if row.void else FALSE,
-        TRUE if row.lost else FALSE,
-        TRUE if row.has_payload else FALSE,
-        TRUE if row.held else FALSE,
-        TRUE if row.parked else FALSE,
-        None if outcome is None else STATUS[outcome],
-        None if reason is None else reason[0].encode(),
-        None if reason is None else reason[1].encode(),
-    )
-
-
-def outbound_of(values: Values) -> Outbound:
-    """Return a row of tb_0031 as loaded."""
-    (
-        object_id, direction, lk0, _inc, sid, dest, user, save_fwd, ack2, ss_status, att, prev_inc, prev_sid, order_key,
-        domain, type_, subtype, key, token, custodian, void, lost, has_payload, held, parked, outcome, code, words,
-        digest, size, accepted_at, expires_at, _source, priority,
-    ) = values  # fmt: skip
-    node_type, _, node_id = dest.partition(".")
-    return Outbound(
-        object_id,
-        _DIRECTION[direction],
-        read_lk0(lk0),
-        Address(int(node_type), node_id, user),
-        _CLASS[save_fwd],
-        ack2,
-        _SEND[ss_status],
-        att,
-        sid,
-        None if prev_inc is None else Pos(prev_inc, prev_sid),
-        order_key,
-        _key(domain, type_, subtype, key),
-        token,
-        None if custodian is None else parse_lk1(custodian),
-        void,
-        lost,
-        has_payload,
-        held,
-        parked,
-        _OUTCOME[outcome],
-        _reason(code, words),
-        digest,
-        size,
-        accepted_at,
-        expires_at or 0,
-        priority,
-    )
-
-
-def pending_values(row: Pending) -> Values:
-    """Return a row of tb_0030."""
-    lk0, lk1, target = row.lk0, row.lk1, row.target
-    return (
-        row.bref,
-        str(lk0),
-        str(lk0.store),
-        lk0.inc,
-        lk0.object_id,
-        row.sid,
-        f"{target.type}.{target.id}",
-        target.user,
-        row.save_fwd,
-        row.ack2,
-        row.status,
-        None if lk1 is None else str(lk1),
-        row.p_ack_status,
-        row.s_ack_status,
-        row.app_status,
-        row.deliveries,
-        *(row.prev or NOWHERE),
-        row.order_key,
-        *row.app_key,
-        *(row.reason or NO_REASON),
-        row.digest,
-        row.size,
-        microseconds(row.received_at),
-        row.proved,
-        row.source,
-        row.priority,
-    )
-
-
-def pending_of(values: Values) -> Pending:
-    """Return a row of tb_0030 as loaded."""
-    (
-        bref, lk0, _store, _inc, _object_id, sid, target, user, save_fwd, ack2, status, lk1, p_ack, s_ack, app_status,
-        deliveries, prev_inc, prev_sid, order_key, domain, type_, subtype, key, code, words, digest, size, received_at,
-        proved,
-        _source, priority,
-    ) = values  # fmt: skip
-    node_type, _, node_id = target.partition(".")
-    return Pending(
-        bref,
-        read_lk0(lk0),
-        sid,
-        Address(int(node_type), node_id, user),
-        _CLASS[save_fwd],
-        ack2,
-        ARRIVAL[status],
-        None if lk1 is None else parse_lk1(lk1),
-        _ACK[p_ack],
-        _ACK[s_ack],
-        _APP[app_status],
-        deliveries,
-        None if prev_inc is None else Pos(prev_inc, prev_sid),
-        order_key,
-        _key(domain, type_, subtype, key),
-        _reason(code, words),
-        digest,
-        size,
-        received_at,
-        proved,
-        priority,
-    )
+outbound_values: Callable[[Outbound], Values] = writer(_OUT, tables.tb_0031, _NAMES)
+outbound_of: Callable[[Values], Outbound] = reader(_OUT, Outbound, _NAMES)
+pending_values: Callable[[Pending], Values] = writer(_PEND, tables.tb_0030, _NAMES)
+pending_of: Callable[[Values], Pending] = reader(_PEND, Pending, _NAMES)
+# The changeable columns of tb_0031; all others are fixed at accept. Rows with equal changes share one UPDATE, so
+# nothing in them may be specific to one document; only the custodian is individual.
+CHANGES = changes_of(_OUT, tables.tb_0031)
+pack_changes: Callable[[Outbound], tuple[Param, ...]] = packer(_OUT, tables.tb_0031, _NAMES)
 
 
 def recorded_values(stream: int, sid: int, entry: Recorded) -> Values:
@@ -214,13 +98,13 @@ def recorded_values(stream: int, sid: int, entry: Recorded) -> Values:
 def recorded_of(values: Values) -> Recorded:
     """Return a row of tb_0030_ledger as loaded, without its key."""
     status, digest, code, words, proved = values
-    return Recorded(ARRIVAL[status], digest, _reason(code, words), proved)
+    return Recorded(ARRIVAL[status], digest, reason_of(code, words), proved)
 
 
 def seen_of(values: Values) -> Recorded:
     """Return a row of tb_0030_seen as loaded, without its key."""
     status, code, words = values
-    return Recorded(ARRIVAL[status], reason=_reason(code, words))
+    return Recorded(ARRIVAL[status], reason=reason_of(code, words))
 
 
 def line_values(number: int, line: LedgerLine) -> Values:
@@ -239,7 +123,3 @@ def line_values(number: int, line: LedgerLine) -> Values:
         line.size,
         line.detail,
     )
-
-
-def _key(domain: str, type_: str, subtype: str, key: str) -> AppKey:
-    return AppKey(domain, type_, subtype, key) if domain or type_ or subtype or key else NO_KEY

@@ -11,6 +11,7 @@ from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store import web_tables as web_tables
 from semq.store.broker.statements import BROKER
+from semq.store.postgres.rows import CHANGES
 from semq.store.rows import CORRECTED
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
@@ -227,20 +228,6 @@ def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
     return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
-# The changeable columns of tb_0031; all others are fixed at accept. Rows with equal changes share one UPDATE; only the
-# custodian is individual.
-CHANGES = (
-    ("ss_status", "smallint"),
-    ("att", "int"),
-    ("void", "boolean"),
-    ("lost", "boolean"),
-    ("has_payload", "boolean"),
-    ("held", "boolean"),
-    ("parked", "boolean"),
-    ("outcome", "smallint"),
-    ("reason_code", "text"),
-    ("reason_text", "text"),
-)
 CHANGES_FROM = 4  # after the parameters for object ids, custodians and the earlier status
 OUTCOME_AT = CHANGES_FROM + CHANGES.index(("outcome", "smallint"))
 
