@@ -24,7 +24,7 @@ from semq.store.broker.operations import (
     StoreOp,
     Unbind,
 )
-from semq.store.postgres.binary import Param, boolean, int4, int8, int8s
+from semq.store.postgres.conversion.binary import Param, boolean, int4, int8, int8s
 
 Batch = list[tuple[str, Sequence[Param]]]
 

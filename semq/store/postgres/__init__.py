@@ -5,7 +5,7 @@
 | store                                    | opened at the start and after each loss; read-only queries    |
 | writer                                   | group commit: all posted work in one transaction              |
 | load, changes, statements                | what a unit loads; what it changes; the SQL of both           |
-| rows, binary                             | rows as values and back; Postgres' binary format              |
+| conversion                               | rows as values and back; Postgres' binary format              |
 | pipeline                                 | one connection in libpq's pipeline mode                       |
 | recovery                                 | the state that a process needs at its start                   |
 | lease, owner                             | one writer at a time, by an epoch                             |

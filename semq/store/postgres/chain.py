@@ -20,7 +20,7 @@ from psycopg.adapt import Buffer
 from semq.seal.chain import LINES_MAX, START, ChainLink, add, begin
 from semq.seal.errors import LedgerChanged
 from semq.store.postgres import ledger_partitions
-from semq.store.postgres.binary import COPY_END, COPY_HEAD, Param, int4, int8
+from semq.store.postgres.conversion.binary import COPY_END, COPY_HEAD, Param, int4, int8
 from semq.store.postgres.statements import names
 from semq.store.tables import semq_ledger
 

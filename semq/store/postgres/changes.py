@@ -12,8 +12,15 @@ from typing import Any
 from psycopg.adapt import Buffer
 
 from semq.store.broker.statements import Net
-from semq.store.postgres.binary import Packer, Param, copy_of, int2, int8, int8s, moment, texts
-from semq.store.postgres.rows import STATUS, line_values, outbound_values, pack_changes, pending_values, recorded_values
+from semq.store.postgres.conversion.binary import Packer, Param, copy_of, int2, int8, int8s, moment, texts
+from semq.store.postgres.conversion.rows import (
+    STATUS,
+    line_values,
+    outbound_values,
+    pack_changes,
+    pending_values,
+    recorded_values,
+)
 from semq.store.postgres.statements import INSERTED, copy_in
 from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore, Submitted
 from semq.store.unit import Needs, Unit

@@ -10,9 +10,9 @@ from typing import Any
 
 from psycopg.pq.abc import PGresult
 
-from semq.store.postgres.binary import Param, int2, int8, int8s, moment, texts
+from semq.store.postgres.conversion.binary import Param, int2, int8, int8s, moment, texts
+from semq.store.postgres.conversion.rows import outbound_of, pending_of, read_lk0, recorded_of, seen_of
 from semq.store.postgres.pipeline import PipelineWire, Rows
-from semq.store.postgres.rows import outbound_of, pending_of, read_lk0, recorded_of, seen_of
 from semq.store.rows import (
     ClientToken,
     InStream,

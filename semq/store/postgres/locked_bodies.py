@@ -14,8 +14,8 @@ import psycopg
 
 from semq.seal.errors import VaultLocked
 from semq.seal.vault import Vault
-from semq.store.postgres.binary import int8
 from semq.store.postgres.changes import Batch, NewRows
+from semq.store.postgres.conversion.binary import int8
 from semq.store.rows import Stored, Submitted
 from semq.store.unit import SubmittedRows, Unit
 

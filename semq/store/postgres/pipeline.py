@@ -18,7 +18,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.string import BytesBinaryDumper
 
 from semq.errors import SemqError
-from semq.store.postgres.binary import Milliseconds, Packer, Param
+from semq.store.postgres.conversion.binary import Milliseconds, Packer, Param
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.statements import INSERTED
 

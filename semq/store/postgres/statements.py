@@ -11,7 +11,7 @@ from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store import web_tables as web_tables
 from semq.store.broker.statements import BROKER
-from semq.store.postgres.rows import CHANGES
+from semq.store.postgres.conversion.rows import CHANGES
 from semq.store.rows import CORRECTED
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 

@@ -28,9 +28,9 @@ import psycopg
 from psycopg.adapt import Buffer
 
 from semq.errors import SemqError
-from semq.store.postgres.binary import int8
 from semq.store.postgres.chain import Chain, params
 from semq.store.postgres.changes import LEDGER, Batch, NewRows, copies, inserts, is_read_only, packed_lines, written
+from semq.store.postgres.conversion.binary import int8
 from semq.store.postgres.errors import DecisionFailed, RowRefused, StaleRow, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import RENEW_S, VALID_S, Lease
 from semq.store.postgres.load import Load

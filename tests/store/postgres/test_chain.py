@@ -10,8 +10,8 @@ from psycopg._copy_base import format_row_binary
 
 from semq.seal.chain import LINES_MAX, ChainLink
 from semq.seal.errors import LedgerChanged
-from semq.store.postgres import binary
 from semq.store.postgres.chain import Verified, oldest, verify
+from semq.store.postgres.conversion import binary
 from semq.store.postgres.ledger_partitions import drop_before
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side

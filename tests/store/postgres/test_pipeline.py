@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table
 
-from semq.store.postgres.binary import Packer, int8
+from semq.store.postgres.conversion.binary import Packer, int8
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 

@@ -7,9 +7,16 @@ import pytest
 from sqlalchemy import DateTime, Table
 
 from semq.store import tables
-from semq.store.postgres.binary import EPOCH_MS
-from semq.store.postgres.row_columns import OUTBOUND, PENDING, read_table, reader, writer
-from semq.store.postgres.rows import CHANGES, outbound_of, outbound_values, pack_changes, pending_of, pending_values
+from semq.store.postgres.conversion.binary import EPOCH_MS
+from semq.store.postgres.conversion.columns import OUTBOUND, PENDING, read_table, reader, writer
+from semq.store.postgres.conversion.rows import (
+    CHANGES,
+    outbound_of,
+    outbound_values,
+    pack_changes,
+    pending_of,
+    pending_values,
+)
 from semq.store.rows import Outbound, Pending
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey

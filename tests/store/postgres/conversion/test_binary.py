@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from semq.store.postgres.binary import (
+from semq.store.postgres.conversion.binary import (
     Milliseconds,
     Packer,
     boolean,

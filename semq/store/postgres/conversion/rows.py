@@ -1,6 +1,6 @@
 """Conversion of the contract's rows to rows of Postgres and back: one pair of functions per table.
 
-Those of tb_0031 and tb_0030 are made from the tables in ``row_columns``. Called by ``load`` and ``changes`` for each
+Those of tb_0031 and tb_0030 are made from the tables in ``columns``. Called by ``load`` and ``changes`` for each
 row of each unit; ``binary`` packs the values.
 """
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from semq.store import tables
-from semq.store.postgres.binary import FALSE, TRUE, Param, int2, int4, microseconds
-from semq.store.postgres.row_columns import OUTBOUND, PENDING, changes_of, packer, read_table, reader, writer
+from semq.store.postgres.conversion.binary import FALSE, TRUE, Param, int2, int4, microseconds
+from semq.store.postgres.conversion.columns import OUTBOUND, PENDING, changes_of, packer, read_table, reader, writer
 from semq.store.rows import LedgerLine, Outbound, Pending, Reason, Recorded
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import NO_KEY, AppKey
@@ -55,7 +55,7 @@ def key_of(domain: str, type_: str, subtype: str, key: str) -> AppKey:
     return AppKey(domain, type_, subtype, key) if domain or type_ or subtype or key else NO_KEY
 
 
-# The names that the tables of ``row_columns`` use.
+# The names that the tables of ``columns`` use.
 _NAMES = {
     "ACK": ACK,
     "APP": APP,
