@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from semq.umx_t.grids import GRIDS, HUB, SENDER, SENDER_12, Heard, Standing
+from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, Heard, Standing
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import CellCoverage, simulate
@@ -23,7 +23,8 @@ FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
         frozenset({"act_on_copies", "operator", "rumours", "replay", "stall", "offline", "half_open"}),
         frozenset({"act_on_copies", "operator", "replay", "offline"}),
         frozenset({"act_on_copies", "operator", "half_open", "offline", "nack"}),
-    )
+    ),
+    HANDLING.name: (frozenset({"nack", "stutter", "second_thoughts", "loss", "offline"}),),
 }
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from semq.umx_t.grids import GRIDS
-from tests.simulation.campaign import Totals, covered, run_share
+from semq.umx_t.grids import GRIDS, HANDLING, HandlingHeard
+from semq.umx_t.status import AppStatus
+from tests.simulation.campaign import Totals, covered, focus_of, run_share
 from tests.simulation.runs import Runs
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,14 @@ def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> No
     coverage = totals.report()["coverage"]
     assert coverage["missing"] == []
     assert coverage["reached"] == sum(1 for grid in GRIDS for _ in grid.cells())
+
+
+def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Runs) -> None:
+    cell = HANDLING.name, AppStatus.PARKED.name, HandlingHeard.back.name
+    totals = runs(run_share, 0, 20, focus=focus_of(HANDLING.name, 0))
+    assert totals.failed == []
+    assert cell in totals.cells
+    assert cell not in runs(run_share, 0, 20).cells  # chance alone seldom does
 
 
 def run(*arguments: str) -> dict[str, Any]:

@@ -61,6 +61,7 @@ KINDS: dict[str, float] = {
     "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
     "lose_store": 0.5,  # a store of the hub is lost for good; an operator declares it later
 }
+# Besides, in drills only: "second_thoughts", applications mostly fail for good, and answer twice.
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 
@@ -196,13 +197,15 @@ class Faults:
 
     def stutters(self) -> bool:
         """Whether an application answers a second time."""
-        return self.active and "stutter" in self.kinds and self.chance.random() < 0.3
+        often = 0.8 if "second_thoughts" in self.kinds else 0.3
+        return self.active and "stutter" in self.kinds and self.chance.random() < often
 
     def answer(self, deliveries: int) -> str:
         """Draw the settlement of a document by an application."""
         if not self.active or "nack" not in self.kinds or deliveries > 5:
             return "done"
-        return self.chance.choices(("done", "back", "fail", "fail, then requeue"), (6, 3, 0.6, 0.6))[0]
+        weights = (1, 1, 4, 4) if "second_thoughts" in self.kinds else (6, 3, 0.6, 0.6)
+        return self.chance.choices(("done", "back", "fail", "fail, then requeue"), weights)[0]
 
     def refuses(self) -> bool:
         """Whether the hub refuses a document of the kind that it refuses at times."""
