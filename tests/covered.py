@@ -102,7 +102,6 @@ semq.engine.receiver.completion        app/test_sql.py
 semq.engine.receiver.delivery          flows/order/test_lanes.py
 semq.engine.receiver.handover          flows/test_documents.py
 semq.engine.receiver.ledger            flows/test_documents.py
-semq.engine.receiver.order             flows/order/test_order.py
 semq.engine.receiver.reacks            flows/test_edges.py
 semq.engine.receiver.recording         flows/test_documents.py
 semq.engine.receiver.user_queue        flows/order/test_turns.py
@@ -122,7 +121,6 @@ semq.engine.sender.submission          flows/test_documents.py
 semq.engine.settings                   flows/test_limits.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.time.inquiry               flows/test_edges.py
-semq.engine.time.owed_acks             flows/real_nodes/test_left_alone.py
 semq.engine.uplink                     flows/test_sessions.py
 semq.folders.incoming                  folders/test_process.py
 semq.folders.outcomes                  folders/test_process.py

@@ -21,7 +21,7 @@ class EngineSettings:
     claim_bytes: int = 8 * 1024 * 1024
     ask_rows: int = 250  #: rows read by one piece of inquiry work, which delays the documents of that moment
     ask_pause_s: float = 0.05  #: pause between two such pieces, which limits the share of inquiries on a link
-    ask_custody_per_s: float = 200.0  #: inquiries about rows in custody per second, however many rows there are
+    ask_custody_per_s: float = 200.0  #: inquiries a second about rows in custody, and looks at rows that owe nothing
     packet_records: int = 500  #: records in one transport packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
     clean_s: float = 0.5

@@ -5,8 +5,7 @@ whose next document has not arrived causes no work until that document arrives, 
 Used by ``handover``.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from semq.store.rows import InStreamKey, Pending, Slot
@@ -27,28 +26,46 @@ class Order:
     user: str = ""  #: the user of the row found last
 
 
+@dataclass(slots=True)
+class _Awaited:
+    """The positions of one stream that orders wait for."""
+
+    heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
+    closed: int | None = None  #: all positions here are below it
+
+
 class BlockedOrders:
     """Orders by the position that each waits for."""
 
     def __init__(self) -> None:
-        self._waiting: dict[InStreamKey, list[tuple[int, str]]] = {}  #: by stream: a heap of positions and order keys
+        self._waiting: dict[InStreamKey, _Awaited] = {}
 
     def add(self, key: OrderId, prev: Pos) -> None:
         """Note that an order waits for a position of its source store."""
-        heappush(self._waiting.setdefault(InStreamKey(key[0], prev.inc), []), (prev.sid, key[1]))
+        awaited = self._waiting.setdefault(InStreamKey(key[0], prev.inc), _Awaited())
+        heappush(awaited.heap, (prev.sid, key[1]))
+        if awaited.closed is not None and prev.sid >= awaited.closed:
+            awaited.closed = None
 
-    def freed(self, stream: InStreamKey, floor: int, closed: int | None) -> Iterator[OrderId]:
-        """Yield and remove the orders whose position is settled, or will never be sent because its incarnation is
-        closed."""
-        heap = self._waiting.get(stream, [])
+    def freed(self, stream: InStreamKey, floor: int, closed: int | None) -> list[OrderId]:
+        """Remove and return the orders whose position is settled, or will never be sent because its incarnation is
+        closed.
+
+        The cost depends on their number; the others are looked at once, when the incarnation is closed.
+        """
+        awaited = self._waiting.get(stream)
+        if awaited is None:
+            return []
+        heap, found = awaited.heap, []
         while heap and heap[0][0] < floor:
-            yield stream.store, heappop(heap)[1]
-        if closed is not None:
-            yield from ((stream.store, name) for sid, name in heap if sid >= closed)
-            heap[:] = [(sid, name) for sid, name in heap if sid < closed]
-            heap.sort()
+            found.append((stream.store, heappop(heap)[1]))
+        if closed is not None and awaited.closed != closed:
+            found += [(stream.store, name) for sid, name in heap if sid >= closed]
+            awaited.heap = heap = sorted((sid, name) for sid, name in heap if sid < closed)
+            awaited.closed = closed
         if not heap:
-            self._waiting.pop(stream, None)
+            del self._waiting[stream]
+        return found
 
 
 def is_overtaking(unit: Unit, row: Pending) -> bool:

@@ -23,7 +23,8 @@ class Asked(NamedTuple):
 
     rows: int  #: number of rows that may need another inquiry
     then: Callable[[], None]  #: sends the inquiries, after the commit
-    patient: bool | None = None  #: whether all rows are in custody; None: this table has one pace for all rows
+    patient: bool = False  #: whether the slower pace is enough for all of them
+    longest_s: float | None = None  #: the longest interval, if not that of the schedule
 
 
 class Sweep:
@@ -83,13 +84,10 @@ class Sweep:
             self.schedule.put_back(rest, slice_.due)
             slice_.last = last
         if asked.rows:
-            longest = None
-            if asked.patient is not None:
-                longest = settings.inquiry_custody_s_max if asked.patient else settings.inquiry_s_max
-                slice_.patient = asked.patient
+            slice_.patient = asked.patient
             if slice_.patient:  # keep the slower pace for further slices of this kind
                 self._patient_from = now + asked.rows / settings.ask_custody_per_s
-            self.schedule.again(slice_, now, self.core.clock.random(), longest)
+            self.schedule.again(slice_, now, self.core.clock.random(), asked.longest_s)
         asked.then()
 
     def _put_back(self, slice_: Slice) -> None:
@@ -118,4 +116,5 @@ class OutboundAsker:
             if row.outcome is None:
                 self.rows.hear(unit, row, Heard.ask, after)
                 is_patient.append(row.ss_status is SendStatus.SS_ACK and row.object_id not in self.rows.doubts)
-        return Asked(len(is_patient), lambda: self.rows.apply(after), bool(is_patient) and all(is_patient))
+        longest_s = self.core.settings.inquiry_custody_s_max if all(is_patient) else None
+        return Asked(len(is_patient), lambda: self.rows.apply(after), all(is_patient), longest_s)

@@ -29,7 +29,7 @@ class PendingAsker:
     def _ask(self, unit: Unit, query: Query) -> Asked:
         asks: list[tuple[Address, Inquiry]] = []
         finished: list[int] = []
-        rows = 0
+        rows = owing = 0
         for row in unit.pending_found(query):
             rows += 1
             order = self._handing.orders.get((row.lk0.store, row.order_key)) if row.order_key else None
@@ -37,8 +37,10 @@ class PendingAsker:
             if row.is_done:
                 finished.append(row.bref)  # the application's own transaction has set it to done
             elif row.owes or blocked:
+                owing += row.owes
                 asks.extend(asks_about(row, self._uplink.hub, blocked=blocked))
-        return Asked(rows, lambda: self._send(asks, finished))
+        # However many documents wait for the application or for others of their order, they cost little.
+        return Asked(rows, lambda: self._send(asks, finished), patient=owing == 0)
 
     def _send(self, asks: list[tuple[Address, Inquiry]], finished: list[int]) -> None:
         for to, inquiry in asks:

@@ -1,0 +1,64 @@
+"""Orders that wait for positions: freed once, at a cost that depends on those that are freed."""
+
+from typing import Any
+
+from semq.engine.receiver.order import BlockedOrders
+from semq.store.rows import InStreamKey
+from semq.umx_t.address import Address, NodeType
+from semq.umx_t.locator import Pos, Store
+
+SOURCE = Store(*Address(NodeType.LOCAL, "10008")[:2])
+STREAM = InStreamKey(SOURCE, 7)
+COUNT = 100_000
+
+
+class CountedSid(int):
+    """A position, and how often positions were compared."""
+
+    looks = 0
+
+    def __lt__(self, other: Any) -> bool:
+        CountedSid.looks += 1
+        return int(self) < int(other)
+
+    def __ge__(self, other: Any) -> bool:
+        CountedSid.looks += 1
+        return int(self) >= int(other)
+
+
+def blocked(*sids: int) -> BlockedOrders:
+    orders = BlockedOrders()
+    for sid in sids:
+        orders.add((SOURCE, f"k{sid}"), Pos(7, CountedSid(sid)))
+    return orders
+
+
+def names(orders: BlockedOrders, floor: int, closed: int | None = None) -> list[str]:
+    return [name for _, name in orders.freed(STREAM, floor, closed)]
+
+
+def test_a_floor_frees_what_lies_below_it_once() -> None:
+    orders = blocked(5, 3, 9)
+    assert names(orders, 5) == ["k3"]
+    assert names(orders, 6) == ["k5"]
+    assert names(orders, 6) == []
+    assert names(orders, 10) == ["k9"]
+    assert orders.freed(InStreamKey(SOURCE, 8), 10, 10) == []
+
+
+def test_the_end_of_an_incarnation_frees_what_was_never_sent() -> None:
+    orders = blocked(5, 3, 9)
+    assert names(orders, 0, 6) == ["k9"]
+    orders.add((SOURCE, "late"), Pos(7, 8))  # decided before the end was known
+    assert names(orders, 0, 6) == ["late"]
+    assert names(orders, 4, 6) == ["k3"]
+    assert names(orders, 6, 6) == ["k5"]
+
+
+def test_the_rest_of_a_closed_stream_costs_nothing_when_its_floor_rises() -> None:
+    orders = blocked(*range(COUNT))
+    assert names(orders, 0, COUNT) == []
+    CountedSid.looks = 0
+    for floor in range(1, 1001):
+        assert names(orders, floor, COUNT) == [f"k{floor - 1}"]
+    assert CountedSid.looks < 1000 * 60

@@ -1,0 +1,55 @@
+"""What waits for an application is looked at, at a pace that does not grow with its number."""
+
+from dataclasses import replace
+
+from semq.store.unit import Query, Unit
+from tests.engine.time.test_inquiry import COUNT, PACED, PER_S
+from tests.flows.trio import Trio
+
+
+def looks(trio: Trio) -> list[int]:
+    """The number of rows of each look, from now on."""
+    found: list[int] = []
+    sweep = trio.b.engine.owing.sweep
+    ask = sweep._ask
+
+    def counted(unit: Unit, query: Query) -> object:
+        asked = ask(unit, query)
+        found.append(asked.rows)
+        return asked
+
+    sweep._ask = counted  # type: ignore[assignment]
+    return found
+
+
+def without_application(order_key: str = "") -> Trio:
+    trio = Trio(replace(PACED, inquiry_s_max=15))
+    trio.b.app.places = 0
+    for number in range(COUNT):
+        trio.a.send(b"%d" % number, order_key=order_key and f"{order_key}{number}")
+    trio.settle()
+    trio.later(40)
+    assert not any(row.owes for row in trio.b.store.tables.pending.values())
+    return trio
+
+
+def test_documents_that_wait_for_an_application_have_the_slower_pace() -> None:
+    trio = without_application()
+    found = looks(trio)
+    trio.later(300)
+    assert COUNT < sum(found) <= PER_S * 300 + PACED.ask_rows
+    found.clear()
+    trio.cut(trio.b)
+    trio.connect(trio.b)
+    trio.later(30)
+    assert sum(found) <= PER_S * 30 + PACED.ask_rows
+
+
+def test_what_its_sender_has_not_noted_does_not_wait_for_them() -> None:
+    trio = without_application()
+    trio.lose = lambda wire, frame: wire is trio.b.up  # the receipt
+    trio.a.send(b"owed")
+    trio.settle()
+    trio.lose = lambda wire, frame: False
+    trio.later(PACED.inquiry_s * 2)
+    assert not any(row.owes for row in trio.b.store.tables.pending.values())
