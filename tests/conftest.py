@@ -26,7 +26,7 @@ from psycopg import sql
 
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.kinds import MARKS, Groups, kind_of, marks_of, rank_of
-from tests.surroundings import collect_rarely, hash_cheaply, keep_bytecode, use_memory
+from tests.surroundings import Measuring, collect_rarely, hash_cheaply, keep_bytecode, use_memory
 
 if TYPE_CHECKING:  # imported by those who start nodes: that costs as much as all else here together
     from tests.app.network import Network
@@ -41,6 +41,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 hash_cheaply()  # now: other conftest files hash passwords when they are imported
 _numbers = count(1)
+_measuring = pytest.StashKey[Measuring]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     use_memory()
     keep_bytecode()
     collect_rarely()
+    config.stash[_measuring] = Measuring(config.getoption("cov_source", None) or ())
     if config.getoption("quick") and not config.option.markexpr:
         config.option.markexpr = " and ".join(f"not {mark}" for mark in MARKS)
 
@@ -73,6 +75,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Measure coverage where it is needed."""
+    item.config.stash[_measuring].begin(item.nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:

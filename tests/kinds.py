@@ -14,10 +14,12 @@ of their rows: the long ones first, so that no worker is left alone with one at 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 MARKS = ("slow", "processes", "spark", "browser")
 # A fixture and the mark of every test that uses it.
@@ -103,10 +105,29 @@ def rank_of(place: str) -> int:
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Distributes the tests over the workers by groups, in the order of the rows."""
+    """Distributes the tests over the workers by groups, in the order of the rows.
+
+    A worker begins a test only when it knows the next one, so that one unit of work always stands behind its last test.
+    Without this class it is given two tests early, and a group of minutes waits behind another one, while all other
+    workers are idle. Here it is given at the last test, and behind a long test the last unit of all, which is short.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         group = kind_of(nodeid).group
         if group == "file":
             return nodeid.partition("::")[0]
         return nodeid if group == "-" else group
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if node.shutting_down:
+            return
+        if not self.workqueue:
+            node.shutdown()
+            return
+        units = self.assigned_work[node].values()
+        pending = list(islice((test for unit in units for test, is_done in unit.items() if not is_done), 2))
+        if len(pending) == 2:
+            return
+        if pending and kind_of(pending[0]).marks:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        self._assign_work_unit(node)

@@ -136,6 +136,8 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/test_house.py": "opposite the whole house",
     "tests/test_run.py": "opposite the script run",
     "tests/test_house_figures.py": "opposite tests/house_figures.py",
+    "tests/test_kinds.py": "opposite tests/kinds.py",
+    "tests/test_surroundings.py": "opposite tests/surroundings.py",
     "tests/test_protocol_references.py": "opposite PROTOCOL.md",
     "tests/service/test_wire.py": "opposite the bytes between nodes",
     "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",

@@ -1,9 +1,10 @@
 """Intervals double up to a limit and vary by a fifth."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.umx_t.retry import JITTER, backoff, interval
+from semq.umx_t.retry import JITTER, backoff, doublings, interval
 
 jitters = st.floats(0, 1, exclude_max=True)
 
@@ -24,3 +25,10 @@ def test_the_spread_is_a_fifth_each_way() -> None:
 
 def test_failures_count_from_one() -> None:
     assert [backoff(failures, 1, 60, 0.5) for failures in (0, 1, 2, 3)] == [1, 1, 2, 4]
+
+
+@pytest.mark.parametrize("most_s", [15, 16, 30, 300, 3000, 5])
+def test_after_so_many_doublings_intervals_grow_no_more(most_s: int) -> None:
+    needed = doublings(15, most_s)
+    assert interval(needed, 15, most_s, 0.5) == most_s
+    assert needed == 0 or interval(needed - 1, 15, most_s, 0.5) < most_s

@@ -1,0 +1,15 @@
+"""A refusal names the key whose signatures are no longer valid, and its text is read back by the sender."""
+
+import pytest
+
+from semq.seal.errors import SignerGone
+
+
+@pytest.mark.parametrize("key", ["0", "9f86d081884c7d65"])
+def test_the_key_is_read_from_the_text_of_the_refusal(key: str) -> None:
+    assert SignerGone.key_in(str(SignerGone.of(key))) == key
+
+
+@pytest.mark.parametrize("text", ["", "the key is gone", "monkey 12", "keyed 12ab"])
+def test_a_text_that_names_no_key(text: str) -> None:
+    assert SignerGone.key_in(text) == ""

@@ -1,0 +1,96 @@
+"""Groups begin in the order of the rows, once each, and no long one waits behind another while a worker is idle."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.kinds import Groups, kind_of, rank_of
+
+CRASH = [f"tests/crash/test_{name}.py::test_{number}" for name in ("campaign", "refusing") for number in range(2)]
+SPARK = [f"tests/spark_reconcile/spark/test_session.py::test_{number}" for number in range(5)]
+DEMO = [f"tests/demo/test_scenario.py::test_{number}" for number in range(3)]
+SEEDS = [f"tests/simulation/test_campaign.py::test_share[{number}]" for number in range(4)]
+SHORT = [f"tests/seal/test_{name}.py::test_{number}" for name in ("chain", "keys", "proof") for number in range(3)]
+TESTS = sorted(SHORT + SEEDS + DEMO + SPARK + CRASH, key=rank_of)
+
+
+@dataclass(eq=False)
+class FakeWorker:
+    """A worker as the scheduler uses it: begins a test when it knows the next one, or that none will come."""
+
+    queue: deque[int] = field(default_factory=deque)
+    done: list[str] = field(default_factory=list)
+    shutting_down: bool = False
+    gateway: Any = field(default_factory=lambda: SimpleNamespace(id="fake"))
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.queue += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+    def can_run(self) -> bool:
+        return len(self.queue) > 1 or (bool(self.queue) and self.shutting_down)
+
+
+@pytest.fixture
+def scheduler(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(pytestconfig.option, "tx", ["popen"] * 2, raising=False)
+    monkeypatch.setattr(pytestconfig.option, "px", [], raising=False)
+    monkeypatch.setattr(pytestconfig.option, "loadscopereorder", False, raising=False)
+    monkeypatch.setattr(pytestconfig.option, "maxworkerrestart", None, raising=False)
+    return Groups(pytestconfig, None)
+
+
+def begin(scheduler: Any) -> list[FakeWorker]:
+    workers = [FakeWorker(), FakeWorker()]
+    for worker in workers:
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, TESTS)
+    scheduler.schedule()
+    return workers
+
+
+def step(scheduler: Any, worker: FakeWorker) -> str:
+    """Run the worker's next test."""
+    assert worker.can_run()
+    index = worker.queue.popleft()
+    worker.done.append(TESTS[index])
+    scheduler.mark_test_complete(worker, index)
+    return TESTS[index]
+
+
+def test_the_long_groups_begin_first_one_on_each_worker(scheduler: Any) -> None:
+    first, second = begin(scheduler)
+    assert [TESTS[index] for index in first.queue] == CRASH
+    assert [TESTS[index] for index in second.queue] == DEMO
+
+
+def test_behind_the_last_test_of_a_long_group_stands_a_short_unit(scheduler: Any) -> None:
+    first, second = begin(scheduler)
+    for _ in range(3):
+        assert len(first.queue) > 1
+        step(scheduler, first)
+    assert [TESTS[index] for index in first.queue] == [CRASH[-1], *SHORT[-3:]]
+    while second.can_run() and step(scheduler, second) not in SPARK:
+        pass
+    assert second.done[-1] in SPARK  # the other worker does not wait for it
+
+
+def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None:
+    workers = begin(scheduler)
+    while any(worker.can_run() for worker in workers):
+        for worker in workers:
+            if worker.can_run():
+                step(scheduler, worker)
+    assert sorted(workers[0].done + workers[1].done) == sorted(TESTS)
+    for group in (CRASH, SPARK, DEMO):
+        (places,) = ([done.index(test) for test in group] for done in (w.done for w in workers) if group[0] in done)
+        assert places == list(range(places[0], places[0] + len(group)))
+
+
+def test_what_has_no_row_is_a_group_by_file() -> None:
+    assert kind_of("tests/seal/test_keys.py::test_a").group == "file"
