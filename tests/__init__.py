@@ -1,1 +1,1 @@
-"""Tests, opposite the modules name for name. ``kinds`` says what they cost, ``conftest`` what they share."""
+"""Tests, with the names of their modules. ``kinds`` has their costs, ``conftest`` the shared fixtures."""

@@ -12,7 +12,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """A clock that a test moves by ``now``, in seconds; it counts the random numbers that are drawn."""
+    """A clock that a test sets by ``now``, in seconds; it counts the drawn random numbers."""
 
     def __init__(self, now: float = 1000.0, start: datetime = START) -> None:
         self.now = now

@@ -28,31 +28,32 @@ from semq.store.embedded.server import EmbeddedPostgres
 from tests.kinds import MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import Measuring, collect_rarely, hash_cheaply, keep_bytecode, use_memory
 
-if TYPE_CHECKING:  # imported by those who start nodes: that costs as much as all else here together
+# imported only by tests that start nodes, because that takes as long as all other imports here together
+if TYPE_CHECKING:
     from tests.app.network import Network
     from tests.service.inprocess import InProcess
 
-# No test asserts a duration, so none has a deadline. A failure prints the blob that replays it. A commit is judged by
-# the same examples everywhere; to search for others is a run of its own, which draws new ones each time.
+# No test asserts a duration, so none has a deadline. A failure prints the blob that replays it. All runs use the same
+# examples; the profile ``search`` draws new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-hash_cheaply()  # now: other conftest files hash passwords when they are imported
+hash_cheaply()  # now, because other conftest files hash passwords when they are imported
 _numbers = count(1)
 _measuring = pytest.StashKey[Measuring]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``./run test --quick`` and ``--deep``."""
+    """Add ``./run test --quick`` and ``--deep``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
     parser.addoption("--deep", action="store_true", help="more seeds of the simulator, more cycles of crashes")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the surroundings; leave out of a quick run what is marked."""
+    """Prepare the surroundings; leave marked tests out of a quick run."""
     use_memory()
     keep_bytecode()
     collect_rarely()
@@ -62,14 +63,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import, for a quick run, what all of it would leave out."""
+    """Do not import files of which a quick run would leave out all tests."""
     place = collection_path.relative_to(config.rootpath).as_posix() if config.getoption("quick") else ""
     return True if place.endswith(".py") and "test_" in place and kind_of(place).marks else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests; on a worker, bring them into the order of the rows."""
+    """Mark the tests; on a worker, sort them by the rows."""
     for item in items:
         for mark in marks_of(item):
             item.add_marker(mark)
@@ -84,7 +85,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
-    """Groups stay together, whatever ``--dist`` says."""
+    """Keep groups together, for any ``--dist``."""
     config.option.loadscopereorder = False
     return Groups(config, log)
 
@@ -109,7 +110,7 @@ def database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[str
 
 @pytest.fixture
 def new_database(postgres: EmbeddedPostgres, migrated_template: str) -> Iterator[Callable[[], str]]:
-    """Makes as many migrated databases as a test asks for."""
+    """Return a function that makes migrated databases."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(new_database_of(postgres, template=migrated_template))
 
@@ -132,7 +133,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Network"]:
 
 @pytest.fixture(scope="session")
 def migrated_template(postgres: EmbeddedPostgres) -> str:
-    """The name of a database that the migrations have been run on once."""
+    """Return the name of a database on which the migrations have been run once."""
     from semq.store.postgres.migration import upgrade
 
     _admin(postgres, sql.SQL("CREATE DATABASE migrated TEMPLATE template0"))

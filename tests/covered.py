@@ -1,7 +1,7 @@
-"""Modules that have no test of their own name, and the test that would fail first if they were wrong.
+"""Modules without a test of their own name, each with the test that would fail first if it were wrong.
 
-The house test compares: every other module of the product has a test opposite, name for name. A module that gets one
-needs its row no longer.
+The house test compares: every other module of the product has a test of its name. A module with such a test needs no
+row.
 """
 
 # module | test, below tests/

@@ -20,7 +20,7 @@ def import_graph() -> dict[str, set[str]]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the groups of modules that import one another, directly or by way of others (Kosaraju's algorithm)."""
+    """Return the groups of modules that import one another, directly or through others (Kosaraju's algorithm)."""
     order: list[str] = []
     _visit(graph, graph, order)
     reverse: dict[str, set[str]] = {name: set() for name in graph}

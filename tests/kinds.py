@@ -39,7 +39,7 @@ def _read(line: str) -> KindOfTests:
     return KindOfTests(f"tests/{place}", () if marks == "-" else tuple(marks.split(",")), group)
 
 
-# place below tests/ | marks | group; the first row that fits holds
+# place below tests/ | marks | group; the first matching row counts
 TABLE = """
 crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
@@ -99,7 +99,7 @@ def marks_of(item: pytest.Item) -> Iterator[str]:
 
 
 def rank_of(place: str) -> int:
-    """Return the place of a test's row: tests are begun in this order."""
+    """Return the place of a test's row, by which tests are ordered."""
     kind = kind_of(place)
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 

@@ -1,8 +1,8 @@
 """Surroundings of a test run: temporary files in memory, bytecode, cheap hashes, rare collections, little measuring.
 
-Most temporary files are databases. Their servers run with ``fsync`` on, as nodes demand it; on a disk, every test would
-wait until some hundred files of its database are durable, when it is made and when it is dropped. Nothing that a test
-finds depends on that, for no test switches a machine off.
+Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require; on a disk, every test would
+wait until some hundred files of its database are durable, when it is made and when it is dropped. The results do not
+depend on that, because no test switches a machine off.
 """
 
 import gc
@@ -27,7 +27,7 @@ def use_memory() -> None:
     """Put temporary files of this process and its children into memory, unless TMPDIR is set."""
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = str(MEMORY)
-        tempfile.tempdir = None  # asked for anew
+        tempfile.tempdir = None  # searched for again
 
 
 def _has_room() -> bool:
@@ -36,7 +36,7 @@ def _has_room() -> bool:
         available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
     except (OSError, IndexError):
         return False
-    is_usable = os.access(MEMORY, os.W_OK) and not found.f_flag & os.ST_NOEXEC  # some tests make programs
+    is_usable = os.access(MEMORY, os.W_OK) and not found.f_flag & os.ST_NOEXEC  # some tests write and run programs
     return is_usable and min(found.f_bavail * found.f_frsize, int(available) * 1024) > ROOM_BYTES
 
 
@@ -47,12 +47,12 @@ def keep_bytecode() -> None:
 
 
 def hash_cheaply() -> None:
-    """Let passwords be hashed in this process as always, at less cost: a hub hashes one for each institution."""
+    """Hash passwords in this process at a lower cost, because a hub hashes one for each institution."""
     users._SCRYPT_N = 16
 
 
 def collect_rarely() -> None:
-    """Let garbage collections be rare: a worker has many objects, and looking through them took a fifth of its time."""
+    """Collect garbage rarely: a worker has many objects, and collections took a fifth of its time."""
     gc.set_threshold(*GC_THRESHOLDS)
 
 

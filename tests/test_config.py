@@ -1,4 +1,4 @@
-"""The configuration: what a good file gives, and that every fault of a bad one is named, without its value."""
+"""The configuration: values of a good file, and every fault of a bad one by name, without its value."""
 
 from pathlib import Path
 
@@ -163,7 +163,7 @@ def test_a_data_dir_is_relative_to_where_it_was_written(file: Path, monkeypatch:
     assert read(file, LOCAL, SEMQ_NODE__DATA_DIR="/srv/semq").data_dir == Path("/srv/semq")
 
 
-# what is wrong | environment | faults
+# fault | environment | faults
 WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "a misspelt key": (
         LOCAL.replace("[hub]", "semqid = 2\n[hub]"),
@@ -363,7 +363,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
 }
 
 
-# What may be open to a network | because
+# setting that may be open to a network | reason
 ALOUD = {
     "TLS at both ends": LOCAL.replace("amqp://127.0.0.1", "amqps://hub.example.org").replace("password", "# password"),
     "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),

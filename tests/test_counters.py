@@ -1,4 +1,4 @@
-"""The list of counters and the places that count agree, both ways."""
+"""The list of counters and the places that count: they agree in both directions."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from semq.store.rows import Event
 from semq.umx_t.status import Outcome
 from tests.house_sources import ROOT
 
-# Names that are made of events and outcomes, where it is done.
+# Names that are made from events and outcomes.
 OF_EVENTS = {Event.VIOLATION, Event.FORWARDED, Event.DROPPED, Event.REFUSED}
 MADE = {
     "semq/engine/core.py": {"violation"},
@@ -37,7 +37,7 @@ def _counted(file: Path) -> Iterator[str]:
 
 
 def _arguments(file: Path) -> set[str | None]:
-    """Return the names that a module passes to ``core.count``; None for one that is no constant."""
+    """Return the names that a module passes to ``core.count``; None for one that is not a constant."""
     names: set[str | None] = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "count":

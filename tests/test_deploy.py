@@ -54,7 +54,7 @@ def test_every_rule_says_what_to_do() -> None:
 
 def test_promtool_accepts_the_rules() -> None:
     promtool = shutil.which("promtool")
-    if promtool is None:  # the other tests look at names and form
+    if promtool is None:  # the other tests check names and form
         assert json.loads(DASHBOARD.read_text("utf-8"))["panels"]
         return
     subprocess.run([promtool, "check", "rules", str(RULES)], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""Text of others made safe: whatever reaches a screen, a log, a page or a spreadsheet."""
+"""Foreign text made safe for a screen, a log, a page or a spreadsheet."""
 
 import json
 import unicodedata
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from semq.foreign_text import LONGEST, in_page, json_text, shortened, shown, shown_lines
 
-# Any code point, lone surrogates among them.
+# Any code point, including lone surrogates.
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
 TURNING = "\u061c\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\U000e0041"
 BREAKING = "\x00\x08\x0b\x0c\x0e\x1b\x1f\x7f\x85\x9b\u2028\u2029"
@@ -25,7 +25,7 @@ def test_a_line_has_nothing_that_is_not_seen(text: str) -> None:
     line = shown(text)
     assert not any(map(is_unseen, line))
     assert len(line.splitlines()) <= 1
-    line.encode()  # and can be written
+    line.encode()  # and it can be encoded
 
 
 @given(TEXTS)

@@ -1,4 +1,4 @@
-"""Times as texts: a node says UTC, a person sees the own zone, and always with an offset."""
+"""Times as texts: UTC from nodes, the own zone for people, always with an offset."""
 
 import time
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def test_a_person_sees_the_own_zone(moment: datetime | float | str) -> None:
         ("until='2026-03-31 12:00:05.123456+00:00')", "until='2026-03-31T14:00:05+02:00')"),
         (f"receipt 7 place 0 sid 3 stated at {AT}", "receipt 7 place 0 sid 3 stated at 2026-03-31T14:00:05+02:00"),
         ("2026-03-31T12:00:05Z", "2026-03-31T14:00:05+02:00"),
-        ("2026-03-31T12:00:05", "2026-03-31T12:00:05"),  # without a zone nobody knows which time it is
+        ("2026-03-31T12:00:05", "2026-03-31T12:00:05"),  # a time without a zone is ambiguous
         ("9999-99-99T12:00:05Z, order 1774958405123", "9999-99-99T12:00:05Z, order 1774958405123"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.house_sources import ROOT, at, committed
 
 PROTOCOL = ROOT / "PROTOCOL.md"
-# letter | what it names | how PROTOCOL.md defines one
+# letter | kind of name | form of its definition in PROTOCOL.md
 DEFINITIONS: dict[str, tuple[str, str]] = {
     "S": ("event of the sender", r"^\| (S\d+[a-c]?) \|"),
     "H": ("event of the hub", r"^\| (H\d+[a-c]?) \|"),
@@ -17,10 +17,10 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "B": ("break of the design", r"^\| (B\d\d) \|"),
     "F": ("break found while correcting it", r"\b(F\d+) "),
 }
-# Sections with definitions of invariants and breaks, which stand in running text.
+# Sections with definitions of invariants and breaks in running text.
 IN_TEXT = {"I": r"^## 6\..*?^## 7\.", "F": r"^## 9\..*?^## 10\."}
 REFERENCE = re.compile(r"(?<![-\w.`'\"/])([SHRINBF]\d{1,2}[a-c]?)(?![-\w'\"])")
-# Places with other names of this form | because
+# Places with other names of this form | reason
 OTHERS: dict[str, str] = {
     "spark_reconcile/DESIGN.md": "S0001 is an AppKey",
 }
@@ -64,7 +64,7 @@ def test_every_reference_is_defined() -> None:
 
 
 def test_rules_have_a_letter_of_their_own() -> None:
-    """An event of the receiver is no rule: R1 once named both."""
+    """An event of the receiver and a rule had the same name R1 once."""
     wrong = [
         f"{at(file, number)}: {line.strip()}"
         for file in sources()

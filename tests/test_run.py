@@ -1,4 +1,4 @@
-"""``./run`` chooses the interpreter of its environment: stand-ins for interpreters in a PATH of the test's own."""
+"""``./run`` selects the interpreter of its environment; tested with simulated interpreters in a PATH of its own."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# A stand-in answers the questions that ``./run`` asks of an interpreter, and makes no environment: it says its name.
+# A simulated interpreter answers the requests of ``./run``, and prints its name instead of making an environment.
 STAND_IN = """#!/bin/sh
 case "$*" in
     *version_info*|*flock*) exit 0 ;;
@@ -24,7 +24,7 @@ TOOLS = "sh cat cksum cut dirname grep id rm tr".split()
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What ``./run setup`` reads of a checkout, without an environment."""
+    """Return a checkout with the files that ``./run setup`` reads, without an environment."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for name in ("run", "requirements-base.lock", "pyproject.toml"):
@@ -41,8 +41,8 @@ def stand_in(folder: Path, name: str, *, optimized: bool, has_venv: bool = True)
 
 
 def set_up(checkout: Path, *folders: Path, **environment: str) -> str:
-    """What ``./run setup`` says until the stand-in that it takes ends it."""
-    tools = checkout.parent / "tools"  # in place of the machine's own folders, which hold interpreters
+    """Return the output of ``./run setup`` until the simulated interpreter ends it."""
+    tools = checkout.parent / "tools"  # instead of the machine's own folders, which have interpreters
     tools.mkdir()
     for name in TOOLS:
         (tools / name).symlink_to(str(shutil.which(name)))

@@ -1,4 +1,4 @@
-"""Waiting for what no event announces: states of nodes, rows of databases, lines of files."""
+"""Waiting for states without an event: states of nodes, rows of databases, lines of files."""
 
 import asyncio
 import inspect
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 180.0  # a machine may be busy with other things
+PATIENCE_S = 180.0  # for a busy machine
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
 
 

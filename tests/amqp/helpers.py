@@ -34,7 +34,7 @@ def octet_by_octet(data: bytes) -> Iterable[bytes]:
 
 
 class WirePair:
-    """A server and a client on one wire; ``cut`` decides how the wire divides what is sent."""
+    """A server and a client on one wire; ``cut`` decides how the wire divides the bytes."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class WirePair:
         self.client.start(self.now)
 
     def step(self) -> tuple[list[ConnectionEvent], list[ConnectionEvent]]:
-        """Carry what is waiting once in each direction; return the events of the server and of the client."""
+        """Transport the waiting bytes once in each direction; return the events of the server and of the client."""
         to_server, to_client = output(self.client), output(self.server)
         return self.feed(self.server, to_server), self.feed(self.client, to_client)
 
@@ -58,7 +58,7 @@ class WirePair:
         return [event for part in self.cut(data) for event in connection.receive(part, self.now)]
 
     def flow(self) -> tuple[list[ConnectionEvent], list[ConnectionEvent]]:
-        """Carry until nothing is waiting."""
+        """Transport bytes until none wait."""
         at_server: list[ConnectionEvent] = []
         at_client: list[ConnectionEvent] = []
         while self.server.output_size or self.client.output_size:

@@ -42,14 +42,14 @@ def test_methods_come_back_as_they_went(method: Method) -> None:
     assert decode_method(encode_method(method)) == method
 
 
-# The oracle checks some arguments against the rules of the specification; these it lets pass.
+# The oracle checks some arguments against the rules of the specification; these values pass.
 RENAMED = {"no_wait": "nowait"}
 RENAMED_IN: dict[type[Method], dict[str, str]] = {m.ExchangeDeclare: {"type": "exchange_type"}}
 LENIENT = {
     "table": st.just({}),
     "longstr": st.text("ab", max_size=9).map(str.encode),
     "shortstr": st.text("ab", max_size=9),
-    "longlong": st.integers(0, (1 << 63) - 1),  # it takes them for signed
+    "longlong": st.integers(0, (1 << 63) - 1),  # the oracle treats them as signed
 }
 
 
@@ -60,7 +60,7 @@ def test_the_oracle_reads_what_we_write(kind: type[Method], data: st.DataObject)
     method = data.draw(arguments_of(kind, LENIENT))
     octets = encode_method(method)
     oracle: Any = pamqp.commands.INDEX_MAPPING[kind.ids[0] << 16 | kind.ids[1]]
-    theirs = oracle.__new__(oracle)  # its constructor warns of one that is deprecated
+    theirs = oracle.__new__(oracle)  # its constructor warns of a deprecated argument
     theirs.unmarshal(octets[4:])
     renamed = RENAMED | RENAMED_IN.get(kind, {})
     for name in kind.names:

@@ -57,7 +57,7 @@ def events_of(connection: ServerConnection | ClientConnection, data: bytes) -> l
     return connection.receive(data, 0.0)
 
 
-# Whole and well formed
+# Complete and well-formed input.
 
 
 @settings(max_examples=50)
@@ -115,7 +115,7 @@ def lane(lanes: dict[bytes, Lane], method: Method, data: bytes, body_max: int = 
     return lanes[encode_method(method)[:4]](reader, start, stop, channel, body_max, 64)
 
 
-# Not whole, not well formed: the lane stands aside, and the general road says what is wrong
+# Incomplete or malformed input: the lane passes it to the general path, which reports the fault.
 
 PUBLISH, DELIVER = m.BasicPublish("exchange", "key"), m.BasicDeliver("tag", 1, False, "exchange", "key")
 HEADER = header_of(b"body", Properties(message_id="m"))

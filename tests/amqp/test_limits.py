@@ -1,4 +1,4 @@
-"""Limits refuse values that the protocol cannot express."""
+"""Limits that the protocol cannot express: refused."""
 
 from typing import Any
 

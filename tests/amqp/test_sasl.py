@@ -1,4 +1,4 @@
-"""The content of a login, by mechanism."""
+"""The credentials of a login, by mechanism."""
 
 import pytest
 from hypothesis import given

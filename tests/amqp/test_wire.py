@@ -74,7 +74,7 @@ class ShortWord(StrEnum):
     ONE = "one"
 
 
-# value | what it becomes
+# value | decoded value
 WRITTEN: list[tuple[Any, bytes]] = [
     (True, b"t\x01"),
     (False, b"t\x00"),
@@ -200,11 +200,12 @@ def test_noise_gives_a_table_or_an_error_of_amqp(noise: bytes) -> None:
     ("octets", "error"),
     [
         (encode_table({"k": "text"})[:-1], FrameError),
-        (b"\xff\xff\xff\xff", FrameError),  # declares four gigabytes that are not there
+        (b"\xff\xff\xff\xff", FrameError),  # declares four gigabytes that are missing
         (table_of(b"\x01kS\xff\xff\xff\xff"), FrameError),
         (table_of(b"\x01kA\xff\xff\xff\xff"), FrameError),
         (table_of(b"\x01kF\xff\xff\xff\xff"), FrameError),
-        (table_of(b"\x01kx\x00\x00\x00\x05ab") + bytes(9), FrameError),  # beyond its table, though not beyond the data
+        # the value ends behind its table, but within the data
+        (table_of(b"\x01kx\x00\x00\x00\x05ab") + bytes(9), FrameError),
         (table_of(b"\x01kA\x00\x00\x00\x01I") + bytes(9), FrameError),  # the value ends behind the array
         (table_of(b"\x09k"), FrameError),
         (table_of(b"\x01k"), FrameError),  # a name without a value

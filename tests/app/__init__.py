@@ -1,1 +1,1 @@
-"""Tests of the library for applications; the nodes that they talk to are those of ``network``."""
+"""Tests of the library for applications, with the nodes of ``network``."""

@@ -1,4 +1,6 @@
-"""A hub and two institutions for tests: real processes with databases of their own; a third institution never comes."""
+"""A hub and two institutions for tests: real processes with databases of their own; a third institution is always
+offline.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -46,7 +48,7 @@ class Network:
         return self.nodes["56001"]
 
     def start(self, exits: ExitStack) -> None:
-        """Start the nodes; ``exits`` clears them."""
+        """Start the nodes; ``exits`` stops them."""
         for node in self.nodes.values():
             exits.callback(clear, node)
             node.launch()
@@ -55,7 +57,7 @@ class Network:
 
 
 def clear(node: NodeProcess) -> None:
-    """End a node, which must leave no other holder of its data directory behind."""
+    """End a node; check that no other process holds its data directory."""
     node.end()
     assert node.holder() is None
     node.clear()
@@ -63,7 +65,7 @@ def clear(node: NodeProcess) -> None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Network]:
-    """A network that runs."""
+    """Run a network."""
     network = Network(folder)
     with ExitStack() as exits:
         network.start(exits)
@@ -73,6 +75,7 @@ def running(folder: Path) -> Iterator[Network]:
 
 async def _until_linked(network: Network) -> None:
     async with Client(network.sender.url) as client:
-        # A node that has no link yet accepts and sends later; only then does the first document come back from there.
+        # A node without a link accepts documents and sends them later; the answer to the first document shows that both
+        # links are up.
         sent = await client.send("56001/nobody", b"the first one")
         await client.wait_for_delivery(sent.lk0)

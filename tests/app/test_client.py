@@ -1,4 +1,4 @@
-"""Documents from the application of one institution to that of another, as the library's users see it."""
+"""Documents from an application of one institution to one of another, with the client library."""
 
 import asyncio
 from hashlib import sha256
@@ -12,7 +12,7 @@ from tests.waiting import until
 
 
 async def take(receiver: Client, *sents: Sent) -> list[Document]:
-    """Take these documents, and acknowledge whatever else lies before them."""
+    """Receive these documents; acknowledge all others that wait before them."""
     wanted, found = {sent.lk0 for sent in sents}, []
     async with receiver.receive(idle_s=30) as documents:
         async for document in documents:
@@ -44,7 +44,7 @@ async def test_the_sender_comes_to_know_that_the_receiver_has_it(sender: Client)
     sent = await sender.send("56001", b"to be delivered")
     fate = await sender.wait_for_delivery(sent.lk0, 30)
     assert fate.is_delivered
-    assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also when it has ended long ago
+    assert await sender.wait_for_delivery(sent.lk0, 30) == fate  # also for a document that has ended long before
 
 
 async def test_the_end_is_known_when_only_the_receivers_row_is_left(sender: Client) -> None:
@@ -88,7 +88,8 @@ async def test_a_token_makes_a_repeat_safe(sender: Client) -> None:
 
 
 async def test_what_is_given_back_comes_again_and_is_marked(sender: Client, receiver: Client) -> None:
-    # An inbox of its own: a consumer of another test, whose connection has just ended, may still be given a document.
+    # An inbox of its own, because a consumer of another test, whose connection has just ended, may still get a
+    # document.
     sent = await sender.send("56001/returner", b"twice")
     seen = []
     async with receiver.receive("returner", prefetch=1, idle_s=30) as documents:

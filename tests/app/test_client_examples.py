@@ -1,4 +1,4 @@
-"""The programs of examples/ run, and the README shows them as they are."""
+"""The programs of examples/: they run, and README.md shows them unchanged."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A node and pika, an AMQP client that knows nothing of SEMQ."""
+"""A node and pika, an AMQP client without any code for SEMQ."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def publish(channel: BlockingChannel, target: str, body: bytes, **headers: Any) 
 
 
 def take(channel: BlockingChannel, queue: str, body: bytes) -> Any:
-    """The properties of the document with this body; others are acknowledged on the way."""
+    """Return the properties of the document with this body; others are acknowledged."""
     for method, properties, found in channel.consume(queue, inactivity_timeout=30):
         assert method is not None, "nothing came"
         channel.basic_ack(method.delivery_tag)
@@ -112,7 +112,7 @@ def test_bad_input_closes_the_channel_and_says_what_to_do(
             publish(channel, target, b"x", **headers)
         assert caught.value.reply_code == reply_code
         assert code in caught.value.reply_text
-        # The connection is as good as before.
+        # The connection still works.
         again = channel.connection.channel()
         again.confirm_delivery()
         publish(again, "56001", b"good")

@@ -1,4 +1,4 @@
-"""Errors that a node reports keep the node's code; their class says who can correct them."""
+"""Errors reported by a node: they keep the node's code, and their class states who can correct them."""
 
 from semq.app import NodeBusy, RefusedByNode
 from semq.app.errors import theirs

@@ -1,4 +1,4 @@
-"""Registering functions: the closest fit, how bodies are read, what is refused."""
+"""Registration of functions: the best match, the reading of bodies, and refused registrations."""
 
 from typing import Any
 

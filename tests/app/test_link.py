@@ -1,4 +1,4 @@
-"""Addresses of nodes, and what a client hears when there is none behind them."""
+"""Addresses of nodes, and the errors of a client whose node cannot be reached."""
 
 import asyncio
 

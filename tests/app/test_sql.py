@@ -1,4 +1,4 @@
-"""Documents in the application's own transaction: sent if it commits, done if it does."""
+"""Documents in the application's own transaction: sent and finished if it commits."""
 
 import asyncio
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ async def test_what_amqp_cannot_carry_is_refused_and_stops_nobody(engine: Engine
             return connection.execute(text(refused)).scalar()
 
     async def are_cleaned() -> bool:
-        """Whether the two others are, which have been delivered."""
+        """Return whether the two others, which were delivered, are cleaned."""
         return len(await sender.request("msg.list", {"key": "carried", "side": "outbound"})) <= 1
 
     assert await until(partial(asyncio.to_thread, reason)) == "SEMQ-1102"
@@ -196,7 +196,7 @@ def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine, value: A
 
 
 def is_same(read: Any, value: Any) -> bool:
-    """Whether JSON says what was packed; JSON has no bytes, and may write a float without its point."""
+    """Return whether JSON has the packed value; JSON has no bytes, and may write a float without its point."""
     match value:
         case bytes():
             return bool(read == value.hex())

@@ -1,4 +1,4 @@
-"""Iterating over documents goes on when the node is killed and started again, and so does sending."""
+"""Iterations over documents, and sending, continue when the node is killed and restarted."""
 
 import asyncio
 import signal

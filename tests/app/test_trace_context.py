@@ -1,4 +1,4 @@
-"""Trace context: only what is valid goes on."""
+"""Trace context: only valid headers are passed on."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Deliveries as values: what is missing or odd in a message never keeps a document from being read."""
+"""Deliveries as values: a document can be read even if fields of the message are missing or malformed."""
 
 import json
 from datetime import UTC, datetime

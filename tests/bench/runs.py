@@ -1,4 +1,4 @@
-"""Runs of ``python -m bench`` as a user starts them, and what they leave behind."""
+"""Runs of ``python -m bench`` as users start them, and the files and processes that remain."""
 
 import os
 import re
@@ -12,14 +12,14 @@ SMALL = ("--messages", "40", "--size", "100", "--rate", "200")
 
 
 def finished(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """A run until its end."""
+    """Return a finished run."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "bench", *arguments], capture_output=True, text=True, check=False
     )
 
 
 def disturbed(temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[str, int]], None]) -> tuple[int, str]:
-    """A run in a folder of its own for temporary files, disturbed when its nodes are up: exit status and last words."""
+    """Disturb a run with a temporary folder of its own when its nodes serve; return exit status and last lines."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "bench", "--messages", "1000000", "--rate", "10"],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)},
@@ -49,7 +49,7 @@ def terminate(run: "subprocess.Popen[str]", pids: dict[str, int]) -> None:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Processes that were started with a path below a folder."""
+    """Return the processes that were started with a path below a folder."""
     found = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():

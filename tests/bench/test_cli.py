@@ -1,4 +1,4 @@
-"""A run of ``./run bench`` that cannot finish gives no figures, says why, and leaves nothing behind."""
+"""An interrupted run of ``./run bench``: no figures, a reason, and no remaining files or processes."""
 
 from collections.abc import Callable
 from pathlib import Path

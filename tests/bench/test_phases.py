@@ -1,6 +1,6 @@
-"""All phases with few documents: every figure is there, no document is lost. No duration is looked at.
+"""All phases with few documents: every figure is present, no document is lost; no duration is compared.
 
-One run serves all tests of the module: it starts four nodes.
+One run serves all tests of the module, because it starts four nodes.
 """
 
 import json

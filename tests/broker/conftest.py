@@ -1,4 +1,4 @@
-"""A server that the tests of this folder share, and a channel of pika on it."""
+"""Fixtures of this folder: a shared server, and a channel of pika on it."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def channel(broker: Served) -> BlockingChannel:
 
 @pytest.fixture(autouse=True)
 def hung_up(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Close the connections of a test to the shared server with it."""
+    """Close the connections of a test to the shared server."""
     yield
     if "broker" in request.fixturenames:
         request.getfixturevalue("broker").hang_up()

@@ -19,7 +19,7 @@ from tests.clocks import ManualClock
 
 
 class Later:
-    """Functions that wait to be called."""
+    """Delayed calls of functions."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -55,14 +55,14 @@ class Model:
         return self._ids
 
     def queue(self, name: str = "q", durable: bool = False, owner: Any = None, **arguments: Any) -> Queue:
-        """Declare a queue; arguments without x- and with underscores."""
+        """Declare a queue; arguments are written without x- and with underscores."""
         table = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()}
         found, _ = self.vhost.declare_queue(name, durable, False, owner, table, owner)
         assert isinstance(found, Queue)
         return found
 
     def publish(self, routing_key: str, body: bytes = b"", exchange: str = "", **properties: Any) -> int:
-        """Publish a message and send dead ones on; return the number of its queues."""
+        """Publish a message, also move dead ones; return the number of its queues."""
         message = message_of(body, exchange, routing_key, **properties)
         sent = self.vhost.send(message, self.vhost.route_message(self.vhost.find_exchange(exchange), message))
         self.vhost.bury_dead()
@@ -75,7 +75,7 @@ class Model:
         self.vhost.bury_dead()
 
     def flush(self) -> None:
-        """End a turn, with a store that answers at once."""
+        """End a turn, with a store that answers immediately."""
         self.journal.flush()
         self.later.run()
 

@@ -56,7 +56,7 @@ class Served:
         return RawClient(self.port, user, **settings)
 
     def hang_up(self) -> None:
-        """Close what tests have left open."""
+        """Close connections that tests have left open."""
         for connection in self.connections:
             if connection.is_open:
                 connection.close()

@@ -1,4 +1,4 @@
-"""Reading pauses and resumes at the limits, for the right reasons."""
+"""Limits of open work: reading pauses and resumes, each for its reason."""
 
 from semq.broker.allowance import Allowance
 from semq.broker.limits import BrokerLimits

@@ -1,4 +1,4 @@
-"""The arguments of queues: permitted values, and when two declarations agree."""
+"""The arguments of queues: permitted values, and equivalent declarations."""
 
 from typing import Any
 

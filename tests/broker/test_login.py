@@ -64,7 +64,7 @@ def test_a_secret_changes_nothing_and_is_answered(broker: Served, secret: bytes)
         client.send(QueueDeclare("not.mine"))
         assert client.until(ChannelClosed).error is not None  # the same user, with the same rights
     with broker.raw("narrow", password="another") as client:
-        assert client.closed().error is not None  # and the old password holds
+        assert client.closed().error is not None  # the old password still counts
 
 
 def test_what_the_server_says_of_itself(broker: Served) -> None:

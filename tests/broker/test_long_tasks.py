@@ -1,4 +1,4 @@
-"""Long tasks in slices: their order, their turns, and that others are served in between."""
+"""Long tasks in slices: their order and turns, and other clients served in between."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def test_the_first_slice_is_done_at_once_and_the_others_take_turns() -> None:
     long_tasks.do(work("a", 3))
     long_tasks.do(work("b", 2))
     assert done == ["a0", "b0"]
-    assert asked == [1]  # whoever was asked once goes on until nothing is left
+    assert asked == [1]  # a task that has begun continues until its end
     while len(long_tasks):
         long_tasks.run()
     assert done == ["a0", "b0", "a1", "b1", "a2"]
@@ -43,7 +43,7 @@ def test_without_a_server_all_is_done_at_once() -> None:
 
 
 class Watched(MemoryBrokerStore):
-    """Records how many messages each list of operations contains."""
+    """A store that records how many messages each list of operations contains."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,6 +94,6 @@ def taken_and_returned(client: RawClient, act: str) -> None:
     if act == "nack":
         client.machine.nack(1, tags[-1], True, True)
         client.flush()
-        client.ask(m.BasicQos(), m.BasicQosOk)  # the channel goes on when all are back
+        client.ask(m.BasicQos(), m.BasicQosOk)  # the channel continues when all messages are returned
     else:
         client.socket.close()

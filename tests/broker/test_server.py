@@ -60,7 +60,7 @@ async def test_aio_pika_transactions_and_get() -> None:
         queue = await channel.declare_queue("", exclusive=True)
         async with channel.transaction():
             await channel.default_exchange.publish(aio_pika.Message(b"1"), queue.name)
-        channel = await connection.channel()  # on the other one a settlement would wait for a commit
+        channel = await connection.channel()  # on the other channel, a settlement would wait for a commit
         queue = await channel.get_queue(queue.name)
         first = await queue.get()
         assert first is not None
@@ -134,7 +134,7 @@ async def test_memory_stays_below_the_mark_under_a_flood_and_others_work_on() ->
         assert not working.is_blocked
         flooding.link.abort()
         await flooding.wait_closed()
-        # Nothing is read from it: that it is gone is noticed when a heartbeat cannot be written any more.
+        # The client reads nothing, so its end is noticed when a heartbeat cannot be written.
         async with asyncio.timeout(10):
             while len(both.server.sessions) > 1:  # noqa: ASYNC110 - plain state that tells nobody
                 await asyncio.sleep(0.01)
@@ -173,7 +173,7 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
         await publisher.qos(1)
         for name in ("busy", "quiet"):
             channel = await link.open_channel()
-            # Both queues are full when the consumers come.
+            # Both queues are full when the consumers start.
             await channel.consume(name, lambda batch, name=name: order.extend([name] * len(batch)), no_ack=True)  # type: ignore[misc]
         while len(order) < 405:  # noqa: ASYNC110 - plain state that tells nobody
             await asyncio.sleep(0.001)

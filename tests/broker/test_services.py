@@ -34,7 +34,7 @@ from tests.waiting import until
 
 
 class SettlingExchange(ServiceExchange):
-    """Settles by routing key, at once, later, or on request."""
+    """An exchange that settles by routing key: immediately, later, or on request."""
 
     def __init__(self) -> None:
         super().__init__("door", "x-door")
@@ -62,7 +62,7 @@ class SettlingExchange(ServiceExchange):
 
 
 class CreditQueue(ServiceQueue):
-    """Delivers its content to consumers with credit; returned messages are put in front."""
+    """A queue that delivers to consumers with credit; returned messages come first."""
 
     def __init__(self) -> None:
         super().__init__("inbox")
@@ -121,7 +121,7 @@ class CreditQueue(ServiceQueue):
 
 
 class House:
-    """A door, an inbox and the session events."""
+    """An exchange, an inbox and the events of sessions."""
 
     def __init__(self) -> None:
         self.door, self.inbox = SettlingExchange(), CreditQueue()
@@ -321,7 +321,7 @@ async def test_a_channel_rests_until_a_service_has_answered() -> None:
         channel, neighbour = await confirming(both), await confirming(both)
         asked = [asyncio.create_task(channel.get("inbox")) for _ in range(2)]
         asked.append(asyncio.create_task(neighbour.get("inbox")))
-        await until(lambda: len(house.inbox.getters) == 2)  # the second of a channel waits for the first
+        await until(lambda: len(house.inbox.getters) == 2)  # the second one of a channel waits for the first
         house.inbox.waiting = [b"1"]
         for number in range(3):
             await until(lambda number=number: len(house.inbox.getters) > number)  # type: ignore[misc]

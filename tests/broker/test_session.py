@@ -1,4 +1,4 @@
-"""Hostile and faulty clients on plain sockets: every error at its level, without effect on others."""
+"""Hostile and faulty clients on plain sockets: each error at its level, without effect on other clients."""
 
 import random
 import time
@@ -264,11 +264,11 @@ def test_garbage_behind_the_greeting_ends_that_connection_only(broker: Served, g
 
 
 def test_after_all_that_the_server_is_empty(broker: Served) -> None:
-    """The connections of the tests above have left nothing."""
+    """The connections of the tests above have left no state."""
     counts = broker.call(broker.server.counts)
     for _ in range(1000):
         counts = broker.call(broker.server.counts)
         if not counts["connections"]:
             break
-        time.sleep(0.01)  # what was hung up is noticed by the server's own thread
+        time.sleep(0.01)  # the server's own thread notices closed connections
     assert counts["connections"] == counts["channels"] == counts["messages_unacked"] == 0

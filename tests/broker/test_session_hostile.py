@@ -72,7 +72,7 @@ def arrays(depth: int) -> bytes:
     return field(b"a", b"A", long(nested))
 
 
-# what | bytes | code, class and method of the close of the connection
+# fault | bytes | code, class and method of the close of the connection
 HARD: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "no method": (frame(FRAME_METHOD, 1, b""), (501, 0, 0)),
     "half of a class": (frame(FRAME_METHOD, 1, b"\0"), (501, 0, 0)),
@@ -118,7 +118,7 @@ def _argument(name: bytes, kind: bytes, value: bytes) -> bytes:
     return declare(b"hostile", field(name, kind, value))
 
 
-# what | bytes | code, class and method of the close of the channel
+# fault | bytes | code, class and method of the close of the channel
 SOFT: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "size beyond the limit": (publish() + header(1 << 62), (311, 60, 40)),
     "negative size": (publish() + header(2**64 - 1), (311, 60, 40)),
@@ -174,7 +174,7 @@ def test_soft(broker: Served, what: str) -> None:
 def test_a_client_that_does_not_wait_for_open_ok(broker: Served, caplog: pytest.LogCaptureFixture) -> None:
     with broker.raw() as client:
         client.until(Tuned)
-        client.socket.sendall(method(20, 10, short(b"")))  # behind connection.open, in one read or the next
+        client.socket.sendall(method(20, 10, short(b"")))  # after connection.open, in one read or the next
         closed = client.closed()
         assert closed.error is not None
     assert "Traceback" not in caplog.text

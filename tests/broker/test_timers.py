@@ -1,4 +1,4 @@
-"""Deadlines are called in order, once, and not after a cancel."""
+"""Deadlines: called in order, once, and not after a cancel."""
 
 from semq.broker.timers import Timer, Timers
 

@@ -1,4 +1,4 @@
-"""A node is awaited from its start to its end, and its errors have its log."""
+"""A node of an installation: awaited from start to end; errors contain its log."""
 
 import signal
 from pathlib import Path
@@ -24,7 +24,7 @@ async def test_a_node_serves_until_it_ends(node: NodeProcess) -> None:
         node.signal(signal.SIGKILL)
         assert await node.ended() == -signal.SIGKILL
         assert node.pid is None
-        assert node.postgres.pid is not None  # outlives a killed node
+        assert node.postgres.pid is not None  # it survives a killed node
     finally:
         node.clear()
     assert node.holder() is None

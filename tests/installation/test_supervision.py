@@ -1,4 +1,4 @@
-"""A node that dies is started again; a node that was stopped is not."""
+"""Supervision: a node that dies is restarted; a node that was stopped is not."""
 
 import asyncio
 import os
@@ -58,7 +58,7 @@ async def test_a_node_that_a_user_has_started_is_stopped_too(tmp_path: Path, hea
     try:
         await theirs.run()
         stopping = asyncio.create_task(ours.stop())
-        assert "exit status 0" in await heard.get()  # asked to stop by ours, and started again by its own supervisor
+        assert "exit status 0" in await heard.get()  # stopped by the test, and restarted by the supervisor of the node
         await theirs.stop()
         await stopping
     finally:

@@ -1,4 +1,4 @@
-"""Clients of other projects against one node without a hub.
+"""Clients of other projects on one node without a hub.
 
 Tests of clients that this machine does not have are not collected; the header of the run lists them with the missing
 programs.
@@ -11,7 +11,7 @@ import pytest
 
 from bench.lone_node import node
 
-# file | programs that it needs
+# file | required programs
 NEEDS = {"test_amqplib.py": ("node", "npm"), "test_amqp_tools.py": ("amqp-publish", "amqp-get", "amqp-consume")}
 MISSING = {
     file: missing for file, needed in NEEDS.items() if (missing := [name for name in needed if not shutil.which(name)])
@@ -20,7 +20,7 @@ collect_ignore = list(MISSING)
 
 
 def pytest_report_header() -> list[str]:
-    """Return the files that are not collected, and why."""
+    """Report the files that are not collected, and the reasons."""
     return [f"interop: {file} is left out, there is no {' and no '.join(names)}" for file, names in MISSING.items()]
 
 

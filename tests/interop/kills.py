@@ -1,10 +1,10 @@
-"""A node that is killed again and again while pika publishes, consumes, rejects and commits; then all is counted.
+"""A node that is killed repeatedly while pika publishes, consumes, rejects and commits; then the messages are counted.
 
-    ./run python -m tests.interop.kills --kills 30
+./run python -m tests.interop.kills --kills 30
 
-``ClientBook`` notes what the clients know for certain; ``account`` drains the queues of the last life and compares.
-What a client does not know (a publish without its confirm, an acknowledgement just before the kill) may have happened
-or not.
+``ClientBook`` records what the clients know for certain; ``account`` drains the queues after the last start and
+compares. An operation without a confirmed result (a publish without its confirm, an acknowledgement just before the
+kill) may have happened or not.
 """
 
 import argparse
@@ -37,12 +37,12 @@ QUEUES: dict[str, dict[str, object]] = {
 }
 PERSISTENT = 2
 REJECTED_EVERY, RETURNED_EVERY = 5, 7
-LEFT_EVERY = 41  # stays out until the kill
+LEFT_EVERY = 41  # every such delivery stays unacknowledged until the kill
 
 
 @dataclass
 class ClientBook:
-    """What the clients know; numbers are bodies of messages."""
+    """The results known to the clients; numbers are bodies of messages."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     confirmed: dict[str, set[int]] = field(default_factory=lambda: {"work": set(), "short": set(), "urgent": set()})
@@ -50,31 +50,31 @@ class ClientBook:
     acked: set[int] = field(default_factory=set)
     committed: set[int] = field(default_factory=set)
     complaints: list[str] = field(default_factory=list)
-    kill_at: int = 0  # the number after whose confirm the node is to die
+    kill_at: int = 0  # the number after whose confirm the node is killed
     enough: threading.Event = field(default_factory=threading.Event)
 
     def confirm(self, queue: str, number: int) -> None:
-        """A publish is safe."""
+        """Record the confirm of a publish."""
         self.confirmed[queue].add(number)
         if number >= self.kill_at:
             self.enough.set()
 
     def check(self, is_true: bool, complaint: str) -> None:
-        """Note what must not be."""
+        """Record a complaint unless a condition is true."""
         if not is_true:
             self.complaints.append(complaint)
 
 
 @contextmanager
 def channel_of(port: int) -> Iterator[BlockingChannel]:
-    """A channel on a connection of its own."""
+    """Return a channel on a connection of its own."""
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
     yield connection.channel()
     connection.close()
 
 
 def publish(channel: BlockingChannel, book: ClientBook) -> None:
-    """One message to each kind of queue, confirmed one by one."""
+    """Publish one message to each kind of queue, confirmed one by one."""
     channel.confirm_delivery()
     while True:
         for queue in book.confirmed:
@@ -101,7 +101,7 @@ def work(channel: BlockingChannel, book: ClientBook) -> None:
 
 
 def commit(channel: BlockingChannel, book: ClientBook) -> None:
-    """Pairs: both or none."""
+    """Commit pairs of messages: both or none must exist."""
     channel.tx_select()
     while True:
         number = next(book.numbers)
@@ -112,7 +112,7 @@ def commit(channel: BlockingChannel, book: ClientBook) -> None:
 
 
 def lives(folder: Path, kills: int, seed: int) -> ClientBook:
-    """Let the node live and die ``kills`` times; then account for everything."""
+    """Start and kill the node ``kills`` times; then compare everything."""
     chance, book = random.Random(seed), ClientBook()
     for number in range(kills):
         book.enough.clear()
@@ -147,7 +147,7 @@ def _client(port: int, part: Callable[[BlockingChannel, ClientBook], None], book
 
 
 def account(channel: BlockingChannel, book: ClientBook) -> None:
-    """Drain everything, and complain of whatever should not be."""
+    """Drain all queues, and record complaints."""
     found = {queue: list(_drained(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
     found["short.dead"] = list(_drained(channel, "short.dead", book, len(book.confirmed["short"])))
     for queue, numbers in found.items():
@@ -168,7 +168,7 @@ def account(channel: BlockingChannel, book: ClientBook) -> None:
 
 
 def _drained(channel: BlockingChannel, queue: str, book: ClientBook, at_least: int = 0) -> Iterator[int]:
-    """Everything in a queue; messages that are still dying are waited for."""
+    """Return all messages of a queue; wait for messages that are being dead-lettered."""
     patience = time.monotonic() + 60
     while True:
         method, _, body = channel.basic_get(queue, auto_ack=True)
@@ -182,7 +182,7 @@ def _drained(channel: BlockingChannel, queue: str, book: ClientBook, at_least: i
 
 
 def main() -> int:
-    """By hand, for longer; the exit status."""
+    """Run it on demand, for longer; return the exit status."""
     parser = argparse.ArgumentParser(description="kill a node again and again, and count")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)

@@ -17,13 +17,13 @@ app.conf.update(
 
 @app.task  # type: ignore[untyped-decorator]
 def add(x: int, y: int) -> int:
-    """What every tutorial begins with."""
+    """Add two numbers."""
     return x + y
 
 
 @app.task(bind=True, max_retries=2)  # type: ignore[untyped-decorator]
 def stubborn(self: Any) -> int:
-    """Comes through at the third try."""
+    """Succeed at the third attempt."""
     if self.request.retries < 2:
         raise self.retry(countdown=0.1)
     return int(self.request.retries)

@@ -1,4 +1,4 @@
-"""aio-pika: its patterns for remote calls and work, an iterator over a queue, transactions."""
+"""aio-pika: its patterns for remote calls and work, iteration over a queue, transactions."""
 
 import asyncio
 

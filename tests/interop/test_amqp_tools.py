@@ -4,7 +4,7 @@ import subprocess
 
 
 def tool(url: str, name: str, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes]:
-    """Exit status and what was said."""
+    """Return exit status and output."""
     done = subprocess.run(
         [f"amqp-{name}", "--url", url.rstrip("/"), *arguments],
         input=stdin,
@@ -21,7 +21,7 @@ def test_from_declaring_to_deleting(url: str) -> None:
         assert tool(url, "publish", "-r", "tools", "-p", "-C", "text/plain", "-b", f"body {number}") == (0, b"")
     assert tool(url, "get", "-q", "tools") == (0, b"body 0")
     assert tool(url, "consume", "-q", "tools", "-c", "2", "-p", "1", "cat") == (0, b"body 1body 2")
-    assert tool(url, "get", "-q", "tools")[0] == 2  # empty
+    assert tool(url, "get", "-q", "tools")[0] == 2  # the queue is empty
     assert tool(url, "publish", "-r", "tools", stdin=b"x" * 500_000) == (0, b"")
     assert tool(url, "get", "-q", "tools") == (0, b"x" * 500_000)
     assert tool(url, "delete-queue", "-q", "tools") == (0, b"0\n")

@@ -23,7 +23,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="session")
 def installed() -> Path:
-    """A folder with node_modules; made again when the lock file has changed."""
+    """Return a folder with node_modules; it is made again when the lock file has changed."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE.parent / "amqplib.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-kombu: Any = importlib.import_module("kombu")  # has no types
+kombu: Any = importlib.import_module("kombu")  # a package without types
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def tasks(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The tasks as a caller sees them, with a worker process at work."""
+    """Return the tasks, with a running worker process."""
     monkeypatch.setenv("NODE_URL", url)
     command = [
         sys.executable,

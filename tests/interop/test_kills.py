@@ -1,4 +1,4 @@
-"""kill -9, again and again, under a real client: what was confirmed is there, once, in order and rightly marked."""
+"""kill -9, repeatedly, with a real client: confirmed messages are present, once, in order and correctly flagged."""
 
 from pathlib import Path
 

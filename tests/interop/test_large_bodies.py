@@ -1,6 +1,6 @@
-"""A body that is much larger than the memory it may cost: in, over a kill, and out by get and by consume.
+"""A body much larger than the memory allowed for it: published, kept over a kill, and delivered by get and by consume.
 
-1 GiB by hand: ``./run python -m tests.interop.test_large_bodies 1024``.
+1 GiB on demand: ``./run python -m tests.interop.test_large_bodies 1024``.
 """
 
 import hashlib
@@ -18,18 +18,18 @@ from bench.lone_node import life
 
 MIB = 1 << 20
 SIZE_MIB = 96
-GROWTH_MIB = 60  # of the node over what it has when it is ready; a second copy of anything would show
+GROWTH_MIB = 60  # growth of the node after its start; a second copy of the body would exceed it
 
 
 def peak_mib(pid: int) -> int:
-    """The largest resident set that the process ever had (Linux)."""
+    """Return the largest resident set of the process so far (Linux)."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
 
 
 @contextmanager
 def bounded(folder: Path) -> Iterator[BlockingChannel]:
-    """A channel to a life of the node, which is killed at the end and must not have grown."""
+    """Return a channel to a started node, which is killed at the end and must not have grown."""
     with life(folder) as (process, port):
         before = peak_mib(process.pid)
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
@@ -40,7 +40,7 @@ def bounded(folder: Path) -> Iterator[BlockingChannel]:
 
 
 def there_and_back(folder: Path, size_mib: int) -> Iterator[str]:
-    """Publish, kill, get and give back, kill, consume and acknowledge; tells what took how long."""
+    """Publish, kill, get and return, kill, consume and acknowledge; return the times of the steps."""
     body = b"".join(hashlib.shake_128(b"%d" % number).digest(MIB) for number in range(size_mib))
     digest = hashlib.sha256(body).digest()
     with bounded(folder) as channel:
@@ -53,7 +53,7 @@ def there_and_back(folder: Path, size_mib: int) -> Iterator[str]:
     with bounded(folder) as channel:
         began = time.perf_counter()
         method, _, got = channel.basic_get("large")
-        assert (hashlib.sha256(got).digest(), method.redelivered) == (digest, True)  # the life before ended by a kill
+        assert (hashlib.sha256(got).digest(), method.redelivered) == (digest, True)  # the node was killed before
         yield f"got in {time.perf_counter() - began:.1f} s"
     with bounded(folder) as channel:
         began = time.perf_counter()

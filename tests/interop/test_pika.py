@@ -1,4 +1,4 @@
-"""pika: two connections in two threads, remote calls, dead letters, a consumer that goes away with its queue."""
+"""pika: two connections in two threads, remote calls, dead letters, a consumer whose queue is deleted."""
 
 import threading
 from collections.abc import Iterator

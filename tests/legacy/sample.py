@@ -40,7 +40,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def outbound(object_id: int, status: int = INIT, **other: Any) -> dict[str, Any]:
-    """A row of tb_0031 as the design's example has it: an order from 10008 to 56001."""
+    """Return a row of tb_0031 as in the design's example: an order from 10008 to 56001."""
     return {
         "object_id": object_id, "ss_status": status, "source": "10008", "target": "56001",
         "app_data": f"order {object_id}".encode(), "reliable": 1, "save_fwd": 3, "ack2": 1, "fixed": 1, "encrypt": 0,
@@ -49,7 +49,7 @@ def outbound(object_id: int, status: int = INIT, **other: Any) -> dict[str, Any]
 
 
 def pending(object_id: int, of: int, platform: int = 0, sender: int = 0) -> dict[str, Any]:
-    """A row of tb_0030: message ``of`` of 10008 has arrived."""
+    """Return a row of tb_0030: message ``of`` of 10008 has arrived."""
     return {
         "object_id": object_id, "p_ack_status": platform, "s_ack_status": sender, "lk0_node_id": "10008",
         "lk0_semq_id": 1, "lk0_semq_db_id": 1, "lk0_object_id": of,
@@ -57,7 +57,7 @@ def pending(object_id: int, of: int, platform: int = 0, sender: int = 0) -> dict
 
 
 def to_do(object_id: int, status: int = 0, **other: Any) -> dict[str, Any]:
-    """A row of tb_0032: a message from one user to another."""
+    """Return a row of tb_0032: a message from one user to another."""
     return {
         "object_id": object_id, "status": status, "from_user": "alice", "to_user": "bob",
         "app_data": f"note {object_id}".encode(), "app_key": f"T{object_id}",

@@ -1,4 +1,4 @@
-"""The journal lasts, and knows what it was told."""
+"""The journal of an import: durable, and read back as written."""
 
 from pathlib import Path
 

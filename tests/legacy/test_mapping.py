@@ -1,4 +1,4 @@
-"""A mapping file changes what it names and nothing else."""
+"""Mapping files: only the named settings change."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each row is sent, asked about, noted, finished, or refused with a reason."""
+"""Rows of an older SEMQ: each is sent, inquired about, noted, finished, or refused with a reason."""
 
 from contextlib import suppress
 from typing import Any

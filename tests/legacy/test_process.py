@@ -1,4 +1,4 @@
-"""``semq import`` as a process: killed in the middle and repeated, and within bounds of memory."""
+"""``semq import`` as a process: killed in the middle and repeated, with bounded memory."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ def _until_taken(process: "subprocess.Popen[bytes]", folder: Path, count: int) -
 
 
 async def received(network: Network) -> Counter[str]:
-    """What the receiver's application gets, until nothing more comes."""
+    """Return the documents that the receiver's application gets, until no more arrive."""
     keys = Counter[str]()
     async with Client(network.receiver.url, patience_s=60) as client:
         async with client.receive(USER, idle_s=60) as documents:

@@ -1,4 +1,4 @@
-"""Rows of two databases and of CSV files are the same, in order, and a few at a time."""
+"""Sources of an import: the same rows from two databases and from CSV files, in order, a few at a time."""
 
 from itertools import islice
 from pathlib import Path

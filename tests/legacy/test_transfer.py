@@ -1,4 +1,4 @@
-"""Unfinished rows become documents, once; what may have arrived is asked about first."""
+"""The import: unfinished rows become documents, once, after an inquiry if they may have arrived."""
 
 import asyncio
 from collections import Counter
@@ -42,7 +42,7 @@ def results(report: ImportReport, kind: str = "tb_0031") -> dict[str, int]:
 
 
 async def received(node: LocalNode, count: int, user: str = "") -> list[tuple[str, bytes, str]]:
-    """Documents that an application receives, in order: key, payload, target."""
+    """Return the documents that an application receives, in order: key, payload, target."""
     found = []
     async with Client(url(node), patience_s=60) as client, client.receive(user) as documents:
         for _ in range(count):
@@ -88,7 +88,7 @@ async def test_each_status_is_carried_over_and_nothing_is_taken_twice(
     noted = await imported(receiver, tmp_path, source=str(at_b))
     assert results(noted, "tb_0030") == {"noted": 2, "finished": 1}
     report = await imported(sender, tmp_path, **options)
-    # 2 and 3 have arrived through the older SEMQ; 4 was at the platform and its receiver does not have it.
+    # 2 and 3 have arrived through the older SEMQ; 4 was at the hub and its receiver does not have it.
     assert results(report) == {"sent": 2, "already_received": 2, "finished": 1}
     assert results(report, "tb_0032") == {"sent": 1, "finished": 1}
     assert report.as_json()["ok"]
@@ -112,7 +112,8 @@ async def test_what_may_have_arrived_waits_for_the_answer_of_its_receiver(nodes:
     assert (results(report), report.as_json()["ok"]) == ({"unanswered": 1}, False)
     assert (report.listed[0]["reason"], report.listed[0]["record"]) == ("UNANSWERED", "1")
     assert accepted(sender) == 0
-    assert results(await imported(sender, tmp_path, resend_unanswered=True)) == {"rejected": 1}  # no agreement with it
+    # there is no agreement with it
+    assert results(await imported(sender, tmp_path, resend_unanswered=True)) == {"rejected": 1}
 
 
 async def test_rows_that_cannot_be_taken_are_listed_and_harm_no_others(nodes: Nodes, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The node's side of enrolment and renewal: what survives an interruption, and whom the node takes for its hub."""
+"""The node's side of enrolment and renewal: continuation after an interruption, and the check of the hub."""
 
 import asyncio
 import ssl
@@ -47,7 +47,7 @@ def test_what_is_no_address(text: str) -> None:
 
 
 async def test_an_enrolment_that_was_interrupted_goes_on(inprocess: InProcess) -> None:
-    """The hub has signed, the node was killed before it heard: the same command once more ends well."""
+    """The hub has signed, the node was killed before it got the answer: repeating the command succeeds."""
     hub = await inprocess.secure_hub()
     told = (await ask(await inprocess.client(hub), "nodes.token", {"node": "10008"}))["result"]
     keys = KeyRing(inprocess.folder / "a", Address(1, "10008"))
@@ -65,14 +65,14 @@ async def test_a_renewal_that_was_interrupted_goes_on(inprocess: InProcess) -> N
     keys, where = ring_of(settings), HubAddress("127.0.0.1", hub.port)
     made = await renew(keys, where, hub_trust(hub), CLOCK)
     assert keys.identity().certificate != made
-    # Killed before it was made active: the certificate that waits in its slot is tried again, nothing new is signed.
+    # Killed before the certificate was made active: the one in slot next is tried again, and no new one is signed.
     assert await renew(keys, where, hub_trust(hub), CLOCK) == made
     assert len(await hub.registry.certificates()) == 2
     assert keys.rotate(CLOCK.wall()) == made
 
 
 async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProcess) -> None:
-    """Revoked while the node enrolled: the token has served, and the next one is for another key."""
+    """Revoked during the enrolment: the token is used up, and the next one is for another key."""
     hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
     keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
@@ -88,7 +88,7 @@ async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProces
     made = await enrol(keys, where, again["fingerprint"], again["token"], CLOCK)
     assert made.key_id != key_id(before)
     assert keys.identity().certificate == made
-    assert key_id(before) in keys.identity().keys  # what may be sealed for it can still be opened
+    assert key_id(before) in keys.identity().keys  # it can still open documents sealed for the old key
 
 
 async def test_a_key_that_was_revoked_before_its_new_token_costs_no_token(inprocess: InProcess) -> None:
@@ -129,7 +129,7 @@ async def test_a_revoked_node_does_not_renew(inprocess: InProcess) -> None:
 
 
 async def test_another_institution_is_not_taken_for_the_hub(inprocess: InProcess) -> None:
-    """Its certificate is as good as any, under the same authority; but it is not a hub's."""
+    """Its certificate is valid, under the same authority, but it is not a hub's."""
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
@@ -195,14 +195,14 @@ async def test_a_running_node_that_is_enrolled_anew_goes_on_with_the_new_certifi
     await hub.registry.revoke("10008", "the key is lost")
     hub.revoked()
     await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
-    await inprocess.enrol(a.settings, hub)  # as another process does; nobody tells the node
+    await inprocess.enrol(a.settings, hub)  # as another process does, without notifying the node
     await linked(a)
     admin = await inprocess.client(a)
     status = (await ask(admin, "node.status"))["result"]["certificate"]
     assert status["serial"] == ring_of(a.settings).identity().certificate.serial_text != before.serial_text
     checks = {one["check"]: one["verdict"] for one in (await ask(admin, "node.health"))["result"]["checks"]}
     assert (checks["certificate"], checks["link"]) == ("ok", "ok")
-    assert before.key_id in a.who.current.keys  # what was sealed for it can still be opened
+    assert before.key_id in a.who.current.keys  # it can still open documents sealed for the old key
 
 
 async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inprocess: InProcess) -> None:

@@ -1,4 +1,4 @@
-"""A local node and the hub in one event loop: documents, events, SQL, refusals, what administrators can do."""
+"""A local node and the hub in one event loop: documents, events, SQL, refusals, operations of administrators."""
 
 import asyncio
 import json
@@ -89,7 +89,7 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     assert seen == [(Stage.STORED, 1, 0), (Stage.DELIVERED, 1, 0), (Stage.ACKNOWLEDGED, 0, 1)]
 
 
-# target | headers | error of the channel | what its text names
+# target | headers | error of the channel | part of its text
 BAD: list[tuple[str, dict[str, str | int], type[amqp.AmqpError], str]] = [
     ("77777", {}, amqp.NotFound, "SEMQ-1201"),
     ("88001", {}, amqp.AccessRefused, "SEMQ-1202"),
@@ -224,7 +224,9 @@ async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None
 
 
 async def test_what_applications_have_is_not_given_again_when_the_store_is_lost(inprocess: InProcess) -> None:
-    """Two consumers, three documents of one order: one is worked on while the store goes away and comes back."""
+    """Two consumers, three documents of one order: one document is being processed while the store is lost and opened
+    again.
+    """
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))
@@ -240,7 +242,7 @@ async def test_what_applications_have_is_not_given_again_when_the_store_is_lost(
         at, first = await got.get()
         lose_store(node)
         await until(partial(began_again, node))
-        assert await publish(channel, "10008", b"unordered")  # the new engine gives again
+        assert await publish(channel, "10008", b"unordered")  # the new engine delivers again
         other, unordered = await got.get()
         for one, delivered in ((at, first), (other, unordered)):
             one.ack(delivered.delivery_tag)
@@ -263,7 +265,7 @@ async def test_what_an_application_answers_while_the_store_is_away_is_given_agai
     assert await publish(channel, "10008", b"1")
     async with asyncio.timeout(60):
         first = await got.get()
-        lose_store(node)  # nobody has noticed yet when this is said
+        lose_store(node)  # at a moment when the loss is not noticed yet
         consumer.ack(first.delivery_tag)
         again = await got.get()
     assert (bytes(again.body), first.redelivered, again.redelivered) == (b"1", False, True)
@@ -285,7 +287,7 @@ async def test_a_second_node_of_one_name_waits_until_the_first_is_gone(inprocess
     first = await inprocess.local("10008", hub.port)
     await linked(first)
     second = await inprocess.local("10008", hub.port)
-    # Another store: a clone, until somebody says otherwise.
+    # Another store counts as a clone until an operator permits it.
     await until(lambda: "SEMQ-1250" in second.uplink.last_error)
     assert (await ask(await inprocess.client(hub), "nodes.rebind", {"node": "10008"}))["result"]["was_bound"]
     await until(lambda: "another session" in second.uplink.last_error)

@@ -1,4 +1,4 @@
-"""``./run broker`` as a process of its own: it says when it is ready, keeps what is durable, and ends in order."""
+"""``./run broker`` as a process: prints when it is ready, keeps durable data, and ends in an orderly way."""
 
 import signal
 import socket
@@ -20,7 +20,7 @@ LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES"
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """The process and its port; ended at the end if it still runs, with its Postgres and its folder."""
+    """Return the process and its port; at the end, stop it with its Postgres and remove its folder."""
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -47,7 +47,7 @@ def channel_of(port: int) -> Iterator[BlockingChannel]:
 
 
 def pump(connection: pika.BlockingConnection) -> None:
-    """Hear what comes, until the connection ends; raises its error."""
+    """Process events until the connection ends; raise its error."""
     while True:
         connection.process_data_events(time_limit=1)
 
@@ -69,7 +69,7 @@ def test_what_was_confirmed_survives_a_kill(tmp_path: Path) -> None:
             assert channel.queue_declare("kept", passive=True).method.message_count == 50
             bodies = [int(channel.basic_get("kept", auto_ack=True)[2]) for _ in range(50)]
             assert bodies == sorted(range(50), key=lambda number: (-(number % 3), number))
-            channel.basic_publish("kept", "a", b"", mandatory=True)  # the binding is there too
+            channel.basic_publish("kept", "a", b"", mandatory=True)  # the binding exists, too
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
 
@@ -80,7 +80,7 @@ def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> 
     with running() as (_, port):
         with socket.create_connection(("127.0.0.1", port), timeout=60) as slow:
             slow.sendall(b"AMQP")
-            assert slow.recv(100) == b""  # dropped, not waited for
+            assert slow.recv(100) == b""  # dropped without waiting
         parameters = pika.ConnectionParameters("127.0.0.1", port, channel_max=100)
         connection, consuming = pika.BlockingConnection(parameters), pika.BlockingConnection(parameters)
         assert connection._impl.params.channel_max == LIMITS["MAX_CHANNELS"]  # noqa: SLF001 - told nowhere else
@@ -95,7 +95,7 @@ def test_limits_come_from_the_configuration(monkeypatch: pytest.MonkeyPatch) -> 
             connection.process_data_events(time_limit=0)
         taken = consuming.channel().queue_purge("one").method.message_count
         assert news[0] == "low on memory"
-        assert 100 <= taken <= 1_000  # held back long before the end of any memory
+        assert 100 <= taken <= 1_000  # stopped long before memory is full
         while "over" not in news:
             connection.process_data_events(time_limit=1)
         with pytest.raises(ConnectionClosedByBroker, match="queue limit"):
@@ -116,7 +116,8 @@ def test_a_disk_that_is_nearly_full_blocks_publishers(monkeypatch: pytest.Monkey
         while not news:
             connection.process_data_events(time_limit=1)
         assert news == ["low on disk"]
-        process.send_signal(signal.SIGTERM)  # what a blocked client says is not read, but it hears us
+        # the server does not read a blocked client, but the client reads the server
+        process.send_signal(signal.SIGTERM)
         with pytest.raises(ConnectionClosedByBroker, match="320"):
             pump(connection)
 
@@ -147,7 +148,7 @@ def test_after_a_kill_all_comes_again_flagged(tmp_path: Path) -> None:
         for number in range(3):
             channel.basic_publish("", "q", b"%d" % number, pika.BasicProperties(delivery_mode=2))
         assert channel.basic_get("q")[2] == b"0"
-        process.kill()  # as soon as it is here: nobody waits for the mark to be stored
+        process.kill()  # right after the delivery, before the mark may be stored
         process.wait(60)
     with running("--data", folder) as (_, port), channel_of(port) as channel:
         channel.basic_publish("", "q", b"3", pika.BasicProperties(delivery_mode=2))

@@ -46,7 +46,7 @@ def test_bytes_that_are_no_certificate(data: bytes) -> None:
 
 
 def test_a_certificate_with_an_extension_twice_names_nobody() -> None:
-    """Detected only when its extensions are read: the key identifier is replaced by a second list of names."""
+    """Noticed only when its extensions are read: the key identifier is replaced by a second list of names."""
     twice = MADE.der.replace(bytes.fromhex("0603551d0e"), bytes.fromhex("0603551d11"))
     assert twice != MADE.der
     with pytest.raises(Untrusted):
@@ -58,7 +58,7 @@ def test_a_certificate_with_any_byte_changed_is_read_or_refused(at: int, change:
     data = bytearray(MADE.der)
     data[at] ^= change
     with suppress(Untrusted), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # odd serial numbers and curves are warned of
+        warnings.simplefilter("ignore")  # unusual serial numbers and curves cause warnings
         trust(OURS).verify(bytes(data), NOW)
         assert bytes(data) == MADE.der
 

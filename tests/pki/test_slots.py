@@ -1,4 +1,4 @@
-"""Slots: next, active, previous, retired; each change is one rename, and no key that is still needed is lost."""
+"""Slots: next, active, previous, retired; each change is one rename, and no key in use is lost."""
 
 import os
 from pathlib import Path

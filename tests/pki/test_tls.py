@@ -1,4 +1,4 @@
-"""Handshakes between contexts, in memory: the negotiated version, and who refuses whom."""
+"""Handshakes between contexts, in memory: the negotiated version, and refusals by either side."""
 
 import ssl
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Verification of certificates: whom to trust, when, and every kind of false certificate."""
+"""Verification of certificates: trusted authorities, validity, and every kind of false certificate."""
 
 from datetime import timedelta
 from pathlib import Path

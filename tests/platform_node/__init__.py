@@ -1,1 +1,1 @@
-"""Opposite platform_node."""
+"""Tests of platform_node."""

@@ -1,4 +1,4 @@
-"""A bucket for each node."""
+"""Allowances: a bucket for each node."""
 
 from platform_node.allowance import RateAllowance
 
@@ -6,7 +6,7 @@ from platform_node.allowance import RateAllowance
 def test_a_node_has_so_many_at_once_and_then_one_at_a_time() -> None:
     allowance = RateAllowance(3, per_s=0.5)
     assert [allowance.take("1.10008", 0.0) for _ in range(5)] == [True, True, True, False, False]
-    assert allowance.take("1.56001", 0.0)  # another node's is its own
+    assert allowance.take("1.56001", 0.0)  # another node has its own bucket
     assert [allowance.take("1.10008", now) for now in (1.0, 2.0, 2.5, 4.0)] == [False, True, False, True]
 
 

@@ -1,4 +1,4 @@
-"""The hub's directory: what a node says of itself, as far as it is to be believed."""
+"""The hub's directory of certificates: statements of nodes about themselves, and their limits."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,7 +38,7 @@ def test_what_is_not_believed_is_not_passed_on() -> None:
     known.introduce(A, ["good", "other"])
     with pytest.raises(WrongAuthority):
         known.introduce(A, ["forged", "good"])
-    assert known.introduce(A, ["good", "forged"]) == ("good",)  # from a slot of the days of another authority
+    assert known.introduce(A, ["good", "forged"]) == ("good",)  # from a slot that an earlier authority signed
     known.introduce(A, ["good", "other"])
     with pytest.raises(TooManyCertificates):
         known.introduce(A, ["good"] * (CERTIFICATES_MAX + 1))
@@ -53,7 +53,7 @@ def test_looked_at_again_when_the_first_of_them_has_ended() -> None:
     now, day = datetime(2030, 1, 1, tzinfo=UTC), timedelta(days=1)
     ends = {"kept": now + 9 * day, "long": now + 5 * day, "short": now + 2 * day}
     known = KnownCertificates({"1.56001": ["kept"]}, lambda node, pem: ends[pem])
-    assert known.is_due(now)  # nobody has looked at what the store kept
+    assert known.is_due(now)  # the stored certificates are not checked yet
     known.look_again()
     assert not known.is_due(now + 9 * day)
     known.introduce(A, ["long", "short"])

@@ -1,4 +1,4 @@
-"""Reading definitions strictly, and saying what another document would change."""
+"""Definitions: strict reading, and the differences between two documents."""
 
 import pytest
 from hypothesis import given

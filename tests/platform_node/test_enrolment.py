@@ -1,4 +1,4 @@
-"""From a token to a link by certificate, and every way in which somebody else might try to get one."""
+"""Enrolment: from a token to a link by certificate, and attempts of others to get one."""
 
 import asyncio
 from datetime import timedelta
@@ -83,7 +83,7 @@ async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptu
 
 
 async def test_an_answer_that_was_lost_is_given_again(inprocess: InProcess) -> None:
-    """The same token with the same key: nothing new is signed."""
+    """The same token with the same key: no new certificate is signed."""
     hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     request = new_request(new_key(), Address(1, "10008"))
@@ -92,13 +92,13 @@ async def test_an_answer_that_was_lost_is_given_again(inprocess: InProcess) -> N
 
 
 async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InProcess) -> None:
-    """It is used up in the transaction that keeps the certificate; nothing of it is in memory alone."""
+    """It is used up in the transaction that stores the certificate; no part of it is only in memory."""
     hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
     first = ring_of(inprocess.secure_settings("10008", hub))
     made = await enrol(first, address, told["fingerprint"], told["token"], CLOCK)
-    await hub.stop()  # what is left is what was committed
+    await hub.stop()  # only committed data remain
     again = HubNode(hub.settings, CLOCK)
     inprocess.stack.push_async_callback(again.stop)
     await again.start()
@@ -134,13 +134,13 @@ async def test_the_hub_keeps_no_token(inprocess: InProcess) -> None:
 
 
 async def test_a_hub_that_is_not_the_hub_sees_no_token(inprocess: InProcess) -> None:
-    """Whoever sits on the way has another authority, whatever it says of itself; the token is never shown to it."""
+    """An attacker on the network path has another authority, whatever it claims; the token is never sent to it."""
     hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(NoSuchFingerprint):
         await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, told["token"], CLOCK)
-    # One that shows the true authority's certificate, which is public, but cannot answer for it.
+    # It presents the public certificate of the true authority, but does not have its key.
     heard = bytearray()
     true_greeting = hub.registry.authority
     assert true_greeting is not None
@@ -151,7 +151,9 @@ async def test_a_hub_that_is_not_the_hub_sees_no_token(inprocess: InProcess) -> 
 
 
 async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray) -> int:
-    """A server with a certificate of its own authority that greets with somebody else's; its port."""
+    """Run a server with a certificate of its own authority that sends another party's in its greeting; return
+    its port.
+    """
     own = authority()
     tls = server_context(trust(own), ring(inprocess.folder / "impostor", own, "2.hub"))
 

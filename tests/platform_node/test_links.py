@@ -1,6 +1,6 @@
-"""A node with a valid certificate that lies, on the wire: whatever it claims, it stays who it is.
+"""A dishonest node with a valid certificate, on the wire: its statements count for itself only.
 
-10008 is hostile; 56001 and 88001 are honest and must not notice. What it sends is built with the codecs of floor 0.
+10008 is hostile; 56001 and 88001 are honest and must not be affected. Its frames are built with the codecs of floor 0.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class LinksScene:
 @pytest.fixture
 async def scene(inprocess: InProcess) -> LinksScene:
     hub = await inprocess.secure_hub()
-    # What is sent here is built by hand, without the proof of its origin; the honest node is told to take it.
+    # Frames are built without a proof of origin; the honest node is configured to accept that.
     honest = await inprocess.secure_local("56001", hub, '[secrecy]\nunproved_from = ["10008"]\n')
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
@@ -101,8 +101,8 @@ def packet(function: Function, primitive: Primitive, record: Any, source: Addres
     return Packet(source, to, function, primitive, [record])
 
 
-IDENT = "1.56001.1.1.5.77"  # a message that the honest node may have sent to somebody else
-# What it says | the frame
+IDENT = "1.56001.1.1.5.77"  # a message that the honest node may have sent to a third one
+# false statement | frame
 LIES: dict[str, Frame] = {
     "a message from another node": message(source=THIRD, of=THIRD),
     "a message from the hub": message(source=HUB),
@@ -149,7 +149,7 @@ LIES: dict[str, Frame] = {
 
 
 async def test_every_lie_is_refused_and_noted(scene: LinksScene) -> None:
-    """One after the other over one link, which lives on."""
+    """One after the other over one link, which stays up."""
     heard = scene.honest.engine.core.counters.counts
     for count, (what, lie) in enumerate(LIES.items(), 1):
         await scene.send(lie)
@@ -158,7 +158,7 @@ async def test_every_lie_is_refused_and_noted(scene: LinksScene) -> None:
     events = await until(lambda: lines(scene.hub, len(LIES)))
     assert len(events) == len(LIES)
     assert "received" not in heard
-    assert "violation" not in heard  # nothing of all this has reached the honest node
+    assert "violation" not in heard  # the honest node has received none of these
     assert scene.link.is_open
 
 
@@ -173,7 +173,7 @@ def lines(hub: HubNode, count: int) -> list[Any]:
 
 
 async def test_it_acknowledges_only_what_was_addressed_to_it(scene: LinksScene) -> None:
-    """The honest node's message to a third one is settled neither by an Ack2 nor by an Ack of the hostile node."""
+    """An Ack2 or Ack of the hostile node about the honest node's message to a third one settles nothing."""
     admin = await scene.inprocess.client(scene.honest)
     sent = (await ask(admin, "msg.submit", {"target": "88001", "body_base64": "eA=="}))["result"]["lk0"]
 
@@ -188,7 +188,7 @@ async def test_it_acknowledges_only_what_was_addressed_to_it(scene: LinksScene) 
     false_ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=sent)
     await scene.send(packet(Function.RECEIPTS, Primitive.INDICATION, false_ack2))
     counts = scene.honest.engine.core.counters.counts
-    await until(lambda: counts.get("violation"))  # only the sender can know whom it was for
+    await until(lambda: counts.get("violation"))  # only the sender knows the addressee
     for receipt in (
         Receipt(ack_flag=AckFlag.TRANSPORT, ident=sent, src_ref_id=row_id),
         Receipt(ack_flag=AckFlag.TRANSPORT, ident="1.10008.1.1.5.7", src_ref_id=row_id),
@@ -223,7 +223,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
 
     async def log_in(lie: dict[str, Any]) -> None:
         link = await scene.inprocess.client(scene.hub, **scene.login | lie)
-        await link.open_channel()  # a login under a false name is found out when it is open
+        await link.open_channel()  # a login under a false name is detected when it is open
 
     for lie in lies:
         with pytest.raises(AmqpError):
@@ -235,7 +235,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
     "lie", [{"store_uuid": "a\0"}, {"store_uuid": "a" * 37}, {"store_uuid": "a\n"}, {"incarnation": "\x1b[2J"}]
 )
 async def test_a_life_that_no_node_has_is_refused_and_not_noted(scene: LinksScene, lie: dict[str, str]) -> None:
-    """It would be written with what the others say, by the same job."""
+    """It would be written with the statements of other nodes, by the same job."""
     registry = scene.hub.registry
     await until(lambda: not registry._unwritten)
     await scene.inprocess.client(scene.hub, **scene.login)
@@ -270,7 +270,9 @@ async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: L
 
 
 async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> None:
-    """Recorded when they were true, sent again as often as one likes: recorded once, and the second session counts."""
+    """Recorded when they were true, and sent again any number of times: recorded once, and only the present session
+    counts.
+    """
     mine = message(att=1, submitted_at=1, digest=sha256(b"forged").digest())
     counts = scene.honest.engine.core.counters.counts
     await scene.send(mine)
@@ -289,7 +291,9 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> N
 
 
 async def test_sessions_that_the_hub_ends_are_over_for_its_engine(scene: LinksScene) -> None:
-    """Also those that began while the engine did: they would pass for present, and what is sent to them be lost."""
+    """Also sessions that began while a new engine started: otherwise they would count as online, and frames for them
+    would be lost.
+    """
     await until(lambda: scene.hub.engine.sessions)
     scene.hub.links.end_all(amqp.ConnectionForced("anew"))
     assert not scene.hub.engine.sessions

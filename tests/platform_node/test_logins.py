@@ -1,4 +1,4 @@
-"""Who may log in, from where, and as whom: the table of ``logins``, row by row."""
+"""Logins: the table of ``logins``, row by row."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ NEAR, TLS, CLEAR = PeerInfo("127.0.0.1", 1), PeerInfo("192.0.2.1", 1, tls="TLSv1
 
 
 async def nothing(*_: object) -> None:
-    """The database: no tokens, nothing revoked."""
+    """A database without tokens and revocations."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_certificates(registry: Registry) -> None:
     assert await log_in(shown(mine.der)) == NODE
     assert await log_in(shown(mine.der), NODE) == NODE
     assert await log_in(shown(mine.der), "1.56001") is None
-    assert await log_in(shown(issued(OURS, "1.56001").der)) is None  # no institution of this hub
+    assert await log_in(shown(issued(OURS, "1.56001").der)) is None  # not an institution of this hub
     assert await log_in(shown(issued(OURS, "2.hub").der)) is None
     assert await log_in(TLS) is None
     assert await log_in(NEAR) is None
@@ -137,7 +137,7 @@ def test_what_a_link_may_touch(right: Right, name: str, may: bool) -> None:
 
 
 async def test_a_node_that_logs_in_again_and_again_has_to_wait(inprocess: InProcess) -> None:
-    """Each login tells it the whole directory, and everybody else that it is there."""
+    """Each login sends the whole directory to the node, and its presence to all others."""
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)

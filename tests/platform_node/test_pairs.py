@@ -1,4 +1,4 @@
-"""Which pairs a change of definitions would stop."""
+"""Pairs of institutions that a change of definitions would stop."""
 
 from dataclasses import dataclass
 

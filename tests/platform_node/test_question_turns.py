@@ -1,4 +1,4 @@
-"""Turns of askers: nobody's flood keeps another one waiting, and nobody waits without a bound."""
+"""Turns of askers: many questions of one delay no other one, and each wait has a limit."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ from semq.clock import SystemClock
 
 
 class FrozenClock(SystemClock):
-    """Time that stands still until it is set."""
+    """A clock that stands still until it is set."""
 
     now = 5.0
 
@@ -24,7 +24,7 @@ class FrozenClock(SystemClock):
 
 
 class Askers:
-    """Askers whose turns end when they are told to."""
+    """Askers whose turns end when the test ends them."""
 
     def __init__(self, turns: QuestionTurns) -> None:
         self._turns = turns
@@ -33,7 +33,7 @@ class Askers:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def ask(self, *names: str) -> None:
-        """Questions such as A1: the first letter names the asker."""
+        """Ask questions such as A1: the first letter names the asker."""
         for name in names:
             self._ends[name] = asyncio.Event()
             self.tasks[name] = asyncio.create_task(self._one(name))
@@ -119,7 +119,7 @@ def test_a_node_answers_all_that_its_hub_lets_through() -> None:
 
 
 async def test_a_flood_of_one_institution_leaves_the_others_their_answers() -> None:
-    """One asks as fast as it is answered, and more than it may; each of nine others asks once and is answered."""
+    """One asks as fast as it is answered, and more than its share; each of nine others asks once and is answered."""
     asked: list[str] = []
     known = Questions(SystemClock())
 
@@ -148,7 +148,7 @@ async def test_a_flood_of_one_institution_leaves_the_others_their_answers() -> N
     answers = await asyncio.gather(*(known.ask("1.56001", {"asker": one}) for one in others))
     assert [one["ok"] for one in answers] == [True] * 9
     before = asked[: max(map(asked.index, others)) + 1]
-    assert before.count("1.66666") <= len(others) + questions.AT_ONCE + 1  # a turn of its own between theirs, no more
+    assert before.count("1.66666") <= len(others) + questions.AT_ONCE + 1  # at most one turn of its own between theirs
     assert refused
     for task in floods:
         task.cancel()

@@ -1,4 +1,4 @@
-"""A node that asks for certificates without end gets so many, and costs its neighbours nothing."""
+"""A node that requests certificates without end gets a bounded number, and does not affect other nodes."""
 
 from datetime import UTC, datetime
 

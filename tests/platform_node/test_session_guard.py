@@ -1,4 +1,4 @@
-"""Revocation and renewal on a live system, while documents are on their way."""
+"""Revocation and renewal on a running network, while documents are on their way."""
 
 import asyncio
 from datetime import timedelta
@@ -33,12 +33,12 @@ async def test_a_revoked_node_is_thrown_out_and_kept_out(inprocess: InProcess) -
     app = await inprocess.client(a)
     await submit(app, "56001", 3)
     assert b.who is not None
-    # In SQL, as another instance of the hub would: nobody tells this one.
+    # By SQL, like another process of the hub that sends no NOTIFY.
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
     await until(lambda: "1.56001" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
-    # What was sent to it waits at the hub, and is there when it has enrolled again.
+    # Documents sent to it wait at the hub, and are delivered when it has enrolled again.
     sent = await submit(app, "56001", 5)
     await until(lambda: hub.engine.holding.held.get("1.56001", 0) >= 2)
     await b.stop()
@@ -68,7 +68,7 @@ async def test_what_another_process_of_the_hub_revokes_is_heard_at_once(
 
 
 async def test_a_roll_over_under_load_loses_nothing(inprocess: InProcess) -> None:
-    """All three renew while documents flow; every link comes back under the new certificate."""
+    """All three nodes renew while documents pass; every link is opened again with the new certificate."""
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
@@ -144,6 +144,6 @@ async def test_the_directory_takes_no_certificate_that_nobody_stands_behind(inpr
     hub.registry.revoked.add(good.serial_text)
     hub.revoked()
     assert hub.directory.certificates(node) == ()
-    # A node that enrols again says its new certificate, and the revoked one that is still in its slot.
+    # A node that enrols again presents its new certificate, and the revoked one that is still in its slot.
     new = issued(authority_, at=now).pem.decode()
     assert hub.directory.introduce(node, [new, good.pem.decode()]) == (new,)

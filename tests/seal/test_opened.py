@@ -53,7 +53,7 @@ def test_a_wrap_serves_no_other_pair_and_no_other_message(source: str, target: s
 
 
 def test_a_session_key_of_anybody_else_is_not_believed() -> None:
-    """Anyone who knows the receiver's certificate can wrap; only the sender can sign."""
+    """Anyone who has the receiver's certificate can wrap a key; only the sender can sign."""
     pair = SealingPair()
     forged = wrapped_for(SECRET, pair.b, A, pair.b.public_key(), B)
     with pytest.raises(SignatureWrong):

@@ -1,4 +1,4 @@
-"""Signatures of webhooks: the example of the specification, and texts that are no secret."""
+"""Signatures of webhooks: the example of the specification, and invalid secrets."""
 
 from base64 import b64encode
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from spark_reconcile.spark import session
 from tests.spark_reconcile.office import Office, StandingClock
 
-# Queries of a few rows cost what their compilation costs; test_judging compares both ways of running them.
+# Compiling such small queries takes longer than running them; test_judging compares both ways.
 SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",

@@ -1,5 +1,6 @@
-"""Ledgers in a few words: ``office.write(order, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``, then one extract per
-node."""
+"""Ledgers in a short notation: ``office.write(order, "S:ACCEPTED@0 H:FORWARDED@24 R:RECEIVED@40")``; then one extract
+per node.
+"""
 
 import random
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
 class StandingClock:
-    """A clock that stands still, so that what is made twice is made equal."""
+    """A clock that stands still, so that repeated results are equal."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -58,7 +59,7 @@ class StandingClock:
 
 @dataclass(frozen=True)
 class OfficeMessage:
-    """A message: who sends it to whom, when (milliseconds after midnight of DAY), and what its lines carry."""
+    """A message: sender, target, time (milliseconds after midnight of DAY), and the values of its lines."""
 
     number: int
     sender: str = "1.a"
@@ -90,7 +91,7 @@ class Office:
         return ReconcileSettings(extracts=str(self.root / "extracts"), reports=str(self.root / "reports"))
 
     def node(self, name: str) -> list[dict[str, object]]:
-        """The ledger of a node, which takes part from now on even if it writes nothing."""
+        """Return the ledger of a node, which takes part from now on even without lines."""
         return self.lines.setdefault(name, [])
 
     def write(self, order: OfficeMessage, course: str, skew: dict[str, int] | None = None) -> OfficeMessage:
@@ -138,14 +139,14 @@ class Office:
         return made
 
     def lines_of(self, order: OfficeMessage, course: str) -> list[dict[str, Any]]:
-        """The lines of a course in order of time, to be changed and then delivered; the office's ledgers keep them."""
+        """Return the lines of a course in order of time, to be changed and then delivered; the ledgers keep them."""
         known = {name: len(lines) for name, lines in self.lines.items()}
         self.write(order, course)
         new = [line for name, lines in self.lines.items() for line in lines[known.get(name, 0) :]]
         return sorted(new, key=lambda line: int(str(line["at"])))
 
     def deliver(self, lines: Iterable[dict[str, Any]], day: date = DAY) -> None:
-        """One extract of each ledger that any line names, as others might write it: any lines, nulls too."""
+        """Write one extract of each ledger named in these lines; any lines are possible, including nulls."""
         ledgers: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for line in lines:
             ledgers.setdefault((line["node"], line["store"]), []).append(line)
@@ -166,16 +167,16 @@ class Office:
             (self.extracts / date_folder(day) / folder_of(node, store) / NAME).write(manifest.encode())
 
     def folder(self, name: str, day: date = DAY) -> Path:
-        """Where the extract of a node lies."""
+        """Return the folder of a node's extract."""
         return self.root / "extracts" / f"business_date={day}" / f"source={name}.1.1"
 
     def sleep(self, days: int) -> None:
-        """Let the clock go on."""
+        """Move the clock forward."""
         self.clock.now += timedelta(days=days)
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Texts may be given as the bytes that they ought not to be."""
+    """Return a column; texts may be given as bytes, which is wrong on purpose."""
     if kind == pa.string():
         data = [value.encode() if isinstance(value, str) else value for value in values]
         return pa.array(data, pa.binary()).view(pa.string())
@@ -183,5 +184,5 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def again(order: OfficeMessage, number: int) -> OfficeMessage:
-    """The same, as another message."""
+    """Return the same as another message."""
     return replace(order, number=number)

@@ -1,8 +1,8 @@
-"""The verdict on one message told a second time, in plain Python and from prose alone: the tests' second opinion.
+"""A second implementation of the verdict on one message, in plain Python and from the documentation alone.
 
-It shares nothing with the job: no grid, no words, no bits, no SQL. It reads the lines of one message as a person would,
-asks first whether they can be believed, then what the receiver has, then who does not know. Where job and oracle differ
-one of them is wrong.
+It shares nothing with the job: no grid, no tables of words, no bits, no SQL. It checks first whether the lines of a
+message are credible, then what the receiver has, then which party lacks a note. If job and oracle differ, one of them
+is wrong.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ FORBIDDEN = {
 
 @dataclass
 class OracleWorld:
-    """What is known beside the lines: which nodes delivered (and how far), the date, the patience."""
+    """The facts besides the lines: delivered ledgers and their ends, the date, the patience."""
 
     start: int
     end: int
     patience: int
     marks: dict[str, int]
     hub_mark: int | None = None
-    outside: set[int] = field(default_factory=set)  # seq of lines that lie outside their extract
+    outside: set[int] = field(default_factory=set)  # seq of lines outside of their extract
 
 
 @dataclass
@@ -48,7 +48,7 @@ class OracleLine:
 
 
 def opinion(lines: list[OracleLine], world: OracleWorld) -> tuple[str, str]:
-    """Scope (date, earlier, later, none) and verdict ('' where the message is not of the date)."""
+    """Return scope (date, earlier, later, none) and verdict ('' if the message does not belong to the date)."""
     scope = _scope(lines, world)
     return scope, _verdict(lines, world) if scope == "date" else ""
 
@@ -59,7 +59,7 @@ def _readable(line: OracleLine) -> bool:
     except ValueError:
         return False
     if side is S and event not in REMARKS and line.node != ".".join(line.lk0.split(".")[:2]):
-        return False  # somebody else's message
+        return False  # a message of others
     return event not in FORBIDDEN[side] and (side is not H or line.node.startswith("2."))
 
 
@@ -82,7 +82,8 @@ def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
         born = first([x for x in _of(lines, S, E.SENT) if x.att <= 1])
     taken = _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED)
     begun = _of(lines, S, E.ACCEPTED, E.REFUSED, E.SENT, E.AGAIN, E.VOIDED)
-    # Its sender says nothing, or not how it began. What the hub sends and has not taken it took on an earlier date.
+    # The sender's ledger is missing, or without the beginning of the message. A message that the hub sends without
+    # having taken it on this date was taken on an earlier one.
     if born is None and not begun and (taken or not (_moves(lines, H) or _moves(lines, S))):
         born = first(taken, _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
     if born is None:
@@ -116,13 +117,13 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
 
     fates = says & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
     operator = bool(_of(lines, S, E.OPERATOR))
-    # Of several fates that an operator brought about, the most definite counts.
+    # Of several results of operators' acts, the most definite counts.
     fate = next((f for f in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if f in fates), None)
     turned_away = says and fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
     torn = len(fates) > 1 and not operator
 
     let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
-    # An operator of the hub refused the copy that it had stored.
+    # An operator of the hub refused the stored copy.
     given_up = not direct and E.REFUSED in hub and bool(_of(lines, H, E.OPERATOR))
     hub_refused = not direct and E.REFUSED in hub and not let_through and not given_up
     hub_dropped = not direct and E.DROPPED in hub and not let_through and not hub_refused and not given_up
@@ -130,11 +131,11 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     young = _is_young(lines, world, sender_node, receiver_node)
 
     sender_away = not says and sender_node not in world.marks
-    # Without its record, what a receiver says later says nothing where its ledger is not there in full.
+    # Without a record, later lines of a receiver with an incomplete ledger prove nothing.
     receiver_away = not records and bool(receiver_node) and receiver_node not in world.marks
     hub_away = not hub_knows and world.hub_mark is None
 
-    if says and (not got or receiver_away) and not torn:  # a sender that says nothing settled nothing
+    if says and (not got or receiver_away) and not torn:  # a sender without a line has settled nothing
         early = _settled_early(says, fate, hub, direct or given_up, young, promised, receipt, bool(hub) and not direct)
         if early:
             return early
@@ -142,7 +143,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         return "SOURCE_MISSING"
     if not says:
         seen = [*_of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED), *records]
-        # So near the end of its ledger its own line may stand in the next one.
+        # Near the end of its ledger, its own line may be in the next extract.
         is_ahead = bool(seen) and min(x.at for x in seen) > world.marks[sender_node] - 5_000
         return "IN_FLIGHT" if is_ahead else "UNKNOWN_ORIGIN"
     if _bytes_differ(lines):
@@ -171,7 +172,9 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
 def _settled_early(
     says: set[E], fate: E | None, hub: set[E], aside: bool, young: bool, promised: bool, receipt: bool, seen: bool
 ) -> str:
-    """Settled before it could reach a receiver, whose ledger is then not needed; empty if it was not."""
+    """Return the verdict of a message that was settled before it could reach a receiver, whose ledger is then not
+    needed; empty for others.
+    """
     let_through = hub & {E.FORWARDED, E.STORED, E.RELEASED}
     refused = not aside and E.REFUSED in hub and not let_through
     dropped = not aside and E.DROPPED in hub and not let_through and not refused
@@ -194,7 +197,7 @@ def _recorded(
 ) -> str:  # fmt: skip
     agreeing = {E.RECEIVED: E.DELIVERED, E.REJECTED: E.REJECTED, E.CANCELLED: E.CANCELLED}[kind]
     declared_lost = fate is E.LOST and kind is E.CANCELLED
-    by_marker = fate is E.REJECTED and kind is E.CANCELLED  # expired or refused, which a void marker made sure of
+    by_marker = fate is E.REJECTED and kind is E.CANCELLED  # expired or refused, confirmed by a void marker
     if fate not in (None, agreeing, E.UNKNOWN) and not declared_lost and not by_marker:
         return "STATE_CONTRADICTION"
     if hub_refused:
@@ -210,7 +213,7 @@ def _recorded(
     if kind is E.RECEIVED and E.PARKED in got and E.DONE not in got:
         return "PARKED"
     told = fate is agreeing or (not receipt and kind is E.RECEIVED)
-    # The hub has nothing left to do: it only passed it on, or let its copy go.
+    # The hub has no further task: it passed the message on, or released its copy.
     hub_done = (
         direct or E.RELEASED in hub or (bool(hub) and not hub & {E.STORED, E.PARKED, E.SENT} and E.FORWARDED in hub)
     )
@@ -234,17 +237,17 @@ def _given_up(
     kinds: set[E], lines: list[OracleLine], fate: E | None, hub: set[E], young: bool, best_effort: bool, receipt: bool,
     got: set[E],
 ) -> str:  # fmt: skip
-    """An operator of the hub refused it after it was stored."""
+    """Return the verdict of a stored copy that an operator of the hub refused."""
     noted = E.RELEASED in hub
     if kinds and not (fate is E.UNKNOWN and E.CANCELLED in kinds):
-        hub = hub if noted else hub | {E.STORED}  # it is still there
+        hub = hub if noted else hub | {E.STORED}  # the copy is still stored
         return _recorded(next(iter(kinds)), lines, fate, hub, False, False, young, best_effort, receipt, got)
     if fate is E.LOST:
         return "NOT_DELIVERED"
     if fate in (E.REJECTED, E.UNKNOWN) or (fate is None and not receipt):
         return "REFUSED"
     if fate is None and noted:
-        return "WAITING_OFFLINE"  # a marker asks its receiver
+        return "WAITING_OFFLINE"  # a marker waits for its receiver
     if young:
         return "IN_FLIGHT"
     return "ACK_NOT_RETURNED" if fate is None else "STATE_CONTRADICTION"

@@ -1,4 +1,4 @@
-"""The command line: what it understands, what it prints last, and what it ends with."""
+"""The command line: arguments, last line of output, and exit status."""
 
 import json
 from datetime import timedelta
@@ -124,7 +124,7 @@ def test_the_file_of_the_node_may_be_named_by_a_variable(
     file.write_text('[node]\nkind = "platform"\nid = "hub"\n[extract]\nzone = "no zone"\n')
     monkeypatch.setenv("SEMQ_CONFIG", str(file))
     code, said = call(office.clock, capsys, "extract", "--business-date", "2026-11-20")
-    assert (code, "no zone" in said["error"]) == (78, True)  # it was read
+    assert (code, "no zone" in said["error"]) == (78, True)  # the file was read
     monkeypatch.setenv("SEMQ_CONFIG", str(file.with_name("absent.toml")))
     assert call(office.clock, capsys, "extract")[0] == 78
     monkeypatch.delenv("SEMQ_CONFIG")

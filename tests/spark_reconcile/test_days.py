@@ -1,4 +1,4 @@
-"""Business dates: every instant belongs to one, whatever the zone, the cut-off and the clock changes."""
+"""Business dates: every instant belongs to one, for any zone, cut-off and change of clocks."""
 
 from datetime import UTC, date, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Progress: measured always, shown on a terminal only."""
+"""Progress: always measured, shown on a terminal only."""
 
 import io
 import threading

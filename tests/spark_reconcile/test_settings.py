@@ -1,4 +1,4 @@
-"""The [reconcile] table: defaults, additions, and a named fault for everything that means nothing."""
+"""The [reconcile] table: defaults, additions, and a named fault for each invalid value."""
 
 from pathlib import Path
 

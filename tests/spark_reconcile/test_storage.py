@@ -1,4 +1,4 @@
-"""Folders: a reader sees all of a file or nothing, on a disk and on something that only uploads."""
+"""Folders: a reader sees a complete file or none, on a disk and on an object store."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from spark_reconcile.storage import Place
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "disk":
         return Place.at(tmp_path)
-    system = fs._MockFileSystem()  # an object store as far as this module can tell
+    system = fs._MockFileSystem()  # behaves like an object store in the tested calls
     return Place(system, "bucket/semq", "s3a")
 
 
@@ -60,7 +60,7 @@ def test_spark_gets_an_address_of_the_same_place(tmp_path: Path, place: Place) -
     assert Place.at(tmp_path).uri == f"file://{tmp_path}"
     assert Place.at(f"file://{tmp_path}").path == str(tmp_path)
     assert Place(fs.LocalFileSystem(), "bucket/x", "s3a").uri == "s3a://bucket/x"
-    with place.lock():  # a store has no locks
+    with place.lock():  # an object store has no locks
         pass
 
 

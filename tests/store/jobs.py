@@ -48,7 +48,7 @@ INC = 0x7EDC_BA98_7654_3210
 DESTS = (Address(1, "56001"), Address(1, "56002", "buyer"))
 SOURCES = (InStreamKey(Store(1, "a", 2, 3), 9), InStreamKey(Store(1, "b"), 2**63 - 1))
 KEYS = ("", "k", "schlüssel")
-IDS = range(1, 13)  # few, so that deeds meet the rows of other deeds
+IDS = range(1, 13)  # few, so that deeds change the rows of other deeds
 NOW = 1_790_000_000_000
 
 

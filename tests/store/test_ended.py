@@ -1,4 +1,4 @@
-"""Rows whose unit is over give only the fields that never change."""
+"""Rows after their unit: only fields that never change can be read."""
 
 from dataclasses import fields
 from typing import Any

@@ -1,4 +1,4 @@
-"""A written file is complete, and never readable by others."""
+"""Written files: complete, and never readable by others."""
 
 import os
 from pathlib import Path

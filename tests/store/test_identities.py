@@ -43,7 +43,7 @@ def test_a_token_serves_one_key(connection: Connection) -> None:
     assert store.token(connection, b"x" * 32) is None
     connection.rollback()
     assert store.use_token(connection, TICKET.hash, NOW, ONE) == ONE
-    # The answer was lost: the same key, another signature over it.
+    # The answer was lost: the same key, with another signature.
     assert store.use_token(connection, TICKET.hash, NOW, replace(ONE, serial="a2")) == ONE
     assert store.use_token(connection, TICKET.hash, NOW, replace(ONE, serial="a3", key_id="k2")) is None
     assert [one.serial for one in store.certificates(connection)] == ["a1"]

@@ -94,7 +94,7 @@ BODY = Stored(b"envelope", b"payload")
 
 
 def put(store: MemoryStore, *rows: Outbound | Pending) -> None:
-    """Write rows as their engine would."""
+    """Write rows as an engine would."""
 
     def decide(unit: Unit) -> None:
         for row in rows:
@@ -250,7 +250,7 @@ def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
         store.post(job)
     store.run(CommitFault.ANSWER_LOST)
     assert all(isinstance(job.results[0], StoreUnavailable) for job in jobs)
-    assert isinstance(do(store, lambda unit: None).results[0], StoreUnavailable)  # what is posted later fails, too
+    assert isinstance(do(store, lambda unit: None).results[0], StoreUnavailable)  # work posted later fails, too
     assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
 
 

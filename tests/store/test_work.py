@@ -1,4 +1,4 @@
-"""Work as generators: one generator per attempt, what follows only after the commit, failures reported once."""
+"""Work as generators: one generator per attempt, later steps only after the commit, failures reported once."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, after_commit, begi
 
 
 def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> Work:
-    """Work that gathers in a local variable, and shows it after the commit."""
+    """Return work that collects in a local variable, and shows it after the commit."""
 
     @work
     def gather() -> Steps:
@@ -64,7 +64,7 @@ def test_work_that_refuses_is_reported_once_and_harms_no_other() -> None:
 
 
 def test_needs_are_those_of_the_attempt() -> None:
-    """A new attempt may need other keys: the store loads what this attempt has named."""
+    """A new attempt may need other keys: the store loads the needs of this attempt."""
     numbers = iter(range(1, 9))
 
     @work

@@ -1,4 +1,4 @@
-"""A dialled connection: blocking, loss, and what callers are told."""
+"""A dialled connection: blocking, loss, and the errors for callers."""
 
 import asyncio
 

@@ -29,7 +29,7 @@ async def test_a_refusal_is_the_servers_error() -> None:
     async with pair() as both:
         with pytest.raises(AccessRefused):
             await both.dial(password="wrong")
-        with pytest.raises(CommandInvalid, match="does not offer EXTERNAL"):  # nobody has shown a certificate
+        with pytest.raises(CommandInvalid, match="does not offer EXTERNAL"):  # the client has no certificate
             await both.dial(password=None)
         with pytest.raises(NotAllowed, match="vhost nowhere not found"):
             await both.dial(virtual_host="nowhere")
@@ -49,7 +49,7 @@ async def test_another_broker_is_named_before_the_login() -> None:
         with pytest.raises(ForeignBroker) as caught:
             await both.dial(only="SEMQ", password="wrong")
         assert caught.value.facts == {"product": "RabbitMQ", "version": "3.10.8"}
-        await (await both.dial()).close()  # whoever did not ask may
+        await (await both.dial()).close()  # a dialler without a required product is accepted
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])

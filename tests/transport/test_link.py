@@ -67,7 +67,8 @@ async def test_an_oversize_frame_ends_the_connection_at_its_head(claimed: int) -
         closed = await loop.run_in_executor(None, client.closed)
         assert closed.error is not None
         assert closed.error.reply_code == 501
-        assert await loop.run_in_executor(None, client.socket.recv, 100) == b""  # and the end, without more from us
+        # and the end, without further output of the server
+        assert await loop.run_in_executor(None, client.socket.recv, 100) == b""
         client.socket.close()
 
 
@@ -112,9 +113,10 @@ async def test_what_stands_unread_does_not_cost_the_peer_our_last_words() -> Non
         reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
         writer.write(b"GET / HTTP/1.1\r\n")
         assert await reader.readexactly(8) == PROTOCOL_HEADER
-        writer.write(b"x" * 100_000)  # a socket that was closed would answer with a reset, which drops what it has sent
+        # a socket that was closed would answer with a reset, which drops the bytes sent before
+        writer.write(b"x" * 100_000)
         assert await reader.read() == b""
-        await until(lambda: both.server.sessions == {})  # also of a peer that never closes its side
+        await until(lambda: both.server.sessions == {})  # also for a peer that never closes its side
         writer.close()
 
 
@@ -179,7 +181,7 @@ async def test_a_flood_is_read_in_turns_with_the_others() -> None:
         with suppress(BlockingIOError):
             while True:
                 flooding.socket.send(request * 10_000)
-        await until(lambda: len(heard) > 1)  # the first read found out how many requests are in so many bytes
+        await until(lambda: len(heard) > 1)  # the first read has measured the number of requests
         told = len(heard)
         modest.socket.sendall(request)
         await until(lambda: any(session is not heard[0][0] for session, _ in heard))

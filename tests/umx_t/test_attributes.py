@@ -1,4 +1,4 @@
-"""The table of attributes: complete, the same in all places that are derived from it."""
+"""The table of attributes: complete, and equal in all places that are derived from it."""
 
 from inspect import signature
 from typing import Any
@@ -39,7 +39,7 @@ def test_every_field_has_one_row() -> None:
     others = [row.field for row in ATTRIBUTES if row.field and not row.is_of_document]
     envelope = {each.name for each in fields(Envelope)} - {"attributes"}
     assert envelope <= set(others)
-    assert set(others) - envelope == {"token", "not_before", "ident"}  # of the submission; a property
+    assert set(others) - envelope == {"token", "not_before", "ident"}  # attributes of the submission, and a property
     assert len({row.name for row in ATTRIBUTES}) == len(ATTRIBUTES)
 
 

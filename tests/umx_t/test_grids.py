@@ -79,7 +79,7 @@ RANK = {
 UNSETTLED = (Standing.SS_INIT, Standing.SS_SENT, Standing.SS_ACK_FWD, Standing.SS_ACK, Standing.GONE, Standing.AWAY)
 FORWARD = (Standing.SS_SENT, Standing.SS_ACK_FWD)
 
-# The only news on which a sender's row goes back to SS_INIT, and from where (PROTOCOL.md section 5.1).
+# The only events after which a sender's row returns to SS_INIT, with the columns (PROTOCOL.md section 5.1).
 BACK: dict[Heard, tuple[Standing, ...]] = {
     Heard.fwd_failed: FORWARD,  # S3b
     Heard.not_here: (*FORWARD, Standing.GONE, Standing.AWAY),  # S8
@@ -88,10 +88,11 @@ BACK: dict[Heard, tuple[Standing, ...]] = {
     Heard.refused_again: (Standing.SS_SENT,),  # section 18: as a void marker
     Heard.returned: UNSETTLED,  # S15: as a void marker
     Heard.cancel: UNSETTLED,  # S10: as a void marker
-    Heard.resend: (*FORWARD, Standing.SS_ACK, Standing.GONE, Standing.AWAY),  # a person: another copy is always safe
+    # a person sends another copy, which is always safe
+    Heard.resend: (*FORWARD, Standing.SS_ACK, Standing.GONE, Standing.AWAY),
 }
 FROM_HUB = (Heard.fwd, Heard.fwd_failed, Heard.discarded, Heard.save, Heard.gone, Heard.unavail, Heard.offline)
-EVIDENCE = {  # S5: what the receiver's ledger says, and nothing else, ends a row of class 3
+EVIDENCE = {  # S5: only entries of the receiver's ledger end a row of class 3
     Heard.recv: Standing.SS_ACK2,
     Heard.rej: Standing.REJECTED,
     Heard.void: Standing.CANCELLED,
@@ -155,7 +156,7 @@ def test_no_rule_of_a_cell_is_thrown_away() -> None:
 def test_nothing_leaves_a_final_state(grid: AnyGrid) -> None:
     for on in grid.rows:
         rule = grid.rules()[Standing.FINAL, on]
-        if on is Heard.corrected:  # the receiver's word against that of the hub alone
+        if on is Heard.corrected:  # the receiver's entry corrects the report of the hub
             assert rule is not None
             assert rule.after is Standing.SS_ACK2
             continue
@@ -242,7 +243,7 @@ def reach(grid: AnyGrid, start: Any) -> set[Any]:
         ),  # LOST is CANCELLED of a lost row
         (SENDER_12, Standing.SS_INIT, {Standing.ABSENT, Standing.LOST, Standing.FINAL, Standing.GONE, Standing.AWAY}),
         (HUB, Held.ABSENT, set()),
-        (RECEIVER, Arrival.NOT, {Arrival.SETTLED}),  # reached by the floor, not by news
+        (RECEIVER, Arrival.NOT, {Arrival.SETTLED}),  # reached by the floor, not by an event
         (OWED, AckStatus.AS_INIT, set()),
         (HANDLING, AppStatus.NEW, set()),
     ],

@@ -1,4 +1,4 @@
-"""The packed form of an envelope: nothing is lost in it, and nothing can be said in it that the table would refuse."""
+"""The packed form of an envelope: complete, and with the same limits as the table of attributes."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_it_says_what_the_table_says(envelope: Envelope) -> None:
 
 def test_the_array_has_every_attribute_of_version_1_and_no_later_one() -> None:
     assert sorted(FIELDS) == sorted(["lk0", *(each.field for each in CARRIED if each.since == 1)])
-    assert len(FIELDS) == 24  # it never changes
+    assert len(FIELDS) == 24  # the number of fields never changes
 
 
 ROWS = [[cell.strip() for cell in line.split("|")[:7]] for line in TABLE.strip().splitlines()]

@@ -1,4 +1,4 @@
-"""Intervals double up to a limit and vary by a fifth."""
+"""Intervals of retries: doubled up to a limit, with a variation of a fifth."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Two nodes agree on the highest common version, or report why they cannot."""
+"""The choice of a version: the highest common one, or a typed error."""
 
 import pytest
 

@@ -59,11 +59,13 @@ class Site:
         self._users = 0
 
     async def browser(self) -> Browser:
-        """A browser that nobody is signed in with."""
+        """Return a browser without a signed-in user."""
         return await self._stack.enter_async_context(Browser(base_url=self.url, timeout=60))
 
     async def signed_in(self, *roles: str) -> Browser:
-        """A browser in which a user with these roles is signed in; by default an administrator who sees payloads."""
+        """Return a browser in which a user with these roles is signed in; by default an administrator who may see
+        payloads.
+        """
         self._users += 1
         secret = await self.web.sessions.open(f"user{self._users}", roles or ("admin", "payload"), "127.0.0.1")
         browser = await self.browser()
@@ -72,14 +74,14 @@ class Site:
         return browser
 
     async def token(self, *scopes: str, **more: Any) -> str:
-        """The text of a new token."""
+        """Return the text of a new token."""
         made, text = new_token("erp", scopes, "test", self.web.clock, **more)
         await self.web.database.write(add_token, made)
         self.tokens.append(made)
         return text
 
     async def program(self, *scopes: str, **more: Any) -> httpx.AsyncClient:
-        """A client with a new token."""
+        """Return a client with a new token."""
         text = await self.token(*scopes, **more)
         headers = {"authorization": f"Bearer {text}"}
         return await self._stack.enter_async_context(
@@ -87,12 +89,12 @@ class Site:
         )
 
     async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:
-        """The audit log, the oldest line first: who, act, outcome."""
+        """Return the audit log, the oldest line first: user, act, outcome."""
         found = await self.web.database.read(lines, Wanted(act=act, limit=1000))
         return [(line["who"], line["act"], line["outcome"]) for line in reversed(found)]
 
     async def users(self) -> dict[str, tuple[str, ...]]:
-        """The users and their roles."""
+        """Return the users and their roles."""
         return {one.name: one.roles for one in await self.web.database.read(accounts)}
 
 

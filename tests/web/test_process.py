@@ -1,4 +1,4 @@
-"""The web process beside a real node: announced on the node's standard output, started again, ended with the node."""
+"""The web process of a real node: announced on the node's standard output, restarted, ended with the node."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ PATIENCE_S = 120.0
 
 @contextmanager
 def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A hub with [http]; what it prints goes to a file."""
+    """Run a hub with [http]; its output goes to a file."""
     config, said = folder / "hub.toml", folder / "said"
     config.write_text(HUB)
     command = [sys.executable, "-P", "-m", "platform_node", "--config", str(config)]
@@ -47,7 +47,7 @@ def console_lines(said: Path) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes of a node that serve its console."""
+    """Return the processes of a node that serve its console."""
     found = subprocess.run(["pgrep", "-P", str(pid), "-f", "semq.web"], capture_output=True, text=True, check=False)
     return [int(word) for word in found.stdout.split()]
 
@@ -70,8 +70,8 @@ def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> No
             assert "2.hub" in browser.get("/").text
             assert browser.get("/static/web/base.css").status_code == 200
 
-        # Killed, it is started again on another port: nobody can sign in
-        # yet, so there is a new link, and the old one is void.
+        # After a kill it is restarted on another port: there is no user yet, so there is a new link, and the old one is
+        # void.
         (web,) = children(node.pid)
         os.kill(web, signal.SIGKILL)
         again = until_sync(lambda: console_lines(said)[1:], PATIENCE_S)[0]

@@ -1,4 +1,4 @@
-"""An application behind a webhook: an HTTP server that answers as a test wants."""
+"""An application behind a webhook: an HTTP server with answers set by the test."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,12 +17,12 @@ class Taken:
     body: bytes
 
 
-Answer = Callable[[Taken], tuple[int, dict[str, str]]]  #: status and headers; a test may also wait in it
+Answer = Callable[[Taken], tuple[int, dict[str, str]]]  #: status and headers; a test may also wait here
 
 
 @dataclass
 class Hook:
-    """What has been posted, and what is answered."""
+    """The received requests, and the answers to them."""
 
     port: int = 0
     answer: Answer = lambda taken: (204, {})
@@ -35,7 +35,7 @@ class Hook:
 
 @contextmanager
 def serving() -> Iterator[Hook]:
-    """A hook that listens."""
+    """Run a hook."""
     hook = Hook()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Documents on their way to an address: delivered twice, failing for good, refused while the node is in trouble."""
+"""Deliveries to an address: repeated, failing permanently, refused while the node is unavailable."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ class WebhookChannel:
 
 
 class WebhookInbox:
-    """An inbox that a test fills; at most ``prefetch`` documents are unsettled."""
+    """An inbox filled by the test; at most ``prefetch`` documents are unsettled."""
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""One address: what it answers, what it may not be, and the circuit breaker."""
+"""One address: its answers, forbidden addresses, and the circuit breaker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

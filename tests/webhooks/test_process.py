@@ -35,7 +35,7 @@ def semq(node: NodeProcess, *words: str, body: bytes = b"") -> str:
 
 @pytest.fixture(scope="module")
 def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, Hook]]:
-    """Three nodes, and an application behind a webhook of the receiver and of the sender."""
+    """Run three nodes, and an application behind a webhook of the receiver and of the sender."""
     network = Network(tmp_path_factory.mktemp("webhooks"))
     with ExitStack() as exits:
         hook = exits.enter_context(serving())
@@ -53,7 +53,7 @@ def bodies(hook: Hook) -> list[bytes]:
 
 def test_a_document_and_its_event_are_posted(hooked: tuple[Network, Hook]) -> None:
     network, hook = hooked
-    until(lambda: "semq.webhooks.erp" in semq(network.sender, "broker", "queues"))  # events count from here on
+    until(lambda: "semq.webhooks.erp" in semq(network.sender, "broker", "queues"))  # events are collected from here on
     semq(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
     until(lambda: b"first" in bodies(hook))
     until(lambda: any(b"semq.document.delivered" in taken.body for taken in hook.taken))

@@ -66,7 +66,7 @@ def test_a_server_that_speaks_no_amqp() -> None:
     assert closed(started(), b"HTTP/1.1 400 Bad Request").reply_code == 501
     client = started()
     client.receive(said(m.ConnectionStart()), 0)
-    assert closed(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # the time for a header is over
+    assert closed(client, b"AMQP\x00\x00\x09\x01").reply_code == 501  # the protocol header came too late
 
 
 def test_a_server_of_another_version() -> None:

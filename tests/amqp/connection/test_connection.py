@@ -1,4 +1,4 @@
-"""What a peer may send and what it may not, with which reply code it is refused; other channels are not affected."""
+"""Permitted and forbidden input of a peer, with the reply code of each refusal; other channels are not affected."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -39,7 +39,7 @@ PUBLISH = said(m.BasicPublish("e", "k"))
 CONTENT = PUBLISH + header_frame(4) + frame(FRAME_BODY, 1, b"body")
 DEEP = frame(FRAME_METHOD, 1, encode_method(m.QueueDeclare("q", arguments={"a": {"b": {"c": {"d": {}}}}})))
 
-# what is wrong | octets | reply code | class and method id in the close
+# fault | octets | reply code | class and method id in the close
 HARD: list[tuple[str, bytes, int, tuple[int, int]]] = [
     ("heartbeat with payload", frame(8, 0, b"x"), 501, (0, 0)),
     ("heartbeat on a channel", frame(8, 1, b""), 501, (0, 0)),
@@ -109,7 +109,7 @@ def test_hard_errors(octets: bytes, code: int, ids: tuple[int, int], cut: Callab
     channel, close = oracle(output(pair.server))[-1]
     assert (channel, close.name, close.reply_code) == (0, "Connection.Close", code)
     assert (close.class_id, close.method_id) == ids
-    # Only close-ok is heard now.
+    # Only close-ok is processed now.
     assert pair.server.receive(CONTENT, 0) == []
     (closed,) = pair.server.receive(said(m.ConnectionCloseOk(), 0), 0)
     assert isinstance(closed, ConnectionClosed)
@@ -117,7 +117,7 @@ def test_hard_errors(octets: bytes, code: int, ids: tuple[int, int], cut: Callab
     assert len(neighbour.server.receive(CONTENT, 0)) == 1
 
 
-# Fatal: nothing is sent any more
+# Fatal: nothing is sent afterwards.
 FATAL: list[tuple[str, bytes]] = [
     ("unknown frame type", frame(4, 1, b"")),
     ("type 0", bytes(100)),
@@ -167,7 +167,7 @@ def test_frame_max_counts_the_payload_alone_on_receipt() -> None:
     for size in range(4088, 4097):
         events += pair.server.receive(PUBLISH + header_frame(size) + frame(FRAME_BODY, 1, bytes(size)), 0)
     assert [len(event.body) for event in events if isinstance(event, Published)] == list(range(4088, 4097))
-    assert pair.server.body_frame_max == 4088  # what is sent keeps it with the overhead of the frame
+    assert pair.server.body_frame_max == 4088  # output respects it, including the overhead of the frame
 
 
 def test_channels_are_counted_whatever_their_numbers() -> None:
@@ -215,7 +215,7 @@ def test_a_body_above_the_limit_closes_its_channel_only() -> None:
     assert (closed.error.reply_code, closed.error.ids) == (311, (60, 40))
     ((channel, close),) = oracle(output(pair.server))
     assert (channel, close.name, close.reply_code) == (1, "Channel.Close", 311)
-    # What was under way on the channel is ignored, the neighbour works on, the number comes back with close-ok.
+    # Frames under way on the channel are ignored, the other channel continues, and the number is free after close-ok.
     other = said(m.BasicPublish("e", "k"), 2) + header_frame(1, 2) + frame(FRAME_BODY, 2, b"x")
     events = pair.server.receive(body + body + CONTENT + said(m.QueueDeclare("q")) + other, 0)
     assert [event.channel for event in events if isinstance(event, Published)] == [2]
@@ -244,7 +244,7 @@ def test_a_channel_error_of_the_owner_drops_the_content_that_arrives() -> None:
     assert pair.server.receive(said(m.BasicPublish(), 2) + header_frame(900, 2), 0) == []
 
 
-# What is allowed
+# Permitted input.
 
 
 def test_contents_of_channels_interleave() -> None:

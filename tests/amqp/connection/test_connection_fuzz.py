@@ -78,7 +78,7 @@ class InvariantWatch:
         conversation needs.
         """
         connection = self.connection
-        with suppress(LocalMisuse):  # it may be too late for the answer
+        with suppress(LocalMisuse):  # the connection may have ended before the answer
             match connection, event:
                 case ServerConnection(), LoginOffered() | LoginAnswered():
                     connection.accept_login()

@@ -93,7 +93,7 @@ def test_any_output_counts_as_a_heartbeat() -> None:
 
 def test_any_octet_counts_as_heard() -> None:
     pair = opened(BEATING)
-    pair.server.receive(b"\x08", 19)  # not even a whole frame
+    pair.server.receive(b"\x08", 19)  # an incomplete frame
     pair.server.tick(20)
     assert not pair.server.is_closed
     event = closed(pair.server.tick(39))
@@ -153,7 +153,7 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
     data = output(pair.client) + frame(FRAME_METHOD, 1, b"nonsense") + frame(3, 9, b"x") + frame(2, 0, b"")
     assert pair.server.receive(data, 0) == []
     said = pair.client
-    said.close_channel(1)  # a close of a channel that was on its way
+    said.close_channel(1)  # a close of a channel that was under way
     assert pair.server.receive(output(said), 0) == []
     output(pair.server)
     assert closed(pair.server.receive(frame(FRAME_METHOD, 0, encode_method(m.ConnectionCloseOk())), 0)).error is None

@@ -38,7 +38,7 @@ def test_what_a_client_answers(
     ("limits", "tune", "agreed"),
     [
         (OURS, (100, 8192, 30), (8192, 100, 30)),
-        (OURS, (50, 4096, 600), (4096, 50, 600)),  # the heartbeat is the client's choice
+        (OURS, (50, 4096, 600), (4096, 50, 600)),  # the client chooses the heartbeat
         (OURS, (0, 0, 0), (8192, 100, 0)),
         (NONE, (65535, 1 << 30, 5), (1 << 30, 65535, 5)),
     ],

@@ -1,4 +1,4 @@
-"""What may be sent, how it is divided into frames, and what waits for what."""
+"""Permitted output, its division into frames, and its order."""
 
 from typing import Any
 

@@ -68,7 +68,7 @@ def client_in(state: ConnectionState) -> ClientConnection:
             client.receive(octets(m.ConnectionSecure(b"?")), 0)
             return client
         if reached is S.OPEN:
-            client.send(0, m.ConnectionUpdateSecret(b"new"))  # so that there is something to reply to
+            client.send(0, m.ConnectionUpdateSecret(b"new"))  # so that there is a method to reply to
         if reached is state:
             break
     client.take_output()
@@ -110,7 +110,7 @@ def check_refused(
     connection: Either, events: list[ConnectionEvent], error: type[ConnectionException], mute: bool = False
 ) -> None:
     (event,) = events
-    if mute:  # there is no way to say so before connection.start
+    if mute:  # no close can be sent before connection.start
         assert isinstance(event, ConnectionClosed)
         assert connection.is_closed
     else:
@@ -170,7 +170,8 @@ CHANNEL_SAID: dict[str, Method] = {
     "close": m.ChannelClose(),
     "close-ok": m.ChannelCloseOk(),
 }
-OTHER: dict[str, Method] = {"S": m.QueueDeclare("q"), "C": m.BasicCancel("c", True)}  # heard by
+# methods for the receiver of each role
+OTHER: dict[str, Method] = {"S": m.QueueDeclare("q"), "C": m.BasicCancel("c", True)}
 CHANNEL_CELLS = [
     (role, state, word)
     for role in "SC"

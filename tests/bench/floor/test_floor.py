@@ -1,4 +1,4 @@
-"""The floor repeats a reference that stays, and says where the nodes have come to do otherwise."""
+"""The floor: a fixed reference, and the places where the nodes differ from it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What stands in the queues of a node, and how far they have grown."""
+"""Rows in the queues of a node, and the growth of the queues."""
 
 import psycopg
 import pytest

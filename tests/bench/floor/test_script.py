@@ -1,4 +1,4 @@
-"""The script of the floor changes exactly the rows that it was told to, whatever the size of its batches."""
+"""The script of the floor changes exactly the rows in its arguments, for any size of its batches."""
 
 import threading
 from queue import SimpleQueue
@@ -24,7 +24,7 @@ ALL = {
 
 
 def left_by(database: str, changes: dict[str, RowChanges], *, documents: int, batch: int) -> dict[str, int]:
-    """Run the script; how many rows each table holds then."""
+    """Run the script; return the number of rows in each table."""
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     plan = ScriptPlan(database, documents, 100, batch, TableWork(changes, 10), is_hub=False)
     run(plan, cast(Any, threading.Barrier(1)), answers)

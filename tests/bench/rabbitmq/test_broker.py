@@ -1,4 +1,4 @@
-"""The load of ``./run bench broker``: every phase brings through what it says; no figure is looked at."""
+"""The load of ``./run bench broker``: every phase transports its messages; no figure is compared."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``./run bench peers``: what RabbitMQ is told to set up, and what the rounds come to. No figure is looked at."""
+"""``./run bench peers``: the set-up of RabbitMQ, and the results of the rounds. No figure is compared."""
 
 import json
 from pathlib import Path

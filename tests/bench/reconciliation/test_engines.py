@@ -1,4 +1,4 @@
-"""The engines beside Spark find the verdicts of the truth: else their times would mean nothing."""
+"""The engines compared with Spark find the verdicts of the truth; their times would mean nothing otherwise."""
 
 from datetime import date
 from pathlib import Path

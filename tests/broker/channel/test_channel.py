@@ -1,4 +1,4 @@
-"""What a channel returns, keeps and counts when a consumer, a transaction or the channel itself ends."""
+"""The end of a consumer, a transaction or a channel: returned deliveries, kept state and counters."""
 
 import asyncio
 from collections.abc import Callable

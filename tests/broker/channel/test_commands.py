@@ -20,7 +20,7 @@ def refusal(connection: pika.BlockingConnection, act: Act) -> tuple[int, str]:
     return caught.value.reply_code, caught.value.reply_text
 
 
-# what is tried, code, part of the text
+# attempt, code, part of the text
 SOFT: list[tuple[Act, int, str]] = [
     (lambda c: c.queue_declare("none", passive=True), 404, "NOT_FOUND - no queue 'none' in vhost '/'"),
     (lambda c: c.exchange_declare("none", passive=True), 404, "NOT_FOUND - no exchange 'none' in vhost '/'"),
@@ -172,7 +172,7 @@ def test_an_internal_exchange_is_for_bindings_only(broker: Served, channel: Bloc
 
 
 NARROW: list[tuple[Act, str]] = [
-    # what the user "narrow" may not do: it may touch what begins with "my." and read amq.topic
+    # forbidden to the user "narrow", who may use names with "my." and read amq.topic
     (lambda c: c.queue_declare("their.q"), "access to queue 'their.q' in vhost '/' refused for user 'narrow'"),
     (lambda c: c.exchange_declare("their.x"), "exchange 'their.x'"),
     (lambda c: c.exchange_delete("their.x"), "exchange 'their.x'"),

@@ -1,4 +1,4 @@
-"""Confirms: every number is confirmed exactly once, whatever the order of outcomes and of writing."""
+"""Confirms: every number exactly once, for any order of outcomes and of writing."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ def test_each_number_is_spoken_for_once_and_truly(steps: list[str], chance: "st.
         for number, multiple, is_safe in confirms.take():
             covered = range(1, number + 1) if multiple else (number,)
             news = [spoken for spoken in covered if spoken not in heard]
-            assert news  # no frame says again what was said
+            assert news  # no frame confirms a number again
             heard.update(dict.fromkeys(news, is_safe))
         assert {number: outcome.get(number) for number in heard} == heard
 

@@ -1,4 +1,4 @@
-"""The consumer as a service sees it; the rest is tested through clients in test_consumption."""
+"""The consumer's interface for services; the rest is tested through clients in test_consumption."""
 
 from semq.amqp import methods as m
 from semq.amqp.events import Delivered

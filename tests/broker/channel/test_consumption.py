@@ -46,7 +46,7 @@ class RecordingTaker:
 
     def settled(self) -> "RecordingTaker":
         """Wait until everything in transit has arrived."""
-        self.channel.queue_declare("amq.rabbitmq.reply-to")  # an answer stands behind all deliveries before it
+        self.channel.queue_declare("amq.rabbitmq.reply-to")  # the reply follows all deliveries before it
         self.channel.connection.process_data_events(time_limit=0)
         return self
 
@@ -235,7 +235,7 @@ def test_whoever_deletes_hears_that_first_and_then_of_its_consumers(durable: boo
         client.ask(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.ask(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)
         client.send(m.QueueDelete(queue="mine", if_unused=True), 2)
-        assert client.until(ChannelClosed).error is not None  # a delete that was refused keeps nothing back
+        assert client.until(ChannelClosed).error is not None  # a refused delete delays no notices
         client.send(m.QueueDelete(queue="mine"))
         first, second = client.until(MethodReceived).method, client.until(MethodReceived).method
         assert (first, second) == (m.QueueDeleteOk(0), m.BasicCancel("t", no_wait=True))
@@ -313,7 +313,7 @@ def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_wha
 
     def age() -> None:
         (one,) = (found for session in broker.server.sessions for found in session.channels.values() if found.unacked)
-        far = 10**15  # as many were delivered and settled, one by one
+        far = 10**15  # so many deliveries were made and settled, one by one
         one.unacked = {tag + far: delivery for tag, delivery in one.unacked.items()}
         one.next_tag += far
 
@@ -326,7 +326,7 @@ def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_wha
 
 
 class CountingDict(dict[int, Any]):
-    """Counts how often it is asked for a key."""
+    """A dictionary that counts its look-ups."""
 
     asked = 0
 
@@ -352,7 +352,7 @@ def test_multiples_one_after_the_other_look_at_each_delivery_once(broker: Served
     taker.settled()
     asked = box[0].unacked
     assert isinstance(asked, CountingDict)
-    assert (len(asked), asked.asked) == (0, 100)  # whether it is known, and whether it is still out
+    assert (len(asked), asked.asked) == (0, 100)  # a look-up of each tag, and none of the others
 
 
 def test_a_header_that_just_fits_a_frame_comes_again_without_the_count(broker: Served) -> None:

@@ -43,7 +43,7 @@ def test_what_goes_nowhere_is_confirmed_one_by_one(broker: Served) -> None:
         assert client.until(Acked, lambda event: event.delivery_tag == 2) == Acked(1, 2, False)
         first, second = client.events[-2:]
         assert first == Acked(1, 1, False)
-        assert isinstance(second, Returned)  # behind the confirm of the one before, and before its own
+        assert isinstance(second, Returned)  # after the confirm of the previous message, and before its own
 
 
 def test_a_full_queue_that_refuses_nacks(channel: BlockingChannel) -> None:

@@ -139,7 +139,7 @@ def test_what_cannot_be_is_refused_before_the_commit_and_nothing_takes_effect(
     tx.basic_publish("", queue, b"1")
     tx.basic_publish("", queue, b"2", BasicProperties(**wrong))
     with pytest.raises(ChannelClosedByBroker, match="406"):
-        tx.basic_qos(prefetch_count=1)  # the answer to its next request reports that: before a commit
+        tx.basic_qos(prefetch_count=1)  # a request whose answer shows that the acknowledgement was processed
     assert count(channel, queue) == 0
 
 
@@ -167,7 +167,7 @@ def test_all_open_transactions_together_have_a_size() -> None:
 
 def test_open_transactions_count_for_the_memory_of_the_broker() -> None:
     limits = BrokerLimits(memory_high=3_000_000, memory_low=2_000_000)
-    # A publisher that waits is not read from, so only missing heartbeats show that it has gone.
+    # A publisher that waits is not read from, so only missing heartbeats show that it has ended.
     with served(limits=limits, connection=ConnectionLimits(heartbeat=1)) as running:
         with running.raw() as client:
             client.opened()

@@ -125,7 +125,7 @@ def test_a_queue_that_was_declared_while_the_store_was_away_is_there_in_the_next
     model.queue("q", durable=True)
     model.flush()
     model.store.failure = None
-    model.queue("q", durable=True)  # it is there: nothing is written for it
+    model.queue("q", durable=True)  # it exists, so no operation is written for it
     model.publish("q", b"1", delivery_mode=2)
     model.flush()
     assert [queue.name for queue in model.store.queues.values()] == ["q"]
@@ -180,6 +180,7 @@ def test_a_list_that_is_refused_costs_the_one_operation_and_no_other() -> None:
     model.journal.confirm(publisher, 1, 4)
     model.journal.when_saved(heard.append)
     model.flush()
-    assert [isinstance(error, BadInput) for error in heard] == [True]  # what is not safe as one is not said to be
+    # an operation that is not stored is not confirmed
+    assert [isinstance(error, BadInput) for error in heard] == [True]
     assert isinstance(publisher.heard[0][2], BadInput)
     assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])

@@ -49,7 +49,7 @@ async def test_it_remembers_what_is_true() -> None:
     store.save([EndLife()], heard.append)
     expected.ended = True
     assert await store.load() == expected
-    expected.ended = False  # what has ended once has begun again
+    expected.ended = False  # a broker that ended in an orderly way has started again
     assert await store.load() == expected
     store.save([DeleteExchange("/", "e"), Unbind(*BINDING), Unbind(*BINDING), DeleteQueue(1)], heard.append)
     assert await store.load() == StoredState(queues=[queue(2)], next_queue_id=3)

@@ -1,4 +1,4 @@
-"""Restarts on the same store."""
+"""Restarts of a broker on the same store."""
 
 from typing import Any
 
@@ -91,11 +91,11 @@ async def test_after_an_end_out_of_order_everything_is_flagged() -> None:
     first.queue("q", durable=True)
     for number in range(3):
         first.publish("q", b"%d" % number, delivery_mode=2)
-    model = await second_life(first, ended=False)  # whatever was handed out last may not have been marked
+    model = await second_life(first, ended=False)  # the last deliveries may not have been recorded
     model.publish("q", b"new", delivery_mode=2)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     assert waiting == [(b"0", 1), (b"1", 1), (b"2", 1), (b"new", 0)]
-    third = await second_life(model)  # which ended in order: what was not handed out has no flag
+    third = await second_life(model)  # an orderly end: only delivered messages are flagged
     assert [entry.deliveries for entry in queue_of(third, "q").ready] == [0, 0, 0, 0]
 
 
@@ -104,7 +104,7 @@ async def test_what_is_left_of_a_deleted_queue_goes_at_the_load() -> None:
     queue = first.queue("q", durable=True)
     first.publish("q", b"1", delivery_mode=2)
     first.flush()
-    first.store.delete_queue(DeleteQueue(queue.queue_id))  # and the crash came before the messages went
+    first.store.delete_queue(DeleteQueue(queue.queue_id))  # a crash before the messages were deleted
     await second_life(first)
     assert first.store.messages == {}
 
@@ -159,14 +159,15 @@ async def test_what_leaves_out_of_order_takes_no_flag_back(later: bool) -> None:
     queue.subscribe(consumer, False)
     for priority in (1, 1, 5):
         first.publish("q", b"%d" % priority, delivery_mode=2, priority=priority)
-    for _ in range(2):  # the highest first, then the first of the low ones
+    for _ in range(2):  # the highest priority first, then the first of the low ones
         consumer.room = 1
         queue.wake(consumer)
         if later:
             first.flush()
     model = await second_life(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
-    assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]  # the last may have been out, as far as one row can tell
+    # according to the one mark of the queue, the last one may have been delivered
+    assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]
 
 
 async def test_an_argument_that_is_refused_today_costs_the_argument_and_not_the_queue(

@@ -1,4 +1,4 @@
-"""Changes made without a store are written when it is available again: a restart shows no difference."""
+"""Changes made without a store: written when it is available again, so that a restart makes no difference."""
 
 import logging
 

@@ -224,7 +224,7 @@ async def test_refusals_come_before_the_body() -> None:
 
 
 class AcceptingExchange(ServiceExchange):
-    """Accepts everything."""
+    """An exchange that accepts all messages."""
 
     def __init__(self) -> None:
         super().__init__("door", "x-door", body_max=2 * CHUNK)
@@ -252,7 +252,7 @@ async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be(
 
 
 class SmallDoor(AcceptingExchange):
-    """Accepts smaller bodies than those that are streamed to the store."""
+    """An exchange that accepts smaller bodies than those that are streamed to the store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,7 +278,7 @@ async def test_a_service_gets_nothing_above_its_limit_however_small_that_is() ->
 
 
 class SmallDrain(SmallDoor):
-    """The same, and larger ones are reported to it."""
+    """The same, with larger messages reported to it."""
 
     drains = True
 
@@ -297,7 +297,9 @@ async def test_a_service_that_drains_never_gets_a_body_above_its_limit() -> None
 
 
 class Drain(AcceptingExchange):
-    """Everything is reported to it; bodies larger than a client may send, or than it accepts, without their content."""
+    """An exchange to which all messages are reported; bodies beyond its limit, or beyond the client's, without
+    content.
+    """
 
     drains = True
 

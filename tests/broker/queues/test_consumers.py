@@ -10,7 +10,7 @@ from tests.broker.pure import RecordingConsumer, message_of
 
 
 class Looked(RecordingConsumer):
-    """Counts how often it is asked."""
+    """A consumer that counts how often it is asked."""
 
     asked = 0
 

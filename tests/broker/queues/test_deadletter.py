@@ -1,4 +1,4 @@
-"""The x-death header, and messages that are dropped instead of circulating."""
+"""The x-death header, and messages that are dropped because they are in a cycle."""
 
 from datetime import UTC, datetime
 from typing import Any

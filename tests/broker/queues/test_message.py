@@ -1,4 +1,4 @@
-"""The properties that a message reads from its header, and those that it refuses."""
+"""Properties that a message reads from its header, and invalid ones."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ def filled(count: int, mode: int = PERSISTENT, **arguments: Any) -> tuple[Model,
 
 
 def drained(model: Model, queue: Queue, room: int = 3) -> list[int]:
-    """Return all bodies in the order in which a consumer that acknowledges at once gets them."""
+    """Return all bodies in the order in which a consumer that acknowledges immediately gets them."""
     consumer = RecordingConsumer(room)
     queue.subscribe(consumer, False)
     queue.pump()

@@ -52,7 +52,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
             del self.waiting[0]
 
     def settle_down(self) -> None:
-        """Apply what a queue does without a request: deliver, then observe the limit."""
+        """Apply the actions of a queue without a request: deliver, then apply the limit."""
         self.waiting.sort(key=lambda row: row.position)
         while self.waiting and self.consumer is not None and self.room > 0:
             self.expire()
@@ -112,7 +112,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         assert self.consumer is not None
         count = data.draw(st.integers(1, len(self.out)))
         mine, self.out = self.out[:count], self.out[count:]
-        # The room comes back only after the messages: they may go out again, but not before that.
+        # The room is available only after the messages, which may be delivered again, but not before that.
         self.give_back(mine) if disposition is REQUEUE else None
         self.room += count
         self.settle_down()
@@ -160,7 +160,7 @@ class QueueAgainstAList(RuleBasedStateMachine):
         self.model.flush()
         stored = {op.body: op.delivery_count for op in self.model.store.messages.values()}
         survives = [row for row in everything if row.persistent and self.durable]
-        # Once is said by the mark of what was handed out.
+        # The mark of the delivered messages accounts for one delivery.
         assert stored == {row.body: row.deliveries if row.deliveries > 1 else 0 for row in survives}
 
 

@@ -1,4 +1,4 @@
-"""Each type of exchange: its matches as bindings are added and removed."""
+"""Each type of exchange: matches while bindings are added and removed."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.broker.pure import Model
 
 NOTHING: dict[str, Any] = {}
 
-# type, (key, arguments) of bindings a and b, then rows of routing key, headers, who gets it
+# type, (key, arguments) of bindings a and b, then rows of routing key, headers, matching bindings
 ROWS: list[tuple[str, list[tuple[str, dict[str, Any]]], list[tuple[str, dict[str, Any], str]]]] = [
     ("direct", [("x", {}), ("y", {})], [("x", {}, "a"), ("y", {}, "b"), ("z", {}, "")]),
     ("direct", [("x", {}), ("x", {})], [("x", {}, "ab")]),

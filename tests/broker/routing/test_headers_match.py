@@ -7,7 +7,7 @@ import pytest
 from semq.broker.routing.headers_match import HeadersPattern
 
 CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
-    # arguments of the binding, headers of the message, whether it fits
+    # arguments of the binding, headers of the message, whether they match
     ({"a": 1, "b": "x"}, {"a": 1, "b": "x", "c": 0}, True),
     ({"a": 1, "b": "x"}, {"a": 1}, False),
     ({"x-match": "all"}, {}, True),

@@ -1,4 +1,4 @@
-"""A count is read when it is needed, once for all who ask, and nobody waits for ever for it."""
+"""The count of waiting documents: read on demand, once for all callers, with an answer in any case."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from semq.errors import Unavailable
 
 
 class Rows:
-    """What the store would tell, and how often it was asked."""
+    """The counts of the store, and the number of queries."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -37,7 +37,7 @@ async def test_what_applications_have_does_not_wait() -> None:
     rows.backlog.given()
     assert await rows.told(fresh=False) == 9
     rows.now += FRESH_S
-    assert await rows.told(fresh=False) == 0  # one was finished between the two looks
+    assert await rows.told(fresh=False) == 0  # a document was finished between the two queries
     rows.backlog.given()
     assert await rows.told(fresh=False) == 0
 

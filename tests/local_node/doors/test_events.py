@@ -7,7 +7,7 @@ from semq.umx_t.locator import LK0
 
 
 def test_each_refusal_is_an_event_for_itself() -> None:
-    """Consumers drop a message id that they have seen; what was refused has no LK0, and perhaps no token."""
+    """Consumers drop message ids that they have seen; a refused document has no LK0, and possibly no token."""
     refused = [AppEvent("refused", None, None, NO_KEY, 1, token=token) for token in ("", "", "T1", "T1")]
     assert len({describe(event)[0].message_id for event in refused}) == 4
 

@@ -1,4 +1,4 @@
-"""Inboxes as polling clients see them: basic.get gives, counts are true, what is not settled comes again."""
+"""Inboxes for polling clients: basic.get, correct counts, and unsettled documents that are delivered again."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def node(inprocess: InProcess) -> LocalNode:
 
 
 async def fill(inprocess: InProcess, node: LocalNode, *bodies: bytes, to: str = "10008", **headers: str) -> None:
-    """Documents of this node to itself, until they are recorded."""
+    """Send documents of this node to itself, until they are recorded."""
     channel = await confirming(await inprocess.client(node))
     before = rows(node)
     for body in bodies:
@@ -90,7 +90,7 @@ async def test_what_was_got_is_settled_like_a_delivery(inprocess: InProcess, nod
     again = await polled(channel)
     assert again is not None
     assert (bytes(again.body), again.redelivered) == (b"1", True)
-    await channel.close()  # gives both back
+    await channel.close()  # returns both documents
 
     channel = await link.open_channel()
     await until(lambda: not node.engine.handing.out)
@@ -104,7 +104,9 @@ async def test_what_was_got_is_settled_like_a_delivery(inprocess: InProcess, nod
 
 
 async def test_documents_in_order_are_polled_in_order(inprocess: InProcess, node: LocalNode) -> None:
-    """One at a time: the next of an order is found when the one before is settled, and others are found meanwhile."""
+    """One at a time: the next document of an order is found when the previous one is settled; others are found
+    meanwhile.
+    """
     channel = await (await inprocess.client(node)).open_channel()
     await fill(inprocess, node, b"1", b"2", OrderKey="k")
     await fill(inprocess, node, b"free")
@@ -147,7 +149,7 @@ async def test_who_polls_while_the_store_is_away_is_answered_when_it_is_back(
 
 
 async def test_polling_beside_a_consumer(inprocess: InProcess, node: LocalNode) -> None:
-    """Each document goes to one of them; a getter whose channel has ended takes nothing."""
+    """Each document goes to one of them; a getter whose channel has ended takes none."""
     link = await inprocess.client(node)
     consumer, poller = await link.open_channel(), await link.open_channel()
     taken: list[bytes] = []

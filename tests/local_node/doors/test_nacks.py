@@ -1,4 +1,4 @@
-"""A nack says nothing: why comes as an event and as a line of the log, and neither has an end in a flood."""
+"""Nacks have no reason: it is published as an event and written to the log, both at a bounded rate."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytes
         ("refused", "T1", "trade/order//S1"),
     ]
     assert {(one["reason"][0], one["lk0"], one["target"]) for one in told} == {("SEMQ-5207", "", "1.56001")}
-    (line,) = [line for line in lines if line["event"] == "document_not_taken"]  # one line a reason and target
+    (line,) = [line for line in lines if line["event"] == "document_not_taken"]  # one line for each reason and target
     assert "SEMQ-5207" in line["error"]
     assert line["token"] == "T0"
     assert a.engine.core.counters.counts["nacked"] == 2

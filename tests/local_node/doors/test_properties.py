@@ -1,4 +1,4 @@
-"""What an application says in AMQP properties reaches the other one, or is refused; nothing of it is lost silently."""
+"""AMQP properties of an application reach the receiving application, or are refused; none is lost silently."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A document that plain SQL handed over and the node refuses: seen wherever failures are looked for, and mended."""
+"""SQL submissions that the node refuses: shown in every view of failures, and corrected."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.waiting import until
 
 
 async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
-    """The events of a node, as they come."""
+    """Collect the events of a node."""
     heard: list[dict[str, Any]] = []
     channel = await (await inprocess.client(node)).open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
@@ -26,7 +26,7 @@ async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any
 
 
 async def submitted(inprocess: InProcess, send: str) -> Any:
-    """A node, its administrator, and the number of a document that a call of ``semq_send`` has handed over."""
+    """Return a node, its administrator, and the number of a document submitted by a call of ``semq_send``."""
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
@@ -37,7 +37,7 @@ async def submitted(inprocess: InProcess, send: str) -> Any:
 
 @pytest.fixture
 async def refused(inprocess: InProcess) -> Any:
-    """A node with one refused submission, its administrator, and the row of ``failed.list``."""
+    """Return a node with one refused submission, its administrator, and the row of ``failed.list``."""
     a, admin, _ = await submitted(inprocess, "'99999', 'kept'::bytea, app_key => 'trade/order//S9', token => 'T9'")
 
     async def failed() -> Any:
@@ -59,7 +59,7 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
     (line,) = (await ask(admin, "msg.trace", {"id": "S9"}))["result"]["events"]
     assert (line["event"], line["side"], line["detail"][:9]) == ("REFUSED", "sender", "SEMQ-1201")
     told = (await ask(admin, "msg.trace", {"id": "S9", "parties": True}))["result"]
-    assert (told["events"], told["unheard"]) == ([line], [])  # it never left, so nobody is asked
+    assert (told["events"], told["unheard"]) == ([line], [])  # it never left this node, so no other party is asked
     assert (await ask(admin, "msg.body", {"id": "S9"}))["result"]["body_base64"] == "a2VwdA=="
     assert [one["lk0"] for one in (await ask(admin, "stuck.list"))["result"]] == [row["lk0"]]
     assert [one["lk0"] for one in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]] == [row["lk0"]]
@@ -70,21 +70,22 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
 
 
 async def test_acts_on_messages_say_that_it_was_not_accepted(refused: Any) -> None:
-    """An inquiry by ``sql-NUMBER`` once stood in the schedule as text, and stopped all inquiries of the node."""
+    """An inquiry by ``sql-NUMBER`` was once planned as text, and stopped all inquiries of the node."""
     a, admin, row = refused
     with psycopg.connect(a.store.url) as connection:
         statement = "SELECT semq_send('56001', 'x'::bytea, app_key => '/order//WAITS', encrypt => true)"
         (number,) = connection.execute(statement).fetchone() or ()
     refused, waiting = {f"sql-{row['submission']}", "S9", row["lk0"], row["name"]}, {f"sql-{number}", "WAITS"}
     for operation in ("msg.inquire", "msg.cancel", "msg.hold", "msg.release", "msg.resend"):
-        for name in refused if operation == "msg.cancel" else refused | waiting:  # what waits can be withdrawn
+        # a waiting submission can be withdrawn
+        for name in refused if operation == "msg.cancel" else refused | waiting:
             answer = await ask(admin, operation, {"id": name})
             assert (name, answer["error"]["code"]) == (name, "SEMQ-1224")
 
 
 @pytest.fixture
 async def waiting(inprocess: InProcess) -> Any:
-    """A node with a submission that waits for a certificate, its administrator, and its number."""
+    """Return a node with a submission that waits for a certificate, its administrator, and its number."""
     send = "'56001', 'x'::bytea, app_key => 'a/b//W1', encrypt => true, token => 'TW'"
     a, admin, number = await submitted(inprocess, send)
     await until(lambda: status_of(a, [number])[0][0] == "WAITS")
@@ -161,7 +162,7 @@ async def test_it_is_sent_after_the_mend_and_told_to_its_end(inprocess: InProces
     with psycopg.connect(a.store.url) as connection:
         found = connection.execute("SELECT lk0 FROM semq_status(%s)", (row["submission"],)).fetchall()
     assert found == [(new["lk0"],)]
-    for name in (row["lk0"], row["name"], f"sql-{row['submission']}", new["name"], "S9"):  # all lead to the document
+    for name in (row["lk0"], row["name"], f"sql-{row['submission']}", new["name"], "S9"):  # all denote the document
         assert (await ask(admin, "msg.show", {"id": name}))["result"]["lk0"] == new["lk0"]
         traced = (await ask(admin, "msg.trace", {"id": name}))["result"]
         assert (traced["lk0"], traced["before"], traced["others"]) == (new["lk0"], [row["lk0"]], [])
@@ -191,7 +192,7 @@ async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(r
         "REFUSED", "OPERATOR",
     ]  # fmt: skip
     number = row["submission"]
-    assert status_of(a, [number])[0][:2] == ("REFUSED", "SEMQ-1201")  # as long as tokens are known
+    assert status_of(a, [number])[0][:2] == ("REFUSED", "SEMQ-1201")  # for as long as tokens are kept
     for name in (f"sql-{number}", row["lk0"], row["name"]):
         shown = (await ask(admin, "msg.show", {"id": name}))["result"]
         assert (shown["lk0"], shown["outcome"], shown["reason"][:9]) == (row["lk0"], "REJECTED", "SEMQ-1201")

@@ -1,4 +1,4 @@
-"""Scheduled documents of a real node: by header, x-delay and SQL; seen, cancelled, released."""
+"""Scheduled documents of a real node: by header, x-delay and SQL; shown, cancelled, released."""
 
 import asyncio
 import json
@@ -107,7 +107,7 @@ async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProce
     with psycopg.connect(a.store.url, autocommit=True) as connection:
 
         def send(headers: dict[str, Any], more: str = "") -> int:
-            query = f"SELECT semq_send('10008', 'x'::bytea, headers => %s::jsonb{more})"  # constants
+            query = f"SELECT semq_send('10008', 'x'::bytea, headers => %s::jsonb{more})"  # constants only
             row = connection.execute(query, (json.dumps(headers),)).fetchone()
             assert row is not None
             return int(row[0])

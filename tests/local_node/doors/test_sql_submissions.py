@@ -1,4 +1,4 @@
-"""Rows that applications wrote through SQL: one partner that must wait holds up neither the node nor the others."""
+"""Rows written by applications through SQL: a partner that must wait delays neither the node nor other partners."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ def test_rows_above_the_rate_of_an_agreement_wait_and_hold_up_nobody() -> None:
     submissions.poll()
     for _ in range(20):
         trio.a.store.run()
-    assert trio.a.store.idle  # it does not look again and again
+    assert trio.a.store.idle  # it does not repeat the search
     assert waiting(trio) == ["56001"] * (BATCH + 1)
     trio.time.now += 61
     submissions.poll()
@@ -49,7 +49,7 @@ def test_a_row_that_is_taken_in_the_unit_of_the_next_look_is_not_taken_again() -
     written(trio, "56001")
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     submissions.poll()
-    trio.a.store.run()  # found, and handed to the engine
+    trio.a.store.run()  # found, and passed to the engine
     submissions.poll()
     trio.settle()
     assert trio.b.app.payloads == [b"x"]
@@ -106,7 +106,7 @@ def test_a_row_that_is_refused_in_the_unit_of_the_next_look_is_refused_once() ->
     for number, body in ((1, b"x"), (2, b"y")):
         tables.submitted[number] = Submitted(number, "56001", body, "", 3, 1, "", "T", "", {})
         submissions.poll()
-        trio.a.store.run()  # found, and handed to the engine
+        trio.a.store.run()  # found, and passed to the engine
         submissions.poll()
         trio.settle()
     assert tables.refused.keys() == {2}
@@ -178,7 +178,7 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     assert (said, tables.refused) == ([{str(refusal.lk0): row.row_id}], {})
     submissions.poll()
     trio.settle()
-    assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a name of its own
+    assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a new name
     lk0 = str(tables.refused[row.row_id].lk0)
     trio.a.engine.core.post(mend(trio.a.engine.core, [lk0], False, "not wanted", said.append))
     trio.settle()
@@ -208,7 +208,7 @@ Status = tuple[str, str | None, str | None, Any]
 
 
 def status_of(a: Any, numbers: list[int]) -> list[Status]:
-    """State, code and text of the reason, and since when, of submissions."""
+    """Return state, code and text of the reason, and its start, of submissions."""
     with psycopg.connect(a.store.url) as connection:
         return [
             connection.execute(
@@ -234,7 +234,7 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
         look()
 
     monkeypatch.setattr(a.submissions, "_look", counted)
-    sealed = [True, False, False, False, False]  # the first needs a key that nobody has, the second goes
+    sealed = [True, False, False, False, False]  # the first needs a missing key, the second is sent
     with psycopg.connect(a.store.url) as connection:
         sent = "SELECT semq_send('56001', 'x'::bytea, encrypt => %s)"
         numbers = [(connection.execute(sent, (one,)).fetchone() or (0,))[0] for one in sealed]
@@ -251,19 +251,19 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
     assert [rows[number]["reason"][0] for number in numbers if number in rows] == [code for code in told() if code]
     assert rows[numbers[4]]["reason"][1].startswith(f"It waits behind sql-{numbers[0]} to the same target")
     seen = len(looks)
-    await until(lambda: len(looks) > seen + 3)  # looked at again and again
+    await until(lambda: len(looks) > seen + 3)  # searched again repeatedly
     assert [one for one in status_of(a, numbers) if one[0] == "WAITS"] == [one for one in before if one[0] == "WAITS"]
 
 
 async def test_a_delivered_document_has_no_reason(inprocess: InProcess) -> None:
-    """Its line of the ledger has a detail, which is the receipt or the news that ended it."""
+    """The detail of its ledger line is the receipt, or the event that ended it."""
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     with psycopg.connect(a.store.url) as connection:
         (number,) = connection.execute("SELECT semq_send('56001', 'x'::bytea)").fetchone() or (0,)
     await until(lambda: status_of(a, [number])[0][0] == "DELIVERED")
-    await until(lambda: not rows_of(a))  # cleaned: the ledger alone knows it
+    await until(lambda: not rows_of(a))  # cleaned: only the ledger has it
     assert status_of(a, [number])[0][:3] == ("DELIVERED", None, None)
 
 
@@ -273,7 +273,9 @@ def rows_of(a: Any) -> list[Any]:
 
 
 def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
-    """Documents in one transaction, and one poll: neither a NOTIFY nor the job looks again. Counts the looks."""
+    """Submit documents in one transaction, and poll once: neither a NOTIFY nor the job reads again. Return the number
+    of reads.
+    """
     monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document=2**20))
     submissions, looks = a.submissions, list[None]()
     polls, look = [submissions.poll], submissions._look
@@ -292,7 +294,7 @@ def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[b
 
 
 def not_taken(a: Any) -> list[str | None]:
-    """The reasons of what is still in tb_0031_submit."""
+    """Return the reasons of the rows that are still in tb_0031_submit."""
     with psycopg.connect(a.store.url) as connection:
         return [row[0] for row in connection.execute("SELECT reason_code FROM tb_0031_submit ORDER BY number")]
 
@@ -305,7 +307,7 @@ async def test_documents_beyond_the_bytes_of_a_look_wait_for_no_poll(
     await linked(a)
     looks = looks_of_one_poll(a, monkeypatch, [b"x" * 2**20] * 40)
     await until(lambda: not not_taken(a))
-    await until(lambda: len(looks) == 4)  # of 16, 16 and 8 documents, and one that finds nothing
+    await until(lambda: len(looks) == 4)  # 16, 16 and 8 documents, and one read that finds none
 
 
 async def test_rows_above_the_limit_hold_up_nobody(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:

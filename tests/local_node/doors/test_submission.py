@@ -1,4 +1,4 @@
-"""What a publisher reads when its channel ends: the code, what is wrong and what to do, whole, in 255 bytes."""
+"""The reply text of a closed channel: code, fault and remedy, complete, in 255 bytes."""
 
 import pytest
 

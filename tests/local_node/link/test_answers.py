@@ -1,4 +1,4 @@
-"""Answers to partners' questions: how many are answered, and what is done with questions that are none."""
+"""Answers to partners' questions: their maximum rate, and malformed questions."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from tests.waiting import until
 
 
 class AnsweringNode:
-    """What is looked at of a node."""
+    """The part of a node that the answers use."""
 
     clock = ManualClock(5.0)
     address = parse_address("1.56001")
@@ -38,10 +38,10 @@ async def test_nonsense_is_answered_with_an_error(inprocess: InProcess) -> None:
     for question in ({}, {"lk0": 7, "asker": "1.10008"}, {"lk0": "nonsense", "asker": "1.10008"}):
         told = await hub.questions.ask("1.56001", question)
         assert not told["ok"]
-    hub.questions.answered("1.10008", "1", b"{}")  # of another node: nobody has asked it
+    hub.questions.answered("1.10008", "1", b"{}")  # an answer of another node, which was not asked
 
 
-BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # no UTF-8, cut off, too deep
+BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # not UTF-8, truncated, too deep
 
 
 @pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))

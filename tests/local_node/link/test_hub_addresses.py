@@ -1,4 +1,4 @@
-"""Several addresses of one hub: the node finds the one that answers, and another one when that is lost."""
+"""Several addresses of one hub: the node uses one that answers, and another one after a loss."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from tests.waiting import until
 
 @pytest_asyncio.fixture
 async def ways(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
-    """Two ways to one hub, which takes part in no other."""
+    """Two proxies to one hub, with connections of their own."""
     hub = await inprocess.hub()
     first, second = Proxy("first"), Proxy("second")
     for way in (first, second):
@@ -29,7 +29,7 @@ async def ways(inprocess: InProcess) -> AsyncIterator[tuple[Proxy, Proxy]]:
 
 
 def local(inprocess: InProcess, first: int, *more: int) -> str:
-    """The text of a configuration with several addresses."""
+    """Return the text of a configuration with several addresses."""
     urls = ", ".join(f'"amqp://127.0.0.1:{port}"' for port in more)
     text = LOCAL.format(name="10008", hub=first)
     return text.replace("reconnect_s_min = 0.1", f"more_urls = [{urls}]\nreconnect_s_min = 0.1")

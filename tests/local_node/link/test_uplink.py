@@ -1,4 +1,4 @@
-"""The link to the hub, as the engine sees it: one that never raises."""
+"""The link to the hub, as used by the engine: ``send`` never raises."""
 
 import pytest
 
@@ -23,8 +23,10 @@ FRAMES = (
 
 
 async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_silence() -> None:
-    """The end of the stream is heard in one turn, the end of the session is told in the next. In between, a commit told
-    its listeners: sending failed, so nobody confirmed what had just become durable."""
+    """The end of the stream is noticed in one turn, the end of the session is reported in the next.
+
+    In between, a commit notified its callers: sending raised an error, so a durable document was not confirmed.
+    """
     async with pair() as both:
         client = await both.dial()
         data, control = await client.open_channel(), await client.open_channel()
@@ -39,7 +41,7 @@ async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_sil
 
 
 async def test_what_cannot_be_read_gives_its_credit_back(inprocess: InProcess) -> None:
-    """Alone in its turn: nothing that could be read comes with it."""
+    """In a turn without any readable frame."""
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
@@ -56,7 +58,7 @@ async def test_what_cannot_be_read_gives_its_credit_back(inprocess: InProcess) -
 async def test_what_comes_beyond_the_bound_of_one_partner_is_dropped_and_noted(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three packets of each speaker in one read: of a partner the second already waits behind its bound."""
+    """Three packets of each speaker in one read: the second packet of a partner already exceeds its bound."""
     monkeypatch.setattr(uplink, "PARTNER_BYTES_MAX", 0)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
@@ -90,7 +92,7 @@ async def test_a_directory_is_heard_a_few_records_a_turn(inprocess: InProcess, m
 async def test_no_more_of_the_hub_is_taken_while_its_presence_waits(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six packets of eight parts: never do more wait than of one packet, and others are heard meanwhile."""
+    """Six packets of eight parts: at most one packet's parts wait, and other packets are processed meanwhile."""
     monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)

@@ -1,4 +1,4 @@
-"""The whole story of a message: a node's own lines, and its hub's, to those whom they concern."""
+"""The trace of a message: a node's own lines and those of its hub, for the parties of the message only."""
 
 import asyncio
 from typing import Any
@@ -43,7 +43,7 @@ async def two(inprocess: InProcess, *, secure: bool) -> tuple[HubNode, LocalNode
 
 
 async def delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
-    """The story once it has come to its end, as all parties tell it."""
+    """Return the complete trace of a delivered message, from all parties."""
     told: dict[str, Any] = {}
 
     async def is_known() -> bool:
@@ -132,7 +132,7 @@ async def test_a_hub_can_withhold_a_story_and_neither_alter_nor_invent_it(
         return {"ok": True, "result": told["result"] | {"signature": ""}}
 
     def of_another(told: Any) -> Any:
-        return seen[0]  # true, and about another question
+        return seen[0]  # a genuine answer, to another question
 
     def of_its_own(told: Any) -> Any:
         line = {"at": "soon", "side": 1, "event": [], "words": None}
@@ -154,7 +154,7 @@ async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InPr
     async def own() -> list[dict[str, Any]]:
         return [one for one in (await ask(admin, "msg.trace", name))["result"]["events"] if one["side"] == "sender"]
 
-    await submitted(inprocess, a, "S1")  # its target is not there: the hub stores it
+    await submitted(inprocess, a, "S1")  # its target is offline, so the hub stores it
     await until(lambda: _has(own, "STORED", 1))
     assert (await ask(admin, "msg.cancel", name | {"why": "ordered twice"}))["ok"]
     await until(lambda: _has(own, "STORED", 2))
@@ -178,7 +178,7 @@ async def test_a_flood_of_questions_of_one_institution_keeps_nobody_from_an_answ
             try:
                 told = await request(way, flooder.clock, EXCHANGE, "trace", foreign)
                 said.append(str(told["other"].get("unheard")))
-            except RefusedByHub as error:  # beyond what one institution may ask at once
+            except RefusedByHub as error:  # more than one institution may ask at the same time
                 said.append(str(error))
 
     floods = [asyncio.create_task(flood()) for _ in range(12)]
@@ -206,7 +206,7 @@ async def test_nobody_else_learns_of_a_message(inprocess: InProcess) -> None:
     heard = await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0})
     assert heard == {"node": "2.hub", "events": []}
     with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
-        connection.execute(  # what an impostor has said of itself
+        connection.execute(  # a statement of an impostor about itself
             "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
             " app_subtype, app_key, digest, size, detail) VALUES (1, now(), 2, %s, %s, '1.88001', 0, '',"
             " 'd', 't', '', 'k', '', 1, '')",

@@ -1,4 +1,4 @@
-"""Pieces of parcels: cut and joined they are what they were; in any order, twice, damaged, or from somebody else."""
+"""Pieces of parcels: joined again in any order, with repeated, damaged or foreign pieces."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Extracts: whole or not there, the same when repeated, and nothing in them that must stay at home."""
+"""Extracts: complete or absent, the same when repeated, and without data that must not leave the node."""
 
 import hashlib
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SALT = b"kept at home"
 
 
 def hashed(app_key: str) -> str:
-    """As DESIGN.md says it."""
+    """Return the hash that DESIGN.md specifies."""
     return hashlib.sha256(SALT + app_key.encode()).hexdigest()[:32]
 
 
@@ -59,7 +59,7 @@ def test_an_extract_that_fails_half_way_leaves_the_old_one(office: Office, monke
     ):
         extract.add_all(batches_of([*office.lines["1.a"] * 5, {"seq": "not a number"}], batch=1))
     with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock) as extract:
-        extract.add_all(batches_of(office.lines["1.a"] * 5))  # and never finished
+        extract.add_all(batches_of(office.lines["1.a"] * 5))  # never finished
     assert {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()} == before
 
 

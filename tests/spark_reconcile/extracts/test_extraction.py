@@ -1,4 +1,6 @@
-"""From the ledger of a running node to the hub's storage as documents, and what never leaves: on real nodes."""
+"""Extracts of real nodes: from the ledger to the hub's storage as documents, without data that must not leave
+the node.
+"""
 
 import asyncio
 import hashlib
@@ -30,7 +32,7 @@ def url(node: LocalNode) -> str:
 
 @pytest.fixture
 async def sender(inprocess: InProcess) -> LocalNode:
-    """10008, which delivers its extracts to 56001 in small pieces, with one delivered document in its ledger."""
+    """Return 10008, which delivers its extracts to 56001 in small pieces, with one delivered document in its ledger."""
     hub = await inprocess.hub()
     (inprocess.folder / "salt").write_text("a long enough secret\n")
     text = LOCAL.format(name="10008", hub=hub.port)
@@ -43,7 +45,7 @@ async def sender(inprocess: InProcess) -> LocalNode:
 
 
 async def call(node: LocalNode, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """The command line in another thread, as a process beside the node would run it."""
+    """Run the command line in another thread, like a process beside the node."""
     monkeypatch.setenv("SEMQ_DATABASE_URL", node.store.url)
     monkeypatch.setenv("SEMQ_NODE", url(node))
     said: list[str] = []
@@ -77,7 +79,8 @@ async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
     everything = b"".join(file.read_bytes() for file in (inprocess.folder / "out").rglob("*") if file.is_file())
     tables = [pq.read_table(file).to_pandas() for file in storage.rglob("*.parquet")]
     salted = hashlib.sha256(f"a long enough secrettrade/order//{SECRET_KEY}-0".encode()).hexdigest()[:32]
-    assert any(salted in set(table["app_key_hash"]) for table in tables)  # by the node's own configuration
+    # with the salt of the node's own configuration
+    assert any(salted in set(table["app_key_hash"]) for table in tables)
     columns = [table.to_csv() for table in tables]
     assert SECRET_KEY.encode() not in everything
     assert SECRET_BODY not in everything

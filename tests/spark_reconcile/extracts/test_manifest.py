@@ -1,4 +1,4 @@
-"""Manifests: written and read back, and a name for every way in which one can lie."""
+"""Manifests: written and read back, with an error for each kind of false content."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Parcels: an extract arrives unchanged, a second arrival does no harm, and other data changes nothing."""
+"""Parcels: an extract arrives unchanged, a repetition does no harm, and other data change nothing."""
 
 import io
 from pathlib import Path

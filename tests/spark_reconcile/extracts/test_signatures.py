@@ -1,4 +1,4 @@
-"""Signatures of extracts and repair lists: made by a node's own key, believed by the authorities alone."""
+"""Signatures of extracts and repair lists: made with a node's key, verified against the authorities only."""
 
 import asyncio
 import io
@@ -132,7 +132,7 @@ def test_an_enrolled_node_believes_its_own_authorities(tmp_path: Path) -> None:
 
 
 async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
-    """The command line in another thread, as a process beside a node would run it."""
+    """Run the command line in another thread, like a process beside a node."""
     said = io.StringIO()
     with redirect_stdout(said):
         code = await asyncio.to_thread(commands.main, [*map(str, arguments), "--json"])
@@ -179,7 +179,7 @@ async def test_enrolled_nodes_sign_what_a_run_believes_and_believe_what_their_hu
         assert state in said["error"]
         manifest.write_text(whole)
 
-    # What the hub signs its nodes apply; what another authority's hub signs they do not, nor what nobody signs.
+    # Nodes apply lists signed by their hub, but neither unsigned lists nor those of a hub under another authority.
     url = f"amqp://guest:guest@127.0.0.1:{node.port}"
     strange = sign_of(tmp_path / "strange", FOREIGN, "2.hub")
     for signs, code, words in ((signer_of(of_hub), 0, ""), (strange, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED")):

@@ -1,4 +1,4 @@
-"""The whole way from lines to verdicts in Spark, against the oracle: for ledgers that nobody would think of."""
+"""From lines to verdicts in Spark, compared with the oracle: for random ledgers."""
 
 from collections.abc import Iterator
 from random import Random
@@ -42,7 +42,9 @@ NODES = ["1.a", "1.b", "1.c", "1.away", HUB]
 
 
 def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
-    """A message's sender and lines: a course with lines lost, added, repeated or changed; rarely anything at all."""
+    """Return a message's sender and lines: a course with lines lost, added, repeated or changed; rarely random
+    lines.
+    """
     sender = dice.choice(NODES)
     receiver = dice.choice(NODES[:4] if dice.random() < 0.8 else NODES)
     born = int(MIDNIGHT + dice.choice([1, 10, 10, 10, 10, 23.9, 24.5, -3]) * HOUR)
@@ -78,7 +80,7 @@ COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMo
 
 @pytest.fixture(params=["compiled", "interpreted"])
 def ways(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, running queries as large inputs have them run, and as small ones do."""
+    """Return the session with the settings for large inputs, and for small ones."""
     before = {name: spark.conf.get(name) for name in COMPILED}
     for name, value in COMPILED.items():
         if request.param == "compiled":
@@ -98,8 +100,8 @@ def test_spark_and_oracle_give_every_message_the_same_verdict(ways: SparkSession
     ledgers = tuple(EvidenceCoverage(name, "1.1", marks[name]) for name in sorted(present))
     ground = Ground(DAY, PATIENCE, ledgers, hub_there, DAY.end if hub_there else 2**62)
 
-    # Messages are small and independent: the first that differs says enough, a smaller example costs minutes. The same
-    # seeds each time: what a suite says of a commit must not depend on luck.
+    # Messages are small and independent: the first difference is informative enough, and shrinking takes minutes. The
+    # seeds are fixed, so that the result for a commit does not depend on chance.
     @settings(max_examples=2, derandomize=True, phases=(Phase.generate,))
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Lines that nobody would write, planted among good ones: each has the verdict that DESIGN.md promises, in one run."""
+"""Impossible lines among correct ones: each has the verdict that DESIGN.md specifies, in one run."""
 
 import io
 from collections.abc import Callable
@@ -17,21 +17,21 @@ from spark_reconcile.run.job import RunRequest, run
 from tests.spark_reconcile.office import DAY, DIRECT, HOUR, STORED, Office, OfficeMessage, StandingClock
 
 Lines = list[dict[str, Any]]
-COPIES = 150  # messages of which the hub keeps a second copy
+COPIES = 150  # messages with a second copy at the hub
 
 
 def change(line: int, **fields: object) -> Callable[[Lines], None]:
-    """Change fields of one line of the message."""
+    """Return a change of fields of one line of the message."""
     return lambda lines: lines[line].update(fields)
 
 
 def without(at: int) -> Callable[[Lines], None]:
-    """Let a line be lost."""
+    """Return a change that loses a line."""
     return lambda lines: lines[at].clear()
 
 
 def of(side: Side, node: str) -> Callable[[Lines], None]:
-    """Let another node have written the lines of a side."""
+    """Return a change that makes another node the writer of a side's lines."""
 
     def move(lines: Lines) -> None:
         for line in lines:
@@ -51,7 +51,7 @@ def twice_in_two_stores(lines: Lines) -> None:
 
 
 def second_copy(*events: Event, lk1: str = "2.1.99") -> Callable[[Lines], None]:
-    """Let the hub write these lines of another copy, too."""
+    """Return a change that adds these lines of the hub for another copy."""
 
     def store(lines: Lines) -> None:
         at = next(line for line in lines if line["side"] == Side.HUB)
@@ -111,7 +111,7 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
 
 @pytest.fixture(scope="module")
 def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The verdict of each message, by locator, of one run over all cases and what happens every day."""
+    """Return the verdict of each message, by locator, of one run over all cases and ordinary messages."""
     office = Office(tmp_path_factory.mktemp("planted"), StandingClock())
     all_lines: Lines = []
     for number in range(3):
@@ -153,7 +153,7 @@ def test_what_happens_every_day_is_fine_beside_it(verdicts: dict[str, str]) -> N
 
 
 def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSession) -> None:
-    """Its facts had no copies of their own; where these were, nothing is left."""
+    """Its facts had no columns for copies; these are empty."""
     nothing = read_lines(spark, {})
     now = gather(nothing, {"2.hub"})
     old = now.drop("stored_copies", "released_copies")

@@ -1,4 +1,4 @@
-"""Packed situations read back as they were, and every word fits into its bits."""
+"""Packed situations: read back unchanged, and every word fits into its bits."""
 
 from hypothesis import given
 from hypothesis import strategies as st

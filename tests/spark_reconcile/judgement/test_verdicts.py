@@ -1,4 +1,4 @@
-"""The grid: every situation has exactly one verdict, every row is reached, and a slip of the pen fails at import."""
+"""The grid: every situation has exactly one verdict, every row is reached, and a typing error fails at import."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""A repair list is applied on real nodes: a dry run first, what has resolved itself left alone, the rest by inquiry."""
+"""Repair lists on real nodes: a dry run first; resolved rows are left unchanged, the others lead to inquiries."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def deed(lk0: str, what: str = "inquire", side: str = "sender") -> Deed:
 
 
 def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
-    """A repair folder as the job writes it; a node's name has ``_`` for its dot."""
+    """Return a repair folder as written by the job; a node's name has ``_`` instead of its dot."""
     nodes = {}
     for name, lines in deeds.items():
         node = name.replace("_", ".").removeprefix("n")
@@ -107,7 +107,7 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
     async with Client(url(sender)) as application:
         await application.wait_for_delivery(waiting, timeout_s=60)
     before = inquiries(sender)
-    _, said, _ = await applied(sender, folder, yes=True)  # once more, when all is well
+    _, said, _ = await applied(sender, folder, yes=True)  # a repetition, with all messages settled
     assert [one["result"] for one in said["deeds"][:2]] == ["resolved", "resolved"]
     assert inquiries(sender) == before
 
@@ -173,7 +173,7 @@ def rewrite(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-# How a list comes to be one that a node does not use | the state that is told.
+# Reason for refusing a list | reported state.
 BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
     ("ALTERED", lambda folder: rewrite(folder / "1.10008.jsonl", json.dumps({"lk0": "another"}))),
     ("MISSING", lambda folder: (folder / "1.10008.jsonl").unlink()),
@@ -187,7 +187,7 @@ BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
 
 
 def _again(folder: Path, line: dict[str, Any]) -> None:
-    """The list with another line, and an index that agrees."""
+    """Return the list with another line, and an index that agrees."""
     file = Place.at(folder / "1.10008.jsonl")
     file.write(msgspec.json.encode(line))
     nodes = {"1.10008": {"file": file.name, "rows": 1, "sha256": file.sha256()}}

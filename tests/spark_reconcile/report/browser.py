@@ -1,7 +1,7 @@
-"""A page as a browser lays it out: what stands beyond the edge of a screen of some width, and where elements begin.
+"""The layout of a page in a browser: content beyond the edge of a screen of some width, and positions of elements.
 
-The page is put into a frame of that width, with all its folds open, and a browser without a window measures it. No
-network is used: the page refers to nothing.
+The page is put into a frame of that width, with all its folds open, and measured by a headless browser. No network is
+used, because the page refers to no other file.
 """
 
 import html
@@ -43,7 +43,7 @@ document.querySelector("pre").textContent = JSON.stringify({
 
 
 def laid_out(page: str, width: int, folder: Path) -> dict[str, Any]:
-    """What a browser measures of a page on a screen of so many pixels."""
+    """Return the measurements of a page on a screen of so many pixels."""
     assert PROGRAM, "there is no browser on this machine"
     frame = f'<iframe width="{width}" height="2000" style="border:0" srcdoc="{html.escape(page)}"></iframe>'
     whole = f"<!DOCTYPE html><meta charset=utf-8>{frame}<pre></pre><script>onload = () => {{ {_MEASURE} }}</script>"

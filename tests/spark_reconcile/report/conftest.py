@@ -13,7 +13,7 @@ collect_ignore = [] if PROGRAM else ["test_layout.py"]
 
 
 def pytest_report_header() -> list[str]:
-    """What is left out."""
+    """Report tests that are left out."""
     return [] if PROGRAM else ["report: test_layout.py is left out, there is no chromium"]
 
 

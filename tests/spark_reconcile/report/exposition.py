@@ -1,4 +1,4 @@
-"""The text format of Prometheus, read as strictly as its specification says: a promtool for what we write."""
+"""A strict reader of the text format of Prometheus, by its specification."""
 
 import re
 
@@ -11,7 +11,7 @@ Samples = dict[tuple[str, str], float]
 
 
 def read(text: str) -> tuple[dict[str, str], Samples]:
-    """The types of the families and all samples by name and labels; fails on anything that is not as it should be."""
+    """Return the types of the families and all samples by name and labels; fail on any fault."""
     assert text.endswith("\n")
     assert "\r" not in text
     types: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Findings that no run has made, for the tests of the page alone."""
+"""Findings made for the tests of the page, without a run."""
 
 from datetime import date
 from typing import Any, cast
@@ -13,7 +13,7 @@ NOTHING = cast(Any, None)
 
 
 def findings(**known: Any) -> Findings:
-    """What a run found, as far as it matters here."""
+    """Return findings with the fields that these tests use."""
     calendar = Calendar()
     facts: dict[str, Any] = {
         "day": DAY, "window": calendar.window(DAY), "calendar": calendar, "fingerprint": "f", "evidence_until": 0,
@@ -27,7 +27,7 @@ def findings(**known: Any) -> Findings:
 def source(
     node: str, state: str = "COMPLETE", role: str = "local", day: date = DAY, store: str = "1.1", early_ms: int = 0
 ) -> Source:
-    """An extract; ``early_ms``: so long before the end of its date it was made."""
+    """Return an extract; ``early_ms``: made so long before the end of its date."""
     window = Calendar().window(day)
     manifest = Manifest(
         node=node, store=store, role=role, business_date=day.isoformat(), zone="UTC", cutoff="00:00", created_at="",

@@ -1,4 +1,4 @@
-"""A page as a reader without eyes or script has it: headings, tables with their captions, links and names of places."""
+"""A page as read without layout or script: headings, tables with their captions, links and anchors."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -8,20 +8,20 @@ _FETCHED = ("src", "srcset", "action", "xlink:href")
 
 @dataclass
 class Table:
-    """A table: what it is of, and its rows with all cells as text; which of the cells are headings, and of what."""
+    """A table: its caption, its rows with all cells as text, and the headings of the cells."""
 
     caption: str = ""
     rows: list[list[str]] = field(default_factory=list)
     scopes: list[str | None] = field(default_factory=list)
 
     def column(self, heading: str) -> dict[str, str]:
-        """A column by the first cell of each row."""
+        """Return a column by the first cell of each row."""
         at = self.rows[0].index(heading)
         return {row[0]: row[at] for row in self.rows[1:]}
 
 
 class PageReader(HTMLParser):
-    """Reads a page. Inside of pictures nothing is read."""
+    """Reads a page, without the content of pictures."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -30,7 +30,7 @@ class PageReader(HTMLParser):
         self.ids: list[str] = []
         self.links: list[str] = []
         self.tags: set[str] = set()
-        self.references: list[str] = []  #: whatever a browser might fetch or run
+        self.references: list[str] = []  #: every reference that a browser might fetch or run
         self.charts: list[str] = []  #: the names of the pictures
         self.lang = ""
         self._in: list[str] = []
@@ -83,10 +83,10 @@ class PageReader(HTMLParser):
             row[-1] = f"{row[-1]} {text}".strip()
 
     def table(self, caption: str) -> Table:
-        """The first table whose caption begins so."""
+        """Return the first table whose caption begins with this text."""
         return next(table for table in self.tables if table.caption.startswith(caption))
 
 
 def number(text: str) -> int:
-    """A number as the page writes it; nothing is none."""
+    """Return a number in the form of the page; None for an empty cell."""
     return int(text.replace(",", "") or 0)

@@ -1,4 +1,4 @@
-"""Charts: real text, in Chinese too, every number on the bar, and harmless whatever other institutions wrote."""
+"""Charts: real text, also in Chinese, every number on its bar, and safe with hostile texts."""
 
 from xml.etree import ElementTree as ET
 
@@ -9,7 +9,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def picture(chart: str) -> ET.Element:
-    """The picture of wide screens."""
+    """Return the picture for wide screens."""
     return next(ET.fromstring(f"<figure>{chart}</figure>").iter(f"{SVG}svg"))
 
 
@@ -18,7 +18,7 @@ def texts(chart: str) -> list[str]:
 
 
 def bars_of(chart: str) -> dict[str, tuple[str, list[float]]]:
-    """The bars of narrow screens: by name the number, and the width of each part in percent."""
+    """Return the bars for narrow screens: by name the number, and the width of each part in percent."""
     rows = ET.fromstring(f"<figure>{chart}</figure>").iter("li")
     return {
         name.text or "": (text.text or "", [float(one.attrib["style"][6:].split("%")[0]) for one in parts])

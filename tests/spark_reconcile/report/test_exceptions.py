@@ -1,4 +1,4 @@
-"""exceptions.csv: order, limit, one next command in every row; and whose story is told."""
+"""exceptions.csv: order, limit, and a next command in every row; and the messages that have a story."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Figures: three numbers that never overlap, and words that say which is which."""
+"""Figures: three numbers that never overlap, with unambiguous names."""
 
 from spark_reconcile.report.figures import VerdictFigures, figures
 

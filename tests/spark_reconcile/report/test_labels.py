@@ -1,4 +1,4 @@
-"""Labels of the cells: each names the column that it stands in, whatever spans or rows of headings there are."""
+"""Labels of the cells: each names its column, for any spans or rows of headings."""
 
 from spark_reconcile.report.labels import labelled
 

@@ -1,5 +1,6 @@
-"""What a browser makes of the page, on a wide screen and on a telephone: nothing stands beyond the edge, no part has to
-be moved sideways, pictures are whole, and their letters can be read."""
+"""The layout of the page on a wide screen and on a telephone: no content beyond the edge, no horizontal scrolling,
+complete pictures, and readable letters.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The order of a story: cause before effect, whatever the clocks say."""
+"""The order of a story: cause before effect, for any clocks."""
 
 from random import Random
 
@@ -10,7 +10,7 @@ SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
 def lines(course: str, off: dict[str, int]) -> list[dict[str, object]]:
-    """The lines of a course in its order; ``off``: by how much the clock of a side is wrong."""
+    """Return the lines of a course in its order; ``off``: the fault of the clock of a side."""
     made = []
     for seq, step in enumerate(course.split()):
         side, _, rest = step.partition(":")

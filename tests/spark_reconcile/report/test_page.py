@@ -1,4 +1,4 @@
-"""A report as an analyst reads it: whole, in order, harmless, and with the same numbers in every file."""
+"""A report for analysts: complete, in order, safe, and with the same numbers in every file."""
 
 import re
 from collections import Counter
@@ -144,7 +144,7 @@ def test_each_pair_can_be_looked_into(report: PublishedReports) -> None:
 
 
 def _tables_of(page: PageReader, place: int) -> dict[str, list[list[str]]]:
-    """The tables of one pair by the beginning of their caption: the tables of a pair stand together, in order."""
+    """Return the tables of one pair by the beginning of their caption; they are adjacent, in order."""
     starts = [at for at, table in enumerate(page.tables) if table.caption.startswith("Verdicts of this pair")]
     ends = [*starts[1:], len(page.tables)]
     mine = page.tables[starts[place - 1] : ends[place - 1]]

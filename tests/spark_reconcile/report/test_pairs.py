@@ -1,4 +1,4 @@
-"""pairs.csv: one row for each pair; and which pairs are shown, with what earlier runs said of them."""
+"""pairs.csv: one row for each pair; and the pairs on the page, with the results of earlier runs."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import MIDNIGHT
 
 SETTINGS = ReconcileSettings(names={"1.10": "上海凌云贸易"}, csv_rows_max=3)
-# Pair, scope, verdict, messages; as the table is sorted: pairs together, the worst first.
+# Pair, scope, verdict, messages; sorted by pair, the worst first.
 ROWS = """
 1.10>1.b  date     MATCHED         90
 1.10>1.b  date     NOT_DELIVERED    7

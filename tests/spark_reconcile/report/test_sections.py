@@ -1,4 +1,4 @@
-"""Parts of the page that speak of the whole date: thresholds in words, and ledgers that need somebody."""
+"""Parts of the page about the whole date: thresholds, and ledgers that need attention."""
 
 from datetime import timedelta
 

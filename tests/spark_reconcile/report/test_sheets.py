@@ -1,4 +1,4 @@
-"""Files for spreadsheets: the mark of UTF-8, texts that stay texts, and an honest end."""
+"""Files for spreadsheets: the mark of UTF-8, texts that stay texts, and a line that states truncation."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Next steps: every finding that is an exception has one, and every command is one that semq understands."""
+"""Next steps: one for every finding that is an exception, each with a valid command of semq."""
 
 import shlex
 
@@ -33,7 +33,7 @@ def test_every_exception_has_a_next_command_that_is_one(finding: str, verdict: s
 
 
 def _understood(group: str, arguments: list[str]) -> None:
-    """As the command line of semq reads it; raises where it would not."""
+    """Read arguments by the command line of semq; raises if they are not valid."""
     command = get_command(make())
     for name in (group, arguments[0]):
         command = command.commands[name]  # type: ignore[attr-defined]

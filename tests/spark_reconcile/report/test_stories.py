@@ -1,4 +1,4 @@
-"""Stories: which line of a quarantined message cannot be read, why, and at whose node that is."""
+"""Stories: the unreadable line of a quarantined message, the reason, and the node of the line."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ LINE: dict[str, Any] = {"at": MIDNIGHT, "outside": False, "side": 1, "event": 1,
     [
         (LK0, {}, ""),
         (LK0, {"side": 2, "node": HUB, "event": Event.STORED}, ""),
-        (LK0, {"node": "1.b", "event": Event.VIOLATION}, ""),  # remarks may stand in any ledger
+        (LK0, {"node": "1.b", "event": Event.VIOLATION}, ""),  # lines of violations may be in any ledger
         (LK0, {"side": 4}, "no such side or event"),
         (LK0, {"side": None}, "no such side or event"),
         (LK0, {"event": 17}, "no such side or event"),

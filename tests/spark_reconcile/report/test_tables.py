@@ -1,4 +1,4 @@
-"""Tables written by Spark are read in order, and bytes that are no text do not stop the report."""
+"""Tables written by Spark: read in order; invalid bytes do not stop the report."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Words of the report: every line that can be written, every word of a ledger, times and shares."""
+"""Words of the report: all possible lines, the words of a ledger, times and shares."""
 
 import pytest
 

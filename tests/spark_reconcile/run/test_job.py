@@ -1,4 +1,6 @@
-"""Whole runs: published results against the generator's truth and against DataComPy, repeated, carried on, refused."""
+"""Whole runs: published results compared with the generator's truth and with DataComPy; repeated runs, carried
+messages, refusals.
+"""
 
 import csv
 import io
@@ -40,7 +42,7 @@ def reconcile(settings: ReconcileSettings, spark: SparkSession, clock: StandingC
 
 @dataclass
 class PublishedRun:
-    """One published run over invented ledgers with every kind of defect."""
+    """One published run over generated ledgers with every kind of defect."""
 
     settings: ReconcileSettings
     truth: Truth
@@ -83,10 +85,10 @@ def test_counts_are_those_of_the_truth_and_add_up_to_the_messages(published: Pub
     assert published.summary["verdicts"] == published.result.verdicts
     pairs = published.table("pairs.parquet")
     assert pairs.groupby("verdict")["messages"].sum().to_dict() == found
-    assert len(found) == len(VERDICT) - 1  # every verdict but SOURCE_MISSING
+    assert len(found) == len(VERDICT) - 1  # every verdict except SOURCE_MISSING
     verdicts = published.table("verdicts.parquet")
     both_known = verdicts["accepted_at"].notna() & verdicts["recorded_at"].notna()
-    assert (verdicts["latency_ms"].notna() == both_known).all()  # what was never recorded took no time
+    assert (verdicts["latency_ms"].notna() == both_known).all()  # messages that were never recorded have no latency
     assert sum(row["messages"] for row in published.summary["latency"]) == both_known.sum() < 3000
 
 
@@ -185,7 +187,7 @@ def test_a_repetition_is_another_folder_with_the_same_bytes(published: Published
 
 def test_open_messages_are_judged_again_until_they_are_settled(office: Office, spark: SparkSession) -> None:
     late, waiting, lost = OfficeMessage(1, at=24 * HOUR - 30), OfficeMessage(2), OfficeMessage(3)
-    office.write(late, DIRECT)  # crosses midnight
+    office.write(late, DIRECT)  # it crosses midnight
     office.write(waiting, "S:ACCEPTED@0 S:SENT@3 H:STORED@24c S:STORED@46c")
     office.write(lost, "S:ACCEPTED@0 S:SENT@3")
     office.write(OfficeMessage(4), DIRECT)
@@ -204,9 +206,9 @@ def test_open_messages_are_judged_again_until_they_are_settled(office: Office, s
     second = reconcile(office.settings, spark, office.clock, day=NEXT)
     assert {name: count for name, count in second.verdicts.items() if count} == {"MATCHED": 1}
     assert second.carried == {"MATCHED": 2, "MISSING_AT_HUB": 1}
-    assert second.outcome == "met"  # what an earlier date has reported does not breach this one again
+    assert second.outcome == "met"  # exceptions of an earlier date do not count again
 
-    again = reconcile(office.settings, spark, office.clock)  # the first date, now that the second is known
+    again = reconcile(office.settings, spark, office.clock)  # the first date again, when the second is known
     reports = Place.at(office.settings.reports)
     moved = diff(spark, runs.find(reports, DAY, first.run), runs.find(reports, DAY, again.run))
     assert {(move["old"], move["new"]): move["messages"] for move in moved["moves"]} == {
@@ -237,7 +239,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
     assert {name: count for name, count in found.verdicts.items() if count} == {
         "MATCHED": 12, "IN_FLIGHT": 1, "SOURCE_MISSING": 2, "REFUSED": 1,
     }  # fmt: skip
-    assert found.missing == ["1.gone.1.1"]  # a message of it names its ledger
+    assert found.missing == ["1.gone.1.1"]  # a message names its ledger
     verdicts = pq.read_table(Path(found.report).parent / "verdicts.parquet").to_pylist()
     assert [row["lk0"] for row in verdicts if row["verdict"] == "IN_FLIGHT"] == [at_night.lk0]
     assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000

@@ -1,4 +1,4 @@
-"""Thresholds and plausibility: what is passed, by how much, and that nothing is not fine."""
+"""Thresholds and plausibility: exceeded limits, the excess, and missing data, which never count as success."""
 
 import pytest
 

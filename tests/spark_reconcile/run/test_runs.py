@@ -1,4 +1,4 @@
-"""Run folders: names, the pointer, and what counts as history."""
+"""Run folders: names, the pointer, and the runs that count as history."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Planted defects: the verdict that each promises is the one that the oracle gives, and the rest is left alone."""
+"""Planted defects: each has the verdict of the oracle, and the other messages are unchanged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Invented ledgers: what they claim to be, and every course ends in the verdict that the oracle gives too."""
+"""Generated ledgers: as described, and every course has the verdict of the oracle."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,6 @@
-"""Clocks: told from the ledgers to the second, whatever single messages say, and as they stand at the end."""
+"""Clocks: derived from the ledgers to the second, despite single wrong messages, with the state at the end of
+the date.
+"""
 
 from typing import Any
 
@@ -20,7 +22,7 @@ SKEWS = {"1.fast": (HOUR, HOUR), "1.slow": (-HOUR, -HOUR), "1.right": (0, 0), "1
 def message(
     number: int, sender: str, receiver: str, later: int = 0, way: int = 40, **other: int | None
 ) -> dict[str, object]:
-    """The times of a message that is forwarded at noon or an hour ``later``, by the clocks of those who note them."""
+    """Return the times of a message that is forwarded at noon or an hour ``later``, by the clocks of its parties."""
     at, mine, theirs = (12 + later) * HOUR, SKEWS[sender][later], SKEWS[receiver][later]
     facts = {"lk0": f"{sender}.1.1.3f.{number}", "att": 1, "accepted_at": at - 2 + mine, "sent_at": at + mine,
              "taken_at": at + way, "heard_at": at + 2 * way + mine, "recorded_at": at + 2 * way + theirs,
@@ -32,9 +34,9 @@ def test_clocks_are_told_by_the_messages_of_the_last_hour(spark: SparkSession) -
     rows = [message(number, "1.fast", "1.slow", later=number % 2) for number in range(10)]
     rows += [message(100 + number, "1.set", "1.right", later=number % 2, way=900) for number in range(10)]
     rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]
-    # No answer of the hub is noted: the end-to-end acknowledgement tells as much.
+    # No answer of the hub is noted: the end-to-end acknowledgement shows the same.
     rows += [message(300 + number, "1.plain", "1.right", heard_at=None, sent_at=None) for number in range(3)]
-    # Always away: only copies that the hub kept, and let go when they were acknowledged.
+    # Always offline: only copies that the hub stored, and released when they were acknowledged.
     kept: dict[str, Any] = {
         "ended_at": None,
         "hub_sent_at": 20 * HOUR,
@@ -44,9 +46,9 @@ def test_clocks_are_told_by_the_messages_of_the_last_hour(spark: SparkSession) -
     rows += [message(400 + number, "1.right", "1.kept", **kept) for number in range(3)]
     off = {"taken_at": 13 * HOUR + 77_000}
     rows += [
-        message(500, "1.fast", "1.slow", later=1, **off),  # one message says something else
-        message(501, "1.fast", "1.slow", later=1, **off, att=2),  # sent again: says nothing
-        message(502, "1.fast", "1.slow", later=1, **off, way=9_000),  # too slow to tell
+        message(500, "1.fast", "1.slow", later=1, **off),  # one message contradicts the others
+        message(501, "1.fast", "1.slow", later=1, **off, att=2),  # sent again: it shows nothing
+        message(502, "1.fast", "1.slow", later=1, **off, way=9_000),  # too slow to show anything
         message(503, "1.fast", "1.slow", **off, heard_at=None, ended_at=None),
         message(504, "1.fast", "1.slow", recorded_at=None, node=None),
     ]

@@ -1,4 +1,4 @@
-"""Where the evidence begins and ends: no message is called lost there, none is counted twice, and none is forgotten."""
+"""The limits of the evidence: no message there is called lost, none is counted twice, and none is forgotten."""
 
 import io
 import json
@@ -23,7 +23,7 @@ SKEW = {"1.fast": HOUR, "1.slow": -HOUR, "1.ahead": 40}
 
 
 def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult, dict[str, tuple[str, str]]]:
-    """The result of a run, and scope and verdict of each message."""
+    """Return the result of a run, and scope and verdict of each message."""
     office.sleep(1)
     result = run(office.settings, RunRequest(day), office.clock, Progress(SystemClock(), io.StringIO()), spark)
     rows = pq.read_table(Path(result.report).parent / "verdicts.parquet").to_pylist()
@@ -31,11 +31,11 @@ def reconcile(office: Office, spark: SparkSession, day: Any) -> tuple[RunResult,
 
 
 def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark: SparkSession) -> None:
-    for number in range(4):  # by these the clocks are told
+    for number in range(4):  # the clocks are derived from these
         for other, node in enumerate(("1.fast", "1.slow", "1.b")):
             office.write(OfficeMessage(number, node, "1.a", 22 * HOUR + number * MINUTE), DIRECT, SKEW)
             office.write(OfficeMessage(100 * other + number, "1.a", node, 22 * HOUR + number * MINUTE), DIRECT, SKEW)
-        # Its clock was an hour slow in the morning, and put right at noon.
+        # Its clock was an hour slow in the morning, and was corrected at noon.
         office.write(
             OfficeMessage(300 + number, "1.a", "1.reset", 8 * HOUR + number * MINUTE), DIRECT, {"1.reset": -HOUR}
         )
@@ -48,7 +48,7 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
     )  # by its sender's clock
     ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), DIRECT, SKEW)
     crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), DIRECT)
-    # Recorded in the last hour of the date before, by the receiver's clock: an extract that was never delivered.
+    # Recorded in the last hour of the previous date, by the receiver's clock, in an extract that was never delivered.
     early = office.write(OfficeMessage(25, "1.a", "1.slow", 30 * MINUTE), DIRECT, SKEW)
     reset = office.write(OfficeMessage(28, "1.a", "1.reset", 30 * MINUTE), DIRECT, {"1.reset": -HOUR})
     absent = office.write(OfficeMessage(26, "1.a", "1.gone", 9 * HOUR), DIRECT)
@@ -73,8 +73,8 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
         ("carried", "MATCHED"), ("carried", "SOURCE_MISSING"), ("carried", "SOURCE_MISSING"),
         ("carried", "UNKNOWN_ORIGIN"),
     ]  # fmt: skip
-    assert first.missing == ["1.gone", "1.reset.1.1", "1.slow.1.1"]  # of two of them the date before
-    # What the first night has not reported counts now; what it has does not count again.
+    assert first.missing == ["1.gone", "1.reset.1.1", "1.slow.1.1"]  # two of them for the previous date
+    # Messages that the first night has not reported count now; the others do not count again.
     assert {(one["verdict"], one["found"]) for one in second.breaches} == {("MISSING_AT_HUB", 1), ("UNKNOWN_ORIGIN", 1)}
 
 
@@ -147,13 +147,13 @@ def test_the_hub_is_who_says_so(office: Office) -> None:
 
 
 def test_every_message_of_another_date_is_counted(office: Office, spark: SparkSession) -> None:
-    """Also those that only the clock of a silent sender puts there."""
+    """Also those that only the clock of a sender without lines puts there."""
     for number in range(4):
         office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), DIRECT, SKEW)
         office.write(OfficeMessage(10 + number, "1.slow", "1.b", 9 * HOUR), DIRECT, SKEW)
     office.write(
         OfficeMessage(20, "1.fast", "1.b", LATE - 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40"
-    )  # tomorrow, it says
+    )  # tomorrow, by its clock
     office.write(OfficeMessage(21, "1.slow", "1.b", 30 * MINUTE), "H:FORWARDED@24 R:RECEIVED@40")  # yesterday
     office.write(OfficeMessage(22, "1.a", "1.b", -HOUR), "R:GIVEN@7200000")
     office.write(OfficeMessage(23, "1.a", "1.b", LATE - 30), "S:ACCEPTED@40 H:FORWARDED@60")
@@ -170,7 +170,7 @@ def test_every_message_of_another_date_is_counted(office: Office, spark: SparkSe
 
 
 def through_second_store(office: Office, orders: list[OfficeMessage], course: str) -> list[dict[str, Any]]:
-    """Lines of messages that a second store of the hub has relayed, without that store's own."""
+    """Return lines of messages that a second store of the hub has relayed, without that store's own lines."""
     lines = [line for order in orders for line in office.lines_of(order, course) if line["side"] != Side.HUB]
     return [{**line, "lk1": str(line["lk1"]).replace("1.1.", "2.1.", 1)} for line in lines]
 
@@ -189,7 +189,8 @@ def test_a_node_of_which_no_ledger_of_the_hub_speaks_is_not_accused_either(offic
     lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), DIRECT)]
     elsewhere = [OfficeMessage(10 + number, "1.x", "1.y", at=HOUR * 9 + number * 1000) for number in range(30)]
     lines += through_second_store(office, elsewhere, DIRECT)
-    lines += through_second_store(office, [OfficeMessage(50)], DIRECT)  # a single one is remarked on: the hub knows 1.b
+    # a single one is remarked on: the hub serves 1.b
+    lines += through_second_store(office, [OfficeMessage(50)], DIRECT)
     office.deliver(lines)
     result, found = reconcile(office, spark, DAY)
     assert {name: count for name, count in result.verdicts.items() if count} == {
@@ -226,7 +227,8 @@ def test_what_a_receiver_did_after_a_record_that_was_not_delivered_is_no_contrad
 ) -> None:
     for number in range(4):
         office.write(OfficeMessage(number, "1.a", "1.slow", 9 * HOUR), DIRECT, SKEW)
-    # Recorded before midnight by the receiver's clock, in an extract that never came; given after it.
+    # Recorded before midnight by the receiver's clock, in an extract that never arrived; delivered to the application
+    # after midnight.
     early = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@3000000 R:DONE@3000050"
     cut = office.write(OfficeMessage(9, "1.a", "1.slow", 30 * MINUTE), early, SKEW)
     office.extract()

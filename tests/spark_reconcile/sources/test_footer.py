@@ -1,4 +1,4 @@
-"""Footers: read as Arrow reads them where they are sound, and never the end of the process where they are not."""
+"""Footers: read like Arrow if they are valid; an invalid one never ends the process."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_what_is_sound_is_read_as_arrow_reads_it(tmp_path: Path, how: dict[str, 
         for column in (group.column(number) for number in range(group.num_columns)):
             said = column.statistics
             is_whole = column.physical_type == "INT64" and said is not None and said.has_min_max
-            codec = {"LZ4": "LZ4_RAW"}.get(column.compression, column.compression)  # Arrow writes the sound kind only
+            codec = {"LZ4": "LZ4_RAW"}.get(column.compression, column.compression)  # Arrow writes only the current kind
             theirs.append(
                 Chunk(column.path_in_schema, codec, column.num_values, column.total_uncompressed_size,
                       (said.min, said.max) if is_whole else None, is_elsewhere=False)
@@ -135,8 +135,8 @@ def with_footer(file: Place, change: Callable[[bytes], bytes]) -> Place:
     "more",
     [
         b"\x11",  # field 1 again, as a boolean
-        b"\x18\x03abc",  # and as a text
-        b"\x06\xf6\x7f\x00",  # a field that is said twice further up
+        b"\x18\x03abc",  # the same field as a text
+        b"\x06\xf6\x7f\x00",  # a field that occurs twice
     ],
 )
 def test_a_field_that_is_said_twice_is_believed_in_neither_way(tmp_path: Path, more: bytes) -> None:

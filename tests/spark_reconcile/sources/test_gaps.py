@@ -1,4 +1,4 @@
-"""Gaps: the ledger and the date whose extract would let messages be judged, whatever else was delivered."""
+"""Gaps: ledger and date of each extract that is needed for verdicts, with any other extracts."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Bad input has a name: every way in which an extract can be wrong, and which of several is believed."""
+"""Bad input: an error for each fault of an extract, and the choice between several extracts."""
 
 import json
 import shutil
@@ -213,7 +213,7 @@ def test_where_signatures_are_required_each_is_checked(office: Office, folder: P
     set_manifest(office.folder(HUB), signature={"key_id": "h", "algorithm": "test", "value": "wrong"})
 
     def verify(node: str, signed: bytes, signature: Signature, since: int | None) -> bool:
-        assert since == MIDNIGHT + 24 * HOUR  # what a ledger said up to then may have been signed ever since
+        assert since == MIDNIGHT + 24 * HOUR  # lines up to then may have been signed at any time since
         return signature.value == "right" and node == "1.b" and b'"rows":3' not in signed.replace(b"3", b"x")
 
     found = {source.source: source.state for source in inputs.gather(office.extracts, [DAY], verify)}

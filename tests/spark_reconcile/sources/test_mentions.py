@@ -1,4 +1,4 @@
-"""Mentions: who is named by the lines of a date and has not delivered it, told without Spark."""
+"""Mentions: ledgers named in the lines of a date and not delivered, found without Spark."""
 
 from datetime import timedelta
 

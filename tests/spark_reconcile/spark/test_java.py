@@ -1,4 +1,4 @@
-"""Java: which versions serve, and that the shim drops one argument and keeps all others as they were."""
+"""Java: supported versions, and a shim that drops one argument and keeps all others."""
 
 import os
 import subprocess

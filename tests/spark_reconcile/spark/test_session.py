@@ -1,4 +1,4 @@
-"""Sessions that are not the tests' own, in processes of their own: Spark allows one a process."""
+"""Spark sessions with other settings, in separate processes, because Spark allows one session per process."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ def call(*command: object) -> subprocess.CompletedProcess[str]:
 
 
 def published(report: str) -> dict[str, Any]:
-    """The rows of a run's tables, and its result without what names the run or tells its time."""
+    """Return the rows of a run's tables, and its result without the fields that name the run or its time."""
     folder = Path(report).parent
     tables = {name: ds.dataset(folder / f"{name}.parquet", partitioning=None).to_table() for name in TABLES}
     rows = {name: sorted(map(str, table.to_pylist())) for name, table in tables.items()}
@@ -111,7 +111,7 @@ assert session.small_table(spark, [(1,), (2,)], number=pa.int64()).repartition(2
 print({key.removeprefix("spark.sql."): spark.conf.get(key) for key in sys.argv[1].split()})
 sys.exit(commands.main(["run", "--business-date", "2026-11-20", "--extracts", "nowhere", "--reports", sys.argv[2]]))
 """
-# What is stated by whoever submits (empty: nothing) | what holds
+# settings of the submitter (empty: none) | effective settings
 STATED = {
     "spark.sql.ansi.enabled": ("false", "true"),
     "spark.sql.parquet.compression.codec": ("snappy", "snappy"),

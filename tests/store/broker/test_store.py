@@ -123,7 +123,7 @@ async def _both_stores(url: str, lists: list[list[StoreOp]], together: bool) -> 
                 assert await saving.pop() is None
         assert await asyncio.gather(*saving) == [None] * len(saving)
         assert comparable(await postgres.load()) == comparable(await memory.load())
-        assert await PostgresMessageStore(life.store).load() == await postgres.load()  # nothing else was lost
+        assert await PostgresMessageStore(life.store).load() == await postgres.load()  # no other row was lost
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The server that a node runs itself: created, stopped, killed, adopted, refused. Real servers throughout."""
+"""The server that a node runs itself: created, stopped, killed, adopted, refused. All tests use real servers."""
 
 import os
 import shutil
@@ -90,7 +90,7 @@ def test_what_was_committed_survives_the_kill_of_the_postmaster(server: Embedded
 def test_a_busy_orphan_does_not_hinder_the_restart(server: EmbeddedPostgres) -> None:
     with closing(psycopg.connect(server.url)) as connection:
         orphan = connection.info.backend_pid
-        os.kill(orphan, signal.SIGSTOP)  # so that it cannot notice that its parent is gone
+        os.kill(orphan, signal.SIGSTOP)  # so that it cannot notice the end of its parent
         os.kill(pid_of(server), signal.SIGKILL)
         write(server.start(), 1)
         assert not is_server_of(orphan, server.data)
@@ -131,7 +131,7 @@ def test_a_stale_file_with_a_number_that_is_now_ours_is_not_believed(server: Emb
     port = noted[3]
     os.kill(pid_of(server), signal.SIGKILL)
     assert wait_gone([int(noted[0])], server.data, 10)
-    # After a restart of the machine the numbers in the files may be those of living strangers: here, of this test.
+    # After a restart of the machine, the numbers in the files may belong to other processes: here, to this test.
     (server.data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *noted[1:]]))
     (server.home / "run" / f".s.PGSQL.{port}.lock").write_text(f"{os.getpid()}\n")
     assert read(server.start()) == [1]
@@ -186,7 +186,7 @@ def test_data_of_another_major_version_are_refused(tmp_path: Path) -> None:
         EmbeddedPostgres(tmp_path).start()
     assert refusal.value.facts["data"] == 9
     assert find_programs().version in refusal.value.facts["found"]
-    # The refusal left no lock behind.
+    # The refused start left no lock.
     shutil.rmtree(data)
     with EmbeddedPostgres(tmp_path) as server:
         write(server.url, 1)
@@ -237,7 +237,7 @@ def choices_here() -> list[SystemUser]:
 def test_the_data_change_hands_when_the_identity_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     choices = choices_here()
     assert choices
-    tmp_path.chmod(0o700)  # nobody but the owner may pass here, as in /root
+    tmp_path.chmod(0o700)  # only the owner may enter here, as with /root
     for number, identity in enumerate([*choices, choices[0]]):
         monkeypatch.setattr("semq.store.embedded.server.find_identity", lambda _, chosen=identity: chosen)
         with EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "16MB"}) as server:

@@ -106,7 +106,7 @@ async def test_refused_work_leaves_no_gap_in_the_chain(database: str) -> None:
 
 
 NEXT = "(SELECT min(number) FROM semq_ledger WHERE number > (SELECT number FROM semq_ledger WHERE lk0 = 'f3'))"
-# What somebody does | how.
+# Manipulation of the ledger | its SQL.
 TAMPERING = {
     "changes a line": "UPDATE semq_ledger SET detail = 'other' WHERE lk0 = 'f3'",
     "changes a moment": "UPDATE semq_ledger SET at = at + interval '1 microsecond' WHERE lk0 = 'f3'",

@@ -1,4 +1,4 @@
-"""Which units are written: every field of a unit that was not loaded counts, so that no change is lost unnoticed."""
+"""Units to be written: every field of a unit that was not loaded counts, so that no change is lost unnoticed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Servers that may lose data are refused, wherever the setting was made."""
+"""Servers that may lose data are refused, for every place of the setting."""
 
 from pathlib import Path
 

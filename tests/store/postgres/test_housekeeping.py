@@ -32,7 +32,7 @@ async def test_tokens_are_forgotten_by_age(database: str) -> None:
 async def test_names_of_submissions_are_forgotten_by_age_once_the_submission_is_gone(database: str) -> None:
     fill(
         database,
-        "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')",  # number 1 waits still
+        "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')",  # number 1 still waits
         "INSERT INTO tb_0031_renamed (lk0, number, at)"
         " SELECT 'name' || n, (n + 9) / 10, now() - n * interval '1 day' FROM generate_series(1, 20) n",
     )
@@ -58,7 +58,7 @@ async def test_the_window_of_idents_is_the_larger_of_number_and_age(
     monkeypatch.setattr(housekeeping, "SEEN_KEPT", 5)
     fill(
         database,
-        # The busy source has more than five within the days that are kept, the quiet one has few and old ones.
+        # The busy source has more than five within the kept days, the quiet one has few and old ones.
         "INSERT INTO tb_0030_seen SELECT 'busy' || n, 'busy', now() - n * interval '1 day'"
         " FROM generate_series(1, 20) n",
         "INSERT INTO tb_0030_seen SELECT 'quiet' || n, 'quiet', now() - (n + 50) * interval '1 day'"
@@ -128,7 +128,7 @@ async def test_old_days_of_the_ledger_go_and_new_ones_are_made(database: str) ->
     async with living(database) as life:
         await tidy(database, TODAY - timedelta(400))
         await tidy(database, TODAY - timedelta(3), Keep(ledger_days=None))
-        assert await life.do(accepting(1)) == [None]  # a working store does not mind
+        assert await life.do(accepting(1)) == [None]  # a store in use is not affected
         assert (await tidy(database, TODAY, Keep(ledger_days=30)))["ledger_days"] == 5
     names = column(
         database, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'semq_ledger'::regclass"

@@ -15,7 +15,7 @@ async def test_another_process_waits_for_the_lease(database: str) -> None:
             await NotifiedStore(database, "two").store.start()
         assert caught.value.facts["owner"] == "1.10008 host one -"
         assert 0 < caught.value.facts["until_s"] <= VALID_S
-    async with living(database, "two"):  # the first stopped in good order: no waiting
+    async with living(database, "two"):  # the first one stopped in an orderly way: no waiting
         assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host two -"]
 
 

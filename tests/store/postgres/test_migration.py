@@ -59,9 +59,9 @@ def test_an_upgrade_beside_a_session_that_holds_a_table_says_who_and_goes_on_lat
             migration.upgrade(older_database)
         assert refused.value.facts["revision"] == "0007"
         assert "semq 1.10008" in refused.value.facts["used_by"]
-        assert schema_version.current(older_database) == "0006"  # what came before is done
-        node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # the node works on
-        other.execute("SELECT count(*) FROM tb_0031_submit")  # nobody waits behind the upgrade
+        assert schema_version.current(older_database) == "0006"  # completed steps are kept
+        node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # the node continues to work
+        other.execute("SELECT count(*) FROM tb_0031_submit")  # no session waits for the upgrade
     assert migration.upgrade(older_database) == head()
     schema_version.check(older_database)
 
@@ -114,7 +114,7 @@ def made(database: str, empty_database: str) -> Any:
 
 
 def _is_model(object_: Any, name: str | None, type_: str, *_: Any) -> bool:
-    # The days of the ledger are no models.
+    # The days of the ledger are not in the models.
     return not (type_ == "table" and (name or "").startswith("semq_ledger_"))
 
 
@@ -129,7 +129,7 @@ def test_alembic_finds_no_difference(made: tuple[Connection, Connection]) -> Non
     assert compare_metadata(context, metadata) == []
 
 
-# What alembic does not compare: checks, indexes with their conditions, partitioning.
+# Facts that alembic does not compare: checks, indexes with their conditions, partitioning.
 CATALOG = {
     "constraints": """
         SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
@@ -177,7 +177,9 @@ def test_every_statement_has_a_name_of_its_own() -> None:
 
 
 def test_no_plan_reads_a_whole_table(database: str) -> None:
-    """Even if Postgres assumes that the tables are empty, as after a quiet night. One-row tables are allowed."""
+    """Even if Postgres assumes that the tables are empty, for instance after a night without documents. One-row tables
+    are allowed.
+    """
     with psycopg.connect(database, options=OPTIONS, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
         version = connection.info.server_version

@@ -1,4 +1,4 @@
-"""The place of an owner: when the kernel proves that a process has ended, and when nothing does."""
+"""The place of an owner: the cases in which the kernel proves that a process has ended."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def test_an_owner_as_text_is_four_words() -> None:
 
 
 def test_one_process_after_the_other_has_the_same_place(tmp_path: Path) -> None:
-    """A killed process releases its lock at once, and its process number is irrelevant."""
+    """A killed process releases its lock immediately, and its process number is irrelevant."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -73,7 +73,7 @@ async def test_what_nobody_waits_for_still_happens_in_order(empty_database: str)
 
 
 async def test_large_values_go_both_ways_at_once(empty_database: str) -> None:
-    """More data than the sockets can buffer: a side that writes must also read, or both wait for ever."""
+    """More data than the sockets can buffer: a side that writes must also read, or both wait indefinitely."""
     async with wired(empty_database) as (wire, _, _):
         data = bytes(range(256)) * 4096 * 8
         results = await wire.send([("echo", [data])] * 6)
@@ -142,7 +142,7 @@ async def test_a_lost_connection_is_told_once(empty_database: str) -> None:
 
 @pytest.mark.parametrize("how", ["send", "copy", "forgetting"])
 async def test_a_connection_that_is_found_broken_by_sending(empty_database: str, how: str) -> None:
-    """The server is gone, and the wire writes before it has read that."""
+    """The server has ended, and the wire writes before it has read that."""
     async with wired(empty_database) as (wire, lost, _):
         with socket.socket(fileno=os.dup(wire._fd)) as ours:
             ours.shutdown(socket.SHUT_RDWR)
@@ -164,7 +164,7 @@ async def test_dropping_fails_what_is_under_way(empty_database: str) -> None:
         wire.drop(fault)
         with pytest.raises(StoreUnavailable, match="on purpose"):
             await future
-        assert lost == []  # it was our own doing
+        assert lost == []  # the connection was closed by the test itself
 
 
 async def test_who_stops_waiting_harms_nobody(empty_database: str) -> None:
@@ -185,7 +185,7 @@ async def test_notices_are_heard(empty_database: str) -> None:
 
 
 async def test_an_answer_that_fits_nothing_gives_the_connection_up(empty_database: str) -> None:
-    """An unexpected result must not leave anyone waiting for ever."""
+    """An unexpected result must not leave any caller waiting indefinitely."""
     async with wired(empty_database) as (wire, lost, _):
         told: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))

@@ -1,4 +1,4 @@
-"""Recovery at a start: floors and gaps are restored exactly, whatever the last process left."""
+"""Recovery at a start: floors and gaps are restored exactly, for any rows of the last process."""
 
 import asyncio
 from typing import Any
@@ -39,7 +39,7 @@ async def test_an_incarnation_is_never_used_twice(database: str) -> None:
     await opened(database, 11)
     with pytest.raises(psycopg.errors.UniqueViolation):
         await opened(database, 11)
-    assert column(database, "SELECT boot FROM semq_meta") == [1]  # one transaction: nothing of it remains
+    assert column(database, "SELECT boot FROM semq_meta") == [1]  # one transaction: no change of it remains
 
 
 async def test_an_empty_store(database: str) -> None:
@@ -77,7 +77,7 @@ def test_floors_and_gaps(database_for_all: str, streams: dict[tuple[str, int], t
                 " VALUES (%s, 510, 'x', %s, %s, %s, 3, true, %s, now())",
                 (number, inc, sid, dest, outcome),
             )
-        # Rows that are held for others, and rows of class 1 and 2, have no floor here.
+        # Rows that are held for other nodes, and rows of class 1 and 2, have no floor here.
         connection.execute(
             "INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, accepted_at)"
             " VALUES (900, 520, 'y', 1, 5, '1.a', 3, true, now()), (901, 510, 'z', 1, -1, '1.a', 1, true, now())"
@@ -99,14 +99,14 @@ def database_for_all(postgres: Any, migrated_template: str) -> str:
 
 async def test_what_was_received_is_sorted_by_what_is_still_owed(database: str) -> None:
     rows = [
-        # bref, lk1, p_ack, s_ack, app, class: is it done?
+        # bref, lk1, p_ack, s_ack, app, class, whether it is done
         (1, "'1.1.1'", 220, 220, 320, 3),  # done
-        (2, "NULL", 210, 220, 320, 3),  # done: nothing is owed to a platform
-        (3, "'1.1.1'", 220, 210, 320, 2),  # done: nothing is owed to the sender of class 2
+        (2, "NULL", 210, 220, 320, 3),  # done: no acknowledgement for a hub
+        (3, "'1.1.1'", 220, 210, 320, 2),  # done: no acknowledgement for the sender of class 2
         (4, "NULL", 210, 220, 330, 3),  # done: parked
         (5, "'1.1.1'", 210, 220, 320, 3),  # the hub has not noted it
-        (6, "NULL", 210, 210, 320, 3),  # the sender has not
-        (7, "NULL", 210, 220, 310, 3),  # the application has not got it
+        (6, "NULL", 210, 210, 320, 3),  # the sender has not noted it
+        (7, "NULL", 210, 220, 310, 3),  # the application has not acknowledged it
     ]
     with psycopg.connect(database, autocommit=True) as connection:
         for bref, lk1, p_ack, s_ack, app, save_fwd in rows:
@@ -136,7 +136,7 @@ async def test_spans_in_custody_keep_out_only_the_groups_of_other_rows(database:
 
 
 async def test_refusals_that_an_older_node_wrote_are_carried_at_each_start(database: str) -> None:
-    """An older node wrote a second row beside the new schema, before the first start and between two starts."""
+    """An older node wrote a second row into the new schema, before the first start and between two starts."""
     for life, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
         with psycopg.connect(database, autocommit=True) as connection:
             for ident in (first, second, f"{second} REJ", f"1.gone {life} REJ"):

@@ -1,4 +1,4 @@
-"""The role of an application can do what was granted and nothing else; tested with that role."""
+"""The role of an application: its granted rights and no others, tested with that role."""
 
 import os
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def test_what_an_application_with_all_rights_must_not(database: str, role: str, 
 
 
 def test_tables_of_its_own_are_its_own_and_are_never_taken_for_ours(database: str, role: str) -> None:
-    """Functions run with the owner's rights, so a trigger on a table of the caller must not run with them."""
+    """Functions run with the owner's rights, so a trigger on a table of the caller must not run with these rights."""
     roles.grant(database, role, ["send", "receive"], "secret")
     with as_role(database) as connection:
         connection.execute("CREATE TABLE orders (number text)")
@@ -93,7 +93,7 @@ def test_rights_are_given_and_taken_one_by_one(database: str, role: str) -> None
     assert roles.rights_of(database, role) == ["send", "receive", "read"]
     roles.revoke(database, role, ["read"])
     with as_role(database) as connection:
-        connection.execute("SELECT * FROM semq_status(1)")  # sending still needs it
+        connection.execute("SELECT * FROM semq_status(1)")  # sending still needs this function
     roles.revoke(database, role, list(roles.RIGHTS))
     assert roles.rights_of(database, role) == []
     with as_role(database) as connection:

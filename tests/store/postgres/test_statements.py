@@ -1,5 +1,6 @@
-"""``semq_receive`` and turns: no source waits behind another's flood, the highest priority of each source comes first,
-and the cost of a call depends on what it takes, not on what is waiting.
+"""``semq_receive`` and turns: no source delays another, and the highest priority of each source comes first.
+
+The cost of a call depends on the documents that it returns, not on those that wait.
 """
 
 import msgspec
@@ -91,7 +92,7 @@ def test_a_call_reads_what_it_takes_and_not_what_waits(database: str) -> None:
 
 
 def test_documents_that_cannot_be_given_are_not_locked(database: str) -> None:
-    """A server has few locks, so documents behind one order key, or done and not yet noted, must not take them."""
+    """A server has few locks, so documents behind one order key, or finished and not yet noted, must not take them."""
     with psycopg.connect(database) as connection:
         wait(connection, "1.77001", 1, 3000)
         connection.execute("UPDATE tb_0030 SET order_key = 'K'")

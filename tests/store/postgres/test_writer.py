@@ -1,4 +1,4 @@
-"""Group commit: which work fails together, lost connections, unanswered COMMITs, and the right to write."""
+"""Group commit: pieces of work that fail together, lost connections, unanswered COMMITs, and the right to write."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ class NotifiedStore:
             self.store.post(job)
         for job in jobs:
             await job.over.wait()
-        assert all(len(job.results) == 1 for job in jobs)  # told once, whatever happens
+        assert all(len(job.results) == 1 for job in jobs)  # each piece is notified exactly once
         return [job.results[0] for job in jobs]
 
     @property
@@ -87,7 +87,7 @@ def accepting(number: int, then: Callable[[], Any] = lambda: None) -> Job:
 
 def raising(error: Exception) -> Job:
     def decide(unit: Unit) -> None:
-        accept(unit, 999, 1)  # must not be seen by anybody
+        accept(unit, 999, 1)  # no reader may see it
         raise error
 
     return Job(decide, ALL_NEEDS)
@@ -274,15 +274,15 @@ async def test_a_row_that_is_gone_cannot_be_deleted(database: str) -> None:
     ("meanwhile", "is_deleted"),
     [
         ("ss_status = ss_status", True),
-        ("ss_status = 40", False),  # somebody else has changed it
-        (f"outcome = {Outcome.CANCELLED:d}", False),  # it has ended in another way, and that is final
-        (f"outcome = {Outcome.REJECTED:d}", True),  # by the hub's word, which the receiver's corrects (S5c)
+        ("ss_status = 40", False),  # another transaction has changed it
+        (f"outcome = {Outcome.CANCELLED:d}", False),  # it has ended in another way, which is final
+        (f"outcome = {Outcome.REJECTED:d}", True),  # reported by the hub, and corrected by the receiver (S5c)
     ],
 )
 async def test_a_row_that_ends_with_its_deletion_has_the_guard_of_a_change(
     database: str, meanwhile: str, is_deleted: bool
 ) -> None:
-    """Nothing but the DELETE is left to compare what was loaded."""
+    """Only the DELETE can compare the row with the loaded one."""
 
     def decide(unit: Unit) -> None:
         row = unit.outbound[1]
@@ -345,14 +345,14 @@ async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: s
             configure(postgres, "ALTER SYSTEM RESET synchronous_standby_names")
         assert [type(error) for error in (*job.results, *queued.results)] == [StoreUnavailable] * 2
         recovered = await life.store.restart()
-        assert len(stored(database)) == before + 1  # it was committed, though nobody was told
+        assert len(stored(database)) == before + 1  # it was committed, although no caller was notified
         (stream,) = recovered.streams
         assert (stream.floor, stream.next_sid, stream.settled_above) == (0, before + 1, set())
         assert recovered.inc != INC
 
 
 async def test_a_new_life_waits_for_the_commit_of_the_last(postgres: Any, database: str) -> None:
-    """Otherwise it could read outdated tables, and assign a position twice."""
+    """Otherwise the new process could read outdated tables, and assign a position twice."""
     async with living(database) as life:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         try:
@@ -397,13 +397,13 @@ async def test_work_that_waits_shares_one_unit(database: str) -> None:
     async with living(database) as life:
         assert await life.do(*map(accepting, range(1, 15))) == [None] * 14
         assert (life.store.counters.units, life.store.counters.largest) == (1, 14)
-        assert life.store.counters.copied > 0  # so many rows go in by COPY
+        assert life.store.counters.copied > 0  # so many rows are written by COPY
         assert column(database, "SELECT sid FROM tb_0031 ORDER BY object_id") == list(range(14))
         assert column(database, "SELECT count(*) FROM tb_0031_body") == [14]
 
 
 async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) -> None:
-    """However many pieces of work wait, the size of a unit is bounded, and a large piece gets a unit of its own."""
+    """For any number of waiting pieces, the size of a unit is bounded, and a large piece gets a unit of its own."""
 
     def naming(count: int) -> Job:
         return Job(lambda unit: None, Needs(pending=set(range(count))))
@@ -461,11 +461,11 @@ async def test_reading_alone_writes_nothing(database: str) -> None:
         (before,) = column(database, "SELECT pg_current_xact_id()::text::bigint")
         seen: list[Unit] = []
         assert await life.do(Job(seen.append, ALL_NEEDS)) == [None]
-        assert await life.do(Job(seen.append)) == [None]  # nothing to load either
+        assert await life.do(Job(seen.append)) == [None]  # no rows were loaded
         assert isinstance(seen[0].outbound[1], Outbound)
         assert life.store.counters.read_only == 1
         (after,) = column(database, "SELECT pg_current_xact_id()::text::bigint")
-        assert after == before + 1  # only the question itself
+        assert after == before + 1  # only this query
 
 
 async def test_a_listener_that_fails_harms_nobody(database: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -541,7 +541,7 @@ async def stuck_commit(life: NotifiedStore) -> tuple[Job, int]:
 
 
 async def until(database: str, question: str) -> None:
-    """Ask until the answer is yes; each question is a round trip, so this is not a busy loop."""
+    """Repeat a query until it returns true; each query is a round trip, so this is not a busy loop."""
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         while True:
             row = await (await connection.execute(question.encode())).fetchone()

@@ -1,4 +1,4 @@
-"""Work without a waiting caller shares the commit of other work, and is done in any case."""
+"""Work without a waiting caller: committed with other work, and in any case."""
 
 import asyncio
 from functools import partial
@@ -36,7 +36,7 @@ async def test_work_that_nobody_waits_for_shares_the_next_commit(
 async def test_work_that_nobody_waits_for_is_done_all_the_same(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "LATER_S", 0.01)
     async with living(database) as life:
-        for number in (1, 2):  # once, and again after a rest
+        for number in (1, 2):  # once, and again after a pause
             job = accepting(number)
             life.store.post(job, later=True)
             async with asyncio.timeout(60):
@@ -87,7 +87,7 @@ async def test_what_goes_back_to_the_queue_leaves_no_timer_behind(
         first = accepting(1, lambda: life.store.post(patient, later=True))
         error = BadInput("no")
         assert await life.do(first, raising(error), accepting(3)) == [None, error, None]
-        await patient.over.wait()  # it shares the unit of what went back
+        await patient.over.wait()  # it is committed with the returned pieces
         assert (at_work._later, at_work._is_due) == (None, False)
 
 

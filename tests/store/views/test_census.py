@@ -1,4 +1,4 @@
-"""The census: every row counted once, in the group that its columns and marks say."""
+"""The census: every row counted once, in the group of its columns and marks."""
 
 import time
 

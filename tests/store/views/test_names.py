@@ -71,7 +71,7 @@ def tables(database: str) -> Iterator[Connection]:
 
 
 def touched(connection: Connection, look: Any) -> float:
-    """Return how many rows Postgres reads for a function."""
+    """Return how many rows Postgres reads during a call."""
     asked: list[tuple[str, Any]] = []
 
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Pages of messages: nothing left out and nothing twice, whatever fits, at a bounded number of rows per page."""
+"""Pages of messages: complete and without repetitions for any filter, with a bounded number of rows read per page."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ def connection(database: str) -> Iterator[Connection]:
 
 
 def walked(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]], list[int]]:
-    """All rows of all pages, and how many rows each page looked at."""
+    """Return all rows of all pages, and the number of rows read for each page."""
     rows, looked_at = [], []
     place: dict[str, Any] = {}
     for _ in range(WAITING):
@@ -64,7 +64,7 @@ def test_pages_have_every_row_once_and_look_at_a_bounded_number(
     assert max(looked_at) <= 37
 
 
-@pytest.mark.parametrize("direction", [1, -1])  # -1: the clock was put back, again and again
+@pytest.mark.parametrize("direction", [1, -1])  # -1: the clock was put back repeatedly
 def test_both_queues_are_merged_by_time_and_none_is_left_out(
     connection: Connection, database: str, direction: int
 ) -> None:

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def of_applications() -> Iterator[str]:
-    """The table in README.md: what an application may set."""
+    """Return the table for README.md: the attributes that an application may set."""
     yield from ("| header | values | meaning |", "|---|---|---|")
     for row in ATTRIBUTES:
         if row.by is By.APPLICATION and row.is_of_document | row.is_header:
@@ -19,7 +19,7 @@ def of_applications() -> Iterator[str]:
 
 
 def of_all() -> Iterator[str]:
-    """The table in PROTOCOL.md: every attribute."""
+    """Return the table for PROTOCOL.md: all attributes."""
     yield "| attribute | set by | bound | JSON, Python | SQL | `semq msg send` | shown | meaning |"
     yield "|---|---|---|---|---|---|---|---|"
     for row in ATTRIBUTES:
@@ -44,7 +44,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {"README.md": of_applications, "
 
 
 def printed(name: str, page: str) -> str:
-    """Return the text of a page with the table as it is now."""
+    """Return the text of a page with its table as derived now."""
     table = "\n".join(PAGES[name]()) + "\n"
     between = re.compile(r"(<!-- attributes -->\n).*?(<!-- end of attributes -->\n)", re.DOTALL)
     page, count = between.subn(lambda match: match[1] + table + match[2], page)

@@ -23,7 +23,7 @@ from semq.umx_t.grids import (
 )
 
 PROTOCOL = Path(__file__).parents[3] / "PROTOCOL.md"
-# What the words of a grid mean; those of class12 are printed with class3.
+# The meanings of the words of a grid; those of class12 are printed with class3.
 WORDS: dict[str, tuple[type[Enum], type[Enum]]] = {
     "class3": (Heard, SenderDeed),
     "hub": (HubHeard, HubDeed),
@@ -44,7 +44,7 @@ def lines_of(grid: Grid[Any, Any, Any]) -> Iterator[str]:
 
 
 def printed(protocol: str) -> str:
-    """Return the text of PROTOCOL.md with every grid as it is now."""
+    """Return the text of PROTOCOL.md with every grid as derived now."""
     for grid in GRIDS:
         between = re.compile(rf"(<!-- grid {grid.name} -->\n).*?(<!-- end of grid -->\n)", re.DOTALL)
         text = "\n".join(lines_of(grid)) + "\n"

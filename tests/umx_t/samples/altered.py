@@ -1,4 +1,4 @@
-"""An envelope with one attribute altered, as a hostile hub could: for each row of the table of attributes."""
+"""Envelopes with one altered attribute, as a hostile hub could make them: for each row of the table of attributes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from semq.umx_t.envelope import Envelope
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import SaveFwd
 
-#: what is neither sent nor a field of its own
+#: attributes that are not sent, or are not fields of their own
 CARRIED = [row for row in ATTRIBUTES if row.bound is not Bound.STAYS]
 BOUND = [row for row in CARRIED if row.bound is not Bound.NOT]
 

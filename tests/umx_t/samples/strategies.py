@@ -115,7 +115,7 @@ presences = st.builds(
     Presence, node=nodes.map(str), online=st.booleans(), allowed=st.booleans(), complete=st.booleans()
 )
 
-# What an AMQP field table can hold; used to make hostile headers.
+# Values of an AMQP field table, for hostile headers.
 fields: st.SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()

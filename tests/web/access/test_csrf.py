@@ -1,4 +1,4 @@
-"""Forms of other sites are refused, and change nothing."""
+"""Forms from other sites: refused without effect."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""Rates by name on a clock of the test."""
+"""Rates by name, with a clock set by the test."""
 
 import pytest
 

@@ -35,7 +35,7 @@ async def sign_in(site: Site, name: str, password: str, **more: str) -> tuple[in
 async def test_the_first_sign_in_is_by_a_link_that_works_once(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         browser, other = await site.browser(), await site.browser()
-        assert (await browser.head(site.link)).status_code == 400  # a preview does not use it up
+        assert (await browser.head(site.link)).status_code == 400  # a preview does not use the link up
         answer = await browser.get(site.link)
         assert (answer.status_code, answer.headers["location"]) == (303, "/users")
         page = await browser.look("/users")
@@ -106,7 +106,7 @@ async def test_after_too_many_failures_no_password_is_looked_at(inprocess: InPro
     [
         ("ops", "swordfish swordfish", 303),
         ("ops", "swordfish", 401),
-        ("erp", "erp erp erp", 401),  # no administrator of the node
+        ("erp", "erp erp erp", 401),  # not an administrator of the node
     ],
 )
 async def test_administrators_of_the_node_sign_in_with_its_password(

@@ -12,7 +12,7 @@ PAGES = {"local": FOLDER / "openapi.local.json", "platform": FOLDER / "openapi.h
 
 
 def page(kind: str) -> str:
-    """The document of a kind of node as text."""
+    """Return the document of a kind of node as text."""
     return json.dumps(description(kind, endpoints(kind, table(kind))), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Who may use the API: tokens with scopes, users of the node, sessions; nobody beyond the rights."""
+"""Users of the API: tokens with scopes, users of the node, sessions; none beyond its rights."""
 
 import asyncio
 from datetime import timedelta

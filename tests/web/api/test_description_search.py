@@ -1,4 +1,4 @@
-"""Requests that Schemathesis makes of the OpenAPI document: none may end in a failure of the server."""
+"""Requests that Schemathesis makes from the OpenAPI document: none may end in a failure of the server."""
 
 import asyncio
 import json
@@ -16,7 +16,8 @@ from tests.web.running import serving
 
 GIVEN = ("method", "params", "json", "data", "content")
 EXAMPLES = 4  # of each endpoint
-# Streams do not end; draining and reloading are tests of their own; the rest of trust would end the links of the node.
+# Streams do not end; draining and reloading have tests of their own; the other operations on trust would end the links
+# of the node.
 LEFT_OUT = {"events", "node.drain.post", "node.reload.post", "inbox.receive", "openapi"}
 
 
@@ -46,7 +47,7 @@ def search(kind: str, ask: Any) -> None:
 
 
 def is_possible(name: str, value: str) -> bool:
-    """Whether the client can send a header, and is not another user by it."""
+    """Return whether the client can send a header, which must not log in as another user."""
     return name.lower() != "authorization" and value.isascii() and value.isprintable() and value == value.strip()
 
 

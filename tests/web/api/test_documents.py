@@ -25,7 +25,7 @@ async def delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
 
 
 async def acts(site: Site, *expected: str) -> bool:
-    """Whether the audit log has these acts; its lines about submissions follow the answer."""
+    """Return whether the audit log has these acts; its lines about submissions follow the answer."""
     return [act for _, act, _ in await site.audit()] == list(expected)
 
 

@@ -1,4 +1,4 @@
-"""Events as server-sent events: from now on, or kept by a queue of a name."""
+"""Events as server-sent events: from now on, or kept in a named queue."""
 
 import json
 from collections.abc import AsyncIterator
@@ -73,7 +73,7 @@ async def test_a_connection_in_use_outlives_its_idle_time(
             for name in ("ops", "other")
         ]
         async with ops, other, following(ops, keys="stored.#") as events:
-            assert (await other.get("/who")).status_code == 200  # its connection is a reason to look for idle ones
+            assert (await other.get("/who")).status_code == 200  # its connection leads to a search for idle ones
             assert list(site.web.logins._known) == ["ops", "other"]
             sent = await site.web.client.send("56001", b"x")
             assert (await anext(events))["data"]["lk0"] == sent.lk0

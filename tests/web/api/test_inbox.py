@@ -15,7 +15,7 @@ from tests.web.running import Site, serving
 
 @pytest.fixture
 async def site(inprocess: InProcess) -> Any:
-    """A node that sends to itself."""
+    """Serve a node that sends to itself."""
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)

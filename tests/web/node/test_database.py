@@ -17,7 +17,7 @@ async def test_slow_pages_do_not_keep_the_audit_log_waiting(inprocess: InProcess
 
     async with serving(await inprocess.hub()) as site:
         pages = [asyncio.create_task(site.web.database.read(slow)) for _ in range(8)]
-        await asyncio.sleep(0)  # all of them begin
+        await asyncio.sleep(0)  # let all of them begin
         assert await site.web.database.write(lambda connection: connection.execute(text("SELECT 1")).scalar()) == 1
         released.set()
         assert await asyncio.gather(*pages) == [True] * 8

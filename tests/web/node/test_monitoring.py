@@ -1,4 +1,4 @@
-"""Probes and figures over HTTP: who may see what, and what they say of a node in trouble."""
+"""Probes and figures over HTTP: rights, and answers of a node with faults."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.web.running import Site, serving
 
 
 async def get(site: Site, path: str, token: str = "", **headers: str) -> httpx.Response:
-    """A request of a monitoring system; with a token of this scope."""
+    """Return the answer to a request of a monitoring system, with a token of this scope."""
     if token:
         text = await site.token(token)
         headers["authorization"] = f"Bearer {text}"

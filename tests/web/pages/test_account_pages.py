@@ -1,4 +1,4 @@
-"""Users: administrators add, change and disable them; everybody changes the own password."""
+"""Users: administrators add, change and disable them; each user changes the own password."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tokens on their page: shown once, stored as hashes, revoked."""
+"""The page of tokens: shown once, stored as hashes, revoked."""
 
 import re
 

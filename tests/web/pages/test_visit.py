@@ -1,4 +1,4 @@
-"""Forms: read in bounded memory, and in the audit log when a role is missing."""
+"""Forms: read in bounded memory, and noted in the audit log if a role is missing."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\
 
 
 async def pieces(first: bytes, size: int) -> AsyncIterator[bytes]:
-    """A body whose length is not announced."""
+    """Yield a body whose length is not announced."""
     yield first
     for _ in range(size // 65_536 + 1):
         yield b"a" * 65_536

@@ -1,4 +1,4 @@
-"""Slow and careless HTTP clients: disconnected in time, while others are served."""
+"""Slow and faulty HTTP clients: disconnected in time, while others are served."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ PATIENCE_S = 60
 
 
 async def said(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
-    """What the server answers before it disconnects."""
+    """Return the answer of the server before it disconnects."""
     host, port = site.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -81,7 +81,7 @@ async def test_who_does_not_read_the_answer_is_disconnected(inprocess: InProcess
         host, port = site.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port), limit=1024)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        for _ in range(200):  # more than the buffers of both sockets hold
+        for _ in range(200):  # more than the buffers of both sockets can hold
             writer.write(request)
         await until(lambda: not site.server._state.connections)
         writer.transport.abort()

@@ -1,4 +1,4 @@
-"""HTTPS: cookies for TLS only, client certificates, files that are not what they should be."""
+"""HTTPS: cookies for TLS only, client certificates, invalid files."""
 
 import hashlib
 import ssl
@@ -18,7 +18,7 @@ from tests.web.running import serving
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Any]:
-    """A certificate of this machine, which signs itself, and its key."""
+    """Return a self-signed certificate of this machine, and its key."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
