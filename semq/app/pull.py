@@ -13,7 +13,7 @@ from semq.app.values import Document, read_document
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
-GRACE_S = 0.02  # after the first document, for others that wait
+BYTES_MAX = 16 << 20  # of the documents of one pull; the last one may exceed it
 
 
 class Pulled:
@@ -41,7 +41,7 @@ class Pulled:
 
 
 async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> Pulled:
-    """Take up to ``at_most`` documents; wait up to ``wait_s`` for the first one.
+    """Take up to ``at_most`` documents, and no further one from BYTES_MAX on; wait up to ``wait_s`` for the first one.
 
     Raises RefusedByNode, NodeUnreachable, LoginRefused.
     """
@@ -65,6 +65,30 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
 
 
 async def _taken(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
+    """Wait for one document by a consumer, which wakes; get further ones one by one, which bounds their bytes."""
+    arrived = await _first(channel, queue, wait_s)
+    size = sum(len(one.body) for one in arrived)
+    while arrived and len(arrived) < at_most and size < BYTES_MAX:
+        got = await channel.get(queue)
+        if got is None:
+            break
+        arrived.append(
+            Delivered(
+                channel.number,
+                "",
+                got.delivery_tag,
+                got.redelivered,
+                got.exchange,
+                got.routing_key,
+                got.header,
+                got.body,
+            )
+        )
+        size += len(got.body)
+    return arrived
+
+
+async def _first(channel: ClientChannel, queue: str, wait_s: float) -> list[Delivered]:
     arrived: list[Delivered] = []
     first = asyncio.Event()
 
@@ -74,13 +98,11 @@ async def _taken(channel: ClientChannel, queue: str, at_most: int, wait_s: float
 
     channel.on_closed = _waker(first)
     channel.on_cancelled = lambda _: channel.close_soon()
-    await channel.qos(at_most)
+    await channel.qos(1)
     tag = await channel.consume(queue, on_delivered)
     try:
         async with asyncio.timeout(wait_s):
             await first.wait()
-        if len(arrived) < at_most and channel.is_open:
-            await asyncio.sleep(GRACE_S)
     except TimeoutError:
         pass
     await channel.cancel(tag)

@@ -11,6 +11,7 @@ SemqError
 │   └── LeaseGone        the time to acknowledge a document is over
 ├── Unavailable
 │   ├── TooManyRequests  the rate of this user is exceeded
+│   ├── BodiesFull       the bodies of other requests fill the memory
 │   └── QueryTooSlow     a page needs more time of the database than it may use
 └── Misconfigured
     ├── WebPortTaken     the port is in use
@@ -73,6 +74,13 @@ class TooManyRequests(Unavailable):
 
     code = "SEMQ-1410"
     remedy = "Wait as long as Retry-After says; [http] has the limits."
+
+
+class BodiesFull(Unavailable):
+    """The bodies of other requests and answers fill the memory of the web process."""
+
+    code = "SEMQ-1412"
+    remedy = "Repeat it later, with the same Idempotency-Key if it submits a document; http.memory_bytes is the limit."
 
 
 class QueryTooSlow(Unavailable):

@@ -19,7 +19,7 @@ from semq.web.api import attributes
 from semq.web.api.endpoint import Call, told
 from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
-from semq.web.transport.bodies import announced, read_body
+from semq.web.transport.bodies import ChunkedResponse, announced, chunks_of, read_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 SUBMIT_S = 60.0
@@ -89,11 +89,15 @@ async def trace(call: Call) -> Response:
 
 async def body(call: Call) -> Response:
     """Return the payload of a document that is still in a queue, as it is."""
-    async with call.web.memory.reserved(call.web.settings.protocol.max_document_bytes):
+    give_back = await call.web.memory.take(call.web.settings.protocol.max_document_bytes)
+    try:
         found = await call.web.operations.ask(call.who, "msg.body", {"id": _name(call)}, PATIENCE_S)
-        payload = b64decode(found["body_base64"])
+        payload = b64decode(found.pop("body_base64"))
+    except BaseException:
+        give_back()
+        raise
     headers = {"content-disposition": "attachment", "semq-lk0": str(found["lk0"]), "semq-digest": str(found["digest"])}
-    return Response(payload, 200, headers, "application/octet-stream")
+    return ChunkedResponse(chunks_of(payload), len(payload), headers, "application/octet-stream", give_back)
 
 
 async def _shown(call: Call) -> dict[str, Any]:

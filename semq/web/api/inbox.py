@@ -6,18 +6,23 @@ A received document belongs to the program for a time (its lease); what is not s
 import math
 import re
 from base64 import b64encode
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
+from semq.foreign_text import in_json
 from semq.web.api.attributes import add_headers, described
-from semq.web.api.endpoint import Call, told
+from semq.web.api.endpoint import JSON, Call
 from semq.web.api.leases import DocumentLease
 from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
+from semq.web.transport.bodies import ChunkedResponse, chunks_of
 
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
 WAIT_S_MAX, AT_MOST_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
+BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"
 ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 
 
@@ -42,10 +47,13 @@ async def receive(call: Call) -> Response:
     finally:
         leave()
     leases = call.web.leases.add(owner, pulled, lease_s)
+    give_back = _nothing
     try:
-        answer = _raw(leases) if is_raw else _listed(leases)
+        give_back = call.web.memory.take_at_once(sum(len(one.document.payload) for one in leases))
+        answer = _raw(leases, give_back) if is_raw else _listed(leases, give_back)
         await call.note("inbox.receive", {"user": user, "documents": [one.document.lk0 for one in leases]})
     except BaseException:
+        give_back()
         for one in leases:
             await call.web.leases.settle(owner, one.id, "requeue")
         raise
@@ -64,25 +72,43 @@ async def settle(call: Call) -> Response:
     return Response(status_code=204)
 
 
-def _listed(leases: list[DocumentLease]) -> Response:
-    return told({"documents": [_facts(one) | _body(one.document.payload) for one in leases]})
+def _listed(leases: list[DocumentLease], ended: Callable[[], None]) -> Response:
+    facts = [in_json(msgspec.json.encode(_facts(one), enc_hook=str).decode()).encode() for one in leases]
+    payloads = [one.document.payload for one in leases]
+    frame = len(BEGIN) + len(END) + sum(len(one) + len(FIELD) + 1 for one in facts) + max(0, len(facts) - 1)
+    size = frame + sum(4 * -(-len(payload) // 3) for payload in payloads)
+    return ChunkedResponse(_written(facts, payloads), size, {}, JSON, ended)
 
 
-def _raw(leases: list[DocumentLease]) -> Response:
+def _written(facts: list[bytes], payloads: list[bytes]) -> Iterator[bytes]:
+    """Yield the answer; each payload is forgotten when it was sent."""
+    before = BEGIN
+    for fact in facts:
+        yield before + fact[:-1] + FIELD
+        for chunk in chunks_of(payloads.pop(0)):
+            yield b64encode(chunk)
+        yield b'"}'
+        before = b","
+    yield END if facts else BEGIN + END
+
+
+def _raw(leases: list[DocumentLease], ended: Callable[[], None]) -> Response:
     if not leases:
+        ended()
         return Response(status_code=204)
     (lease,) = leases
-    response = Response(lease.document.payload, 200, {"content-disposition": "attachment"}, RAW)
+    payload = lease.document.payload
+    response = ChunkedResponse(chunks_of(payload), len(payload), {"content-disposition": "attachment"}, RAW, ended)
     add_headers(response, _facts(lease))
     return response
 
 
+def _nothing() -> None:
+    """Give nothing back."""
+
+
 def _facts(lease: DocumentLease) -> dict[str, Any]:
     return {"lease": lease.id, **described(lease.document)}
-
-
-def _body(payload: bytes) -> dict[str, str]:
-    return {"body_base64": b64encode(payload).decode()}
 
 
 def _number(call: Call, name: str, default: float, least: float, most: float) -> float:

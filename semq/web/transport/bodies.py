@@ -1,20 +1,22 @@
-"""Bodies of requests in bounded memory: the bytes of all requests in progress are counted, and further ones wait.
+"""Bodies of requests and answers in bounded memory: the bytes of all in progress are counted, and further ones wait.
 
 A body whose length is not announced counts as the largest one. Clients that pause are disconnected (``connection``),
-which limits the wait of the others.
+which limits the wait of the others. Large answers are sent in chunks, as fast as the client reads.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
-from semq.web.errors import BadRequest, BodyTooLarge, TooManyRequests
+from semq.web.errors import BadRequest, BodiesFull, BodyTooLarge
 
 WAIT_S = 30.0  # for memory
+CHUNK = 48 << 10  # bytes; a multiple of three, so that chunks in base64 join
 
 
 class Memory:
@@ -27,14 +29,36 @@ class Memory:
 
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[None]:
-        """Reserve bytes, perhaps after a wait. Raises TooManyRequests after WAIT_S."""
-        size = min(size, self._size)
-        await self._take(size)
+        """Reserve bytes, perhaps after a wait. Raises BodiesFull after WAIT_S."""
+        give_back = await self.take(size)
         try:
             yield
         finally:
-            self._free += size
-            self._wake()
+            give_back()
+
+    async def take(self, size: int) -> Callable[[], None]:
+        """Reserve bytes, perhaps after a wait; return what gives them back. Raises BodiesFull after WAIT_S."""
+        size = min(size, self._size)
+        await self._take(size)
+        return self._giver(size)
+
+    def take_at_once(self, size: int) -> Callable[[], None]:
+        """Reserve bytes for what has arrived already; return what gives them back. Raises BodiesFull."""
+        size = min(size, self._size)
+        if self._waiting or size > self._free:
+            raise BodiesFull(retry_after_s=5)
+        self._free -= size
+        return self._giver(size)
+
+    def _giver(self, size: int) -> Callable[[], None]:
+        left = [size]
+
+        def give_back() -> None:
+            if left:
+                self._free += left.pop()
+                self._wake()
+
+        return give_back
 
     async def _take(self, size: int) -> None:
         if not self._waiting and size <= self._free:
@@ -52,7 +76,7 @@ class Memory:
                 self._waiting.remove((size, turn))
             self._wake()
             if isinstance(error, TimeoutError):
-                raise TooManyRequests("The bodies of other requests fill the memory.", retry_after_s=5) from error
+                raise BodiesFull(retry_after_s=5) from error
             raise
 
     def _wake(self) -> None:
@@ -103,3 +127,30 @@ async def read_body(request: Request, at_most: int) -> bytes:
     except ClientDisconnect as error:
         raise BadRequest("The client disconnected before the end of the body.") from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class ChunkedResponse(StreamingResponse):
+    """An answer of a known length that is sent in chunks; ``ended`` is called when it has been sent, or cannot be."""
+
+    def __init__(
+        self, chunks: Iterable[bytes], size: int, headers: dict[str, str], media_type: str, ended: Callable[[], None]
+    ) -> None:
+        super().__init__(_one_by_one(chunks), 200, headers | {"content-length": str(size)}, media_type)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
+async def _one_by_one(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+def chunks_of(body: bytes) -> Iterable[bytes]:
+    """Yield a body in chunks."""
+    for begin in range(0, len(body), CHUNK):
+        yield body[begin : begin + CHUNK]

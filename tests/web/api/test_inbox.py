@@ -1,6 +1,7 @@
 """The inbox over HTTP: long polling, leases that end, owners, restart of the web process."""
 
 import asyncio
+from base64 import b64decode
 from typing import Any
 
 import httpx
@@ -8,8 +9,11 @@ import pytest
 
 from semq.app import Client
 from semq.config.reach import url_of
+from semq.web.api.leases import Leases
+from semq.web.transport.bodies import CHUNK
 from tests.app.test_trace_context import PARENT
 from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 from tests.web.running import Site, serving
 
 
@@ -46,6 +50,51 @@ async def test_what_is_not_acknowledged_in_time_comes_again(site: Site) -> None:
     assert (await program.post(f"/inbox/leases/{again['lease']}/ack")).status_code == 204
     assert (await program.post(f"/inbox/leases/{again['lease']}/ack")).status_code == 410
     assert await receive(program, wait_s=0) == []
+
+
+async def test_one_answer_has_a_bounded_number_of_bytes_and_exactly_what_was_sent(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies of every length beside the chunks: the documents after the limit come with the next request."""
+    monkeypatch.setattr("semq.app.pull.BYTES_MAX", 60_000)
+    site.web.leases = Leases(10)
+    program = await site.program("receive")
+    bodies = [bytes(range(256)) * (size // 256 + 1) for size in (30_000, 29_999, 1, CHUNK, 3)]
+    bodies = [body[:size] for body, size in zip(bodies, (30_000, 29_999, 1, CHUNK, 3), strict=True)]
+    await send(site, *bodies)
+    await until(lambda: waiting(site, 5))
+    first = await receive(program, max=10)
+    second = await receive(program, max=10)
+    assert [one["bytes"] for one in first] == [30_000, 29_999, 1]
+    assert [b64decode(one["body_base64"]) for one in (*first, *second)] == bodies
+    assert site.web.memory._free == site.web.memory._size
+
+
+async def waiting(site: Site, count: int) -> bool:
+    """Whether so many documents wait in the inbox."""
+    told = await site.web.client.request("msg.list", {"side": "inbound"})
+    return len(told) == count
+
+
+async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(site: Site) -> None:
+    program = await site.program("receive")
+    await send(site, b"x" * 1000)
+    give_back = await site.web.memory.take(site.web.memory._size - 10)
+    full = await program.post("/inbox/receive", params={"wait_s": 30})
+    assert (full.status_code, full.json()["code"]) == (503, "SEMQ-1412")
+    assert full.headers["retry-after"] == "5"
+    give_back()
+    (document,) = await receive(program)
+    assert (document["bytes"], document["redelivered"]) == (1000, True)
+
+
+async def test_a_client_that_goes_away_amid_the_answer_gives_the_memory_back(site: Site) -> None:
+    program = await site.program("receive")
+    await send(site, *[b"x" * 99_000] * 3)
+    await until(lambda: waiting(site, 3))
+    async with program.stream("POST", "/inbox/receive", params={"wait_s": 30, "max": 3}) as answer:
+        assert answer.status_code == 200
+    await until(lambda: site.web.memory._free == site.web.memory._size)
 
 
 async def test_a_poll_waits_for_a_document(site: Site) -> None:
