@@ -175,6 +175,7 @@ semq.web.transport.bodies              web/api/test_documents.py
 semq.web.api.endpoint                  web/api/test_authentication.py
 semq.web.api.leases                    web/api/test_inbox.py
 semq.web.api.logins                    web/api/test_authentication.py
+semq.web.api.sent_events               web/api/test_events.py
 semq.web.api.routes                    web/api/test_description.py
 semq.web.access.node_login             web/access/test_sign_in.py
 semq.web.application                   web/access/test_sign_in.py

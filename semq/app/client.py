@@ -174,11 +174,13 @@ class Client:
         expires_s: int | None = None,
         prefetch: int = PREFETCH_EVENTS,
         idle_s: float | None = None,
+        behind: int = 0,
     ) -> Subscription[DocumentEvent]:
         """Return events about this institution's own documents whose key ``<event>.<target id>.<type>`` matches.
 
         Without ``queue``, events are missed while the client is not connected. A named queue is durable and keeps them;
-        it is deleted when it had no consumer for ``expires_s`` seconds.
+        it is deleted when it had no consumer for ``expires_s`` seconds. An event is acknowledged when the next one is
+        requested, or ``behind`` ones later, for programs that pass events on.
         """
         arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 
@@ -202,6 +204,7 @@ class Client:
                 idle_s=idle_s,
                 patience_s=self._patience_s,
                 settles=True,
+                behind=behind,
             )
         )
 

@@ -5,6 +5,7 @@ such queue, not allowed) are raised. Closing returns unsettled deliveries to the
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -25,8 +26,9 @@ class Subscription(Generic[T]):
     """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
     ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
-    With ``settles``, each delivery is acknowledged when the next one is requested (events); otherwise by its value
-    (documents). The iteration ends when nothing has arrived for ``idle_s`` seconds (None: never).
+    With ``settles``, each delivery is acknowledged when the next one is requested (events), or ``behind`` ones later;
+    otherwise by its value (documents). The iteration ends when nothing has arrived for ``idle_s`` seconds (None:
+    never).
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Subscription(Generic[T]):
         idle_s: float | None,
         patience_s: float,
         settles: bool = False,
+        behind: int = 0,
         consumer_tag: str = "",
     ) -> None:
         self._link = link
@@ -51,7 +54,8 @@ class Subscription(Generic[T]):
         self._consumer_tag = consumer_tag
         self._arrived: asyncio.Queue[Delivered | None] = asyncio.Queue()
         self._channel: ClientChannel | None = None
-        self._unsettled: int | None = None
+        self._behind = behind
+        self._unsettled: deque[int] = deque()
         self.is_closed = False
         self.opened = 0  #: number of times that consumption has begun, including reconnections
 
@@ -81,7 +85,7 @@ class Subscription(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        self._settle()
+        self.settle(self._behind)
         while not self.is_closed:
             await self.open()
             try:
@@ -90,18 +94,21 @@ class Subscription(Generic[T]):
             except TimeoutError:
                 break
             if delivered is not None and self._channel is not None:
-                self._unsettled = delivered.delivery_tag if self._settles else None
+                if self._settles:
+                    self._unsettled.append(delivered.delivery_tag)
                 return self._read(self._channel, delivered)
         raise StopAsyncIteration
 
-    def _settle(self) -> None:
-        tag, self._unsettled = self._unsettled, None
-        if tag is not None and self._channel is not None and self._channel.is_open:
-            self._channel.ack(tag)
+    def settle(self, but: int = 0) -> None:
+        """Acknowledge what was returned, but for the last ``but`` deliveries."""
+        while len(self._unsettled) > but:
+            tag = self._unsettled.popleft()
+            if self._channel is not None and self._channel.is_open:
+                self._channel.ack(tag)
 
     async def _begin(self) -> None:
         until = self._link.deadline(self._patience_s)
-        self._unsettled = None
+        self._unsettled.clear()
         while True:
             client = await self._link.connection(until)
             try:

@@ -15,6 +15,7 @@ from semq.web.access.sessions import Sessions
 from semq.web.access.tokens import Tokens
 from semq.web.api.leases import Leases
 from semq.web.api.logins import Logins
+from semq.web.api.sent_events import SentEvents
 from semq.web.errors import NoHttpSection
 from semq.web.node.audit import Audit
 from semq.web.node.database import Database
@@ -47,6 +48,7 @@ class Web:
         self.sessions = Sessions(self.http, settings.address, self.database, clock, is_tls=self.is_tls)
         self.tokens = Tokens(self.database, clock)
         self.memory = Memory(self.http.memory_bytes)
+        self.sent_events = SentEvents()
         self.leases = Leases(self.http.leases)
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)
         self.attempts = Attempts(self.http.attempts_per_minute, clock)

@@ -232,3 +232,21 @@ async def test_a_job_is_paused_with_a_reason_and_resumed(shown: Scene) -> None:
     assert "paused</span> backup" in (await browser.get("/jobs")).text
     await browser.post_form("/jobs/act", name="housekeeping", act="resume")
     assert "paused</span>" not in (await browser.get("/jobs")).text
+
+
+async def test_the_stream_tells_a_browser_that_comes_back_what_changed_meanwhile(shown: Scene) -> None:
+    browser = await shown.sites["node"].signed_in()
+
+    async def lines(last: str) -> list[str]:
+        """The first event, or identifier, that the stream sends."""
+        found: list[str] = []
+        async with browser.stream("GET", "/live", headers={"last-event-id": last} if last else {}) as answer:
+            async for line in answer.aiter_lines():
+                found += [line] if line.startswith(("id:", "event:")) else []
+                if found and not line:
+                    break
+        return found
+
+    (mark,) = await lines("")
+    assert re.fullmatch("id: [0-9a-f]{16}", mark)
+    assert (await lines("0123456789abcdef"))[1] == "event: changed"

@@ -9,6 +9,7 @@
 | node_operations | an endpoint for each operation of the node                                  |
 | documents       | submit a document; state, trace and body of one                             |
 | inbox, leases   | receive by long polling; acknowledge within a time                          |
+| sent_events     | what streams have sent, for clients that come back                          |
 | events          | events about sent documents as server-sent events                           |
 | description     | the OpenAPI document                                                        |
 """

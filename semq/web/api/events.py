@@ -1,10 +1,14 @@
 """Events about sent documents, as server-sent events.
 
-Without ``queue`` a stream begins with what happens from now on. With ``queue`` the node keeps the events of a name for
-days, and each comes again until it was sent to a stream; the identifiers of events let a program tell repeats.
+Without ``queue`` a stream begins with what happens from now on; a client that comes back with Last-Event-ID is told by
+an event ``gap`` that some may be missing. With ``queue`` the node keeps the events of a name for days, and the
+last BEHIND ones that were sent, since sent is not received. A client that comes back with Last-Event-ID gets what
+followed that event. If it names none, or this process was started anew since, it also gets some from before: the
+identifiers of events let a program tell repeats.
 """
 
 import re
+from collections import deque
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -17,13 +21,15 @@ from semq.foreign_text import in_json
 from semq.moments import utc_text
 from semq.web.api.authentication import authenticated
 from semq.web.api.endpoint import Call
+from semq.web.api.sent_events import BEHIND
 from semq.web.errors import BadRequest
 from semq.web.transport.event_stream import event, stream
 
 QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
-KEYS_MAX = 255
+KEYS_MAX, ID_MAX = 255, 400
+GAP = "Events between this stream and the one before may be missing: name a queue (?queue=NAME) to have them kept."
 EXPIRES_S = 7 * 86_400
-PREFETCH = 64
+PREFETCH = BEHIND + 64
 
 
 async def events(call: Call) -> Response:
@@ -38,7 +44,9 @@ async def events(call: Call) -> Response:
     queue = None if name is None else f"semq.web.events.{re.sub('[^A-Za-z0-9_-]', '-', call.who.key)}.{name}"
     expires_s = None if name is None else EXPIRES_S
     client = call.who.login or call.web.client
-    subscription = client.events(keys, queue=queue, expires_s=expires_s, prefetch=PREFETCH)
+    behind = 0 if queue is None else BEHIND
+    subscription = client.events(keys, queue=queue, expires_s=expires_s, prefetch=PREFETCH, behind=behind)
+    last = call.request.headers.get("last-event-id", "")[:ID_MAX]
     try:
         await subscription.open()
     except BaseException:
@@ -47,10 +55,18 @@ async def events(call: Call) -> Response:
 
     async def sent() -> AsyncIterator[str]:
         async with subscription:
+            if queue is None and last:
+                yield event("gap", GAP)
+            passed = call.web.sent_events.until(queue, last) if queue is not None else set()
+            sent_now = call.web.sent_events.begin(queue) if queue is not None else deque(maxlen=1)
             async for one in subscription:
                 if not await _may_follow(call):
                     return
-                yield written(one)
+                if name_of(one) in passed:
+                    subscription.settle()
+                else:
+                    yield written(one)
+                sent_now.append(name_of(one))
 
     return stream(sent(), leave)
 
@@ -71,4 +87,9 @@ def written(one: DocumentEvent) -> str:
         "corrects": one.corrects, "token": one.token,
     }  # fmt: skip
     text = in_json(msgspec.json.encode({name: value for name, value in told.items() if value != ""}).decode())
-    return event(one.kind, text, f"{one.lk0 or one.token}:{one.kind}:{one.attempt}")
+    return event(one.kind, text, name_of(one))
+
+
+def name_of(one: DocumentEvent) -> str:
+    """Return the identifier of an event."""
+    return f"{one.lk0 or one.token}:{one.kind}:{one.attempt}"

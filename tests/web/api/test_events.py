@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from semq.web.api.sent_events import SentEvents
 from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
@@ -23,8 +24,11 @@ async def site(inprocess: InProcess) -> Any:
 
 
 @asynccontextmanager
-async def following(program: httpx.AsyncClient, **query: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    async with program.stream("GET", "/events", params=query) as answer:
+async def following(
+    program: httpx.AsyncClient, last: str = "", **query: str
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    headers = {"Last-Event-ID": last} if last else {}
+    async with program.stream("GET", "/events", params=query, headers=headers) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         yield read(answer)
@@ -37,7 +41,7 @@ async def read(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         if name in ("id", "event", "data"):
             found[name] = value
         elif not line and found:
-            yield found | {"data": json.loads(found["data"])}
+            yield found | {"data": json.loads(found["data"]) if found["data"].startswith("{") else found["data"]}
             found = {}
 
 
@@ -87,6 +91,30 @@ async def test_a_queue_keeps_events_while_nobody_listens(site: Site) -> None:
     sent = [(await site.web.client.send("56001", b"x")).lk0 for _ in range(3)]
     async with following(program, queue="erp", keys="stored.#") as events:
         assert [(await anext(events))["data"]["lk0"] for _ in sent] == sent
+
+
+async def test_a_stream_goes_on_behind_the_last_event_that_its_client_received(site: Site) -> None:
+    """What was sent and not received comes again, whether or not the web process remembers what it sent."""
+    program = await site.program("events")
+    query = {"queue": "erp", "keys": "stored.#"}
+    async with following(program, **query) as events:
+        sent = [(await site.web.client.send("56001", b"x")).lk0 for _ in range(4)]
+        told = [await anext(events) for _ in sent]
+    assert [one["data"]["lk0"] for one in told] == sent
+    await until(lambda: not site.web.streams._open)
+    sent.append((await site.web.client.send("56001", b"x")).lk0)
+    async with following(program, last=told[1]["id"], **query) as events:
+        assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]
+    await until(lambda: not site.web.streams._open)
+    site.web.sent_events = SentEvents()
+    async with following(program, last=told[3]["id"], **query) as events:
+        assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]  # repeats, and no gap
+
+
+async def test_a_stream_without_a_queue_says_that_events_may_be_missing(site: Site) -> None:
+    program = await site.program("events")
+    async with following(program, last="1.10008.1:stored:0") as events:
+        assert (await anext(events))["event"] == "gap"
 
 
 async def test_streams_of_one_program_are_bounded(site: Site) -> None:
