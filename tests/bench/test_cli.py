@@ -35,9 +35,9 @@ def test_arguments_that_make_no_sense_are_refused(arguments: list[str], capsys: 
     assert arguments[0] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["peers"], ["secrecy"], ["broker"], ["reconcile"]])
+@pytest.mark.parametrize("command", [[], ["peers"], ["secrecy"], ["broker"], ["soak"], ["reconcile"]])
 def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command, "--help"])
     assert ended.value.code == 0
-    assert "--messages" in capsys.readouterr().out
+    assert ("--minutes" if command == ["soak"] else "--messages") in capsys.readouterr().out
