@@ -50,12 +50,12 @@ class ProcessorMeter:
 
 
 def of_the_path(cpu_us: dict[str, float]) -> float:
-    """The sum over the nodes and their Postgres; the applications are no part of the path."""
+    """Return the sum over the nodes and their Postgres, without the applications."""
     return round(sum(used for name, used in cpu_us.items() if name != LOAD), 1)
 
 
 def processor_s(network: BenchNetwork) -> dict[str, float]:
-    """Seconds of processor time so far, by row."""
+    """Return seconds of processor time so far, by row."""
     stats = _stats()
     used = {LOAD: time.process_time()}
     for name, node in network.nodes.items():
@@ -66,7 +66,7 @@ def processor_s(network: BenchNetwork) -> dict[str, float]:
 
 
 def session_s(session: int) -> float:
-    """Seconds of processor time of all processes of a session that are there now."""
+    """Return seconds of processor time of all present processes of a session."""
     return sum(_seconds(fields, OWN) for fields in _stats().values() if fields[SESSION] == session)
 
 
@@ -82,7 +82,7 @@ def _seconds(fields: list[int], which: slice) -> float:
 
 
 def _stats() -> dict[int, list[int]]:
-    """The numbers of ``/proc/PID/stat`` from the parent on, of every process."""
+    """Return the numbers of ``/proc/PID/stat``, beginning with the parent, of every process."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -95,7 +95,7 @@ def _stats() -> dict[int, list[int]]:
 
 
 def rss_mib(network: BenchNetwork) -> dict[str, float]:
-    """Resident memory of each node's process, without its Postgres."""
+    """Return the resident memory of each node's process, without its Postgres."""
     return {
         name: round(int(Path(f"/proc/{node.pid}/statm").read_text().split()[1]) * PAGE / 2**20, 1)
         for name, node in network.nodes.items()

@@ -1,4 +1,4 @@
-"""``./run bench --large N``: documents of 1 MiB as fast as they go, and small ones beside them at the usual rate.
+"""``./run bench --large N``: documents of 1 MiB at full speed, and small ones at the usual rate at the same time.
 
 It shows whether large documents delay small ones or stay in memory. Used by ``__main__``.
 """
@@ -11,12 +11,12 @@ from bench import gauges, phases
 
 DOCUMENTS = 300
 SIZE = 1 << 20
-SMALL_S = 5.0  # the small ones are submitted for so long
+SMALL_S = 5.0  # time for which small documents are submitted
 SAMPLE_S = 0.25
 
 
 async def measure(bench: phases.Bench, rate: float, documents: int) -> dict[str, Any]:
-    """From the first large submit at A until all nodes are clean."""
+    """Measure from the first large submit at A until all nodes are clean."""
     bench.large, bench.large_size = bench.numbers(documents), SIZE
     small = bench.numbers(max(int(SMALL_S * rate), 2))
     meter = gauges.ProcessorMeter(bench.network)

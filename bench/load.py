@@ -1,8 +1,8 @@
 """The applications of a measurement: one submits at A, one receives at B, one watches A.
 
-They are ordinary AMQP clients on the same machine, in the process of the bench: what they cost is part of the figures.
-Every document is different (its number stands in its first eight bytes), and the receiving application keeps account
-of which numbers it got, so that a figure never stands for documents that were lost or given twice. Used by ``phases``.
+They are ordinary AMQP clients on the same machine, in the process of the bench, so the figures include their cost.
+Every document is different (its number is in its first eight bytes), and the receiving application records the numbers,
+so that lost or repeated documents are noticed. Used by ``phases``.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from semq.transport.turn import Turn
 
 UNCONFIRMED_MAX = 1000  # documents that the application has published and the node has not confirmed
 PREFETCH = 1000
-BURST = 50  # published between two looks at the sockets
+BURST = 50  # documents published before the sockets are served again
 POLL_S = 0.05
 SIZE_MIN = 8
 SILENCE_S_MAX = 60.0
@@ -47,7 +47,7 @@ class LoadApplication:
         return cls(client, await client.open_channel())
 
     async def close(self) -> None:
-        """Log out; what was not acknowledged goes back."""
+        """Log out; unacknowledged documents return to their queue."""
         await self._client.close()
 
 
@@ -55,7 +55,7 @@ class LoadSubmitter(LoadApplication):
     """Publishes documents at A, with confirms: a confirm means that A has committed it."""
 
     async def begin(self, targets: Sequence[str], encrypt: bool = False) -> Self:
-        """Ask for confirms; the documents go to ``targets`` in turn. ``encrypt``: they are to be sealed."""
+        """Request confirms; the documents go to ``targets`` in turn. ``encrypt``: request sealed documents."""
         self._targets = targets
         self._more: dict[str, int] = {"@Encrypt": 1} if encrypt else {}
         await self.channel.confirm_select()
@@ -98,7 +98,7 @@ class LoadSubmitter(LoadApplication):
 
 
 class LoadReceiver(LoadApplication):
-    """Receives documents, acknowledges each read of the socket at once, and keeps account."""
+    """Receives documents, acknowledges each read of the socket immediately, and records the numbers."""
 
     def __init__(self, client: ClientLink, channel: ClientChannel) -> None:
         super().__init__(client, channel)
@@ -107,7 +107,7 @@ class LoadReceiver(LoadApplication):
         self.damaged = 0
 
     async def begin(self, size_of: Callable[[int], int]) -> Self:
-        """Begin to consume documents; ``size_of`` says how large the one with a number has to be."""
+        """Begin to consume documents; ``size_of(number)`` returns the expected size of a document."""
         self._size_of = size_of
         await self.channel.qos(PREFETCH)
         await self.channel.consume("semq.inbox", self._take)
@@ -124,7 +124,7 @@ class LoadReceiver(LoadApplication):
 
 
 class LoadListener(LoadApplication):
-    """Hears at A what becomes of its documents; calls ``on_delivered(number, moment)`` for each that B has recorded."""
+    """Receives events at A; calls ``on_delivered(number, moment)`` for each document that B has recorded."""
 
     async def begin(self, on_delivered: Callable[[int, float], None]) -> Self:
         """Bind a queue of its own to ``semq.events``."""
@@ -144,7 +144,7 @@ class LoadListener(LoadApplication):
 class Watcher:
     """Polls the counters of a node: a few small requests a second, which disturb less than an event for each document.
 
-    The moment of what it sees is late by ``POLL_S`` at most, and by half of that on average.
+    The observed time is late by ``POLL_S`` at most, and by half of that on average.
     """
 
     def __init__(self, client: Client) -> None:
@@ -165,7 +165,7 @@ class Watcher:
         return counted
 
     async def count(self, counter: str) -> int:
-        """One of them."""
+        """Return one of the counters."""
         return (await self.counters()).get(counter, 0)
 
     async def sees_online(self, node_ids: Sequence[str]) -> None:
@@ -178,7 +178,7 @@ class Watcher:
             await asyncio.sleep(POLL_S)
 
     async def reaches(self, counter: str, goal: int) -> float:
-        """Wait until a counter has reached a number; the moment when it was seen. Raises Stuck."""
+        """Wait until a counter has reached a number; return the time of that. Raises Stuck."""
         last, since = -1, time.perf_counter()
         while True:
             value, now = await self.count(counter), time.perf_counter()

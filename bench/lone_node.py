@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def life(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """A node that keeps its data below ``folder``, and its port; killed at the end if it still runs."""
+    """Run a node with its data below ``folder``, and return its port; at the end, kill it if it still runs."""
     command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", "--data", str(folder / "broker")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -25,7 +25,7 @@ def life(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
 
 @contextmanager
 def node(folder: Path) -> Iterator[int]:
-    """The port of a node; stopped in order at the end."""
+    """Run a node, and return its port; at the end, stop it in an orderly way."""
     with life(folder) as (process, port):
         try:
             yield port

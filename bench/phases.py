@@ -29,7 +29,7 @@ One = TypeVar("One", bound=LoadApplication)
 
 @dataclass(slots=True)
 class Bench:
-    """The network under test, and what the phases share."""
+    """The network under test, and the data shared by the phases."""
 
     network: BenchNetwork
     size: int
@@ -40,7 +40,7 @@ class Bench:
     account: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
     def numbers(self, count: int) -> range:
-        """Numbers for new documents, never used before."""
+        """Return numbers for new documents, never used before."""
         first = self.next_number
         self.next_number += count
         return range(first, first + count)
@@ -50,7 +50,7 @@ class Bench:
         return self.large_size if number in self.large else self.size
 
     def settle(self, receivers: list[LoadReceiver], numbers: range) -> None:
-        """Take the receivers' account of a phase: every document once, none else. Raises Incomplete."""
+        """Check the numbers received in a phase: every document once, and no others. Raises Incomplete."""
         seen = set().union(*(receiver.seen for receiver in receivers))
         twice = sum(len(receiver.seen) for receiver in receivers) - len(seen)
         self.account["repeated"] += twice + sum(receiver.repeated for receiver in receivers)
@@ -61,12 +61,12 @@ class Bench:
 
     @property
     def databases(self) -> dict[str, str]:
-        """Return the database of each node (a node that was restarted may have another port)."""
+        """Return the database of each node (a restarted node may have another port)."""
         return {name: node.database for name, node in self.network.nodes.items()}
 
     @property
     def targets(self) -> list[str]:
-        """The addresses of those who receive."""
+        """Return the addresses of the receivers."""
         return [self.network.nodes[name].place.node_id for name in self.network.partners]
 
     async def clean(self) -> None:
@@ -74,24 +74,24 @@ class Bench:
         await rows.wait_clean(self.databases, ABSENT_NODE)
 
     async def submitter(self, stack: AsyncExitStack) -> LoadSubmitter:
-        """The application at A."""
+        """Return the application at A."""
         made = await _opened(stack, await LoadSubmitter.connect(self.network, A))
         return await made.begin(self.targets, self.encrypt)
 
     async def receivers(self, stack: AsyncExitStack) -> list[LoadReceiver]:
-        """The applications at the partners."""
+        """Return the applications at the partners."""
         made = [await _opened(stack, await LoadReceiver.connect(self.network, name)) for name in self.network.partners]
         return [await receiver.begin(self.size_of) for receiver in made]
 
     async def watcher(self, stack: AsyncExitStack, name: str = A) -> Watcher:
-        """A reader of the counters of a node."""
+        """Return a reader of the counters of a node."""
         watcher = await Watcher.connect(self.network, name)
         stack.push_async_callback(watcher.close)
         return watcher
 
 
 async def online(bench: Bench, messages: int) -> Result:
-    """From the first submit at A until all nodes are clean; the partners are online and acknowledge.
+    """Measure from the first submit at A until all nodes are clean; the partners are online and acknowledge.
 
     ``ack2_per_s`` ends with the last SS_ACK2 at A instead.
     """
@@ -114,10 +114,10 @@ async def online(bench: Bench, messages: int) -> Result:
 
 
 async def stored(bench: Bench, messages: int) -> Result:
-    """From the first submit at A until all nodes are clean, less the time in which the partners start.
+    """Measure from the first submit at A until all nodes are clean, less the time in which the partners start.
 
-    They are offline while all documents are submitted and stored at the hub (``store_s``); then they are started, and
-    from the moment that the hub has their sessions until all is clean is the drain (``drain_s``).
+    They are offline while all documents are submitted and stored at the hub (``store_s``); then they are started. The
+    drain (``drain_s``) lasts from the time at which the hub has their sessions until all nodes are clean.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     network = bench.network
@@ -150,9 +150,10 @@ async def stored(bench: Bench, messages: int) -> Result:
 
 
 async def latency(bench: Bench, messages: int, rate: float) -> Result:
-    """From the publish at A to the event ``delivered`` in A's application, one document at a time at a fixed rate.
+    """Measure from the publish at A to the event ``delivered`` in A's application, one document at a time at a fixed
+    rate.
 
-    The next document is published when its time has come, whether or not the one before it has arrived.
+    The next document is published at its time, whether or not the one before it has arrived.
     """
     numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
@@ -167,13 +168,13 @@ async def latency(bench: Bench, messages: int, rate: float) -> Result:
 
 
 async def times(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack) -> Result:
-    """Publish these documents at a rate, hear of each, and say how long they took. Raises Stuck."""
+    """Publish these documents at a rate, wait for the event of each, and return the latencies. Raises Stuck."""
     sent: dict[int, float] = {}
     took: list[float] = []
     all_there = asyncio.Event()
 
     def delivered(number: int, moment: float) -> None:
-        if number in sent:  # else another phase's, beside which this one runs
+        if number in sent:  # otherwise of another phase that runs at the same time
             took.append((moment - sent[number]) * 1000)
         if len(took) == len(numbers):
             all_there.set()
@@ -200,7 +201,9 @@ async def times(bench: Bench, numbers: range, rate: float, stack: AsyncExitStack
 async def observed(
     bench: Bench, phase: Callable[[Bench, int], Coroutine[Any, Any, Result]], messages: int
 ) -> tuple[Result, Mapping[str, Observed]]:
-    """Run a phase, and what each node did to its rows meanwhile. Raises Incomplete if a node had to begin anew."""
+    """Run a phase; return its result and the row changes of each node. Raises Incomplete if a node built a new
+    engine.
+    """
     before = await rows.read(bench.databases)
     units = {name: await _commits(bench, name) for name in bench.network.nodes}
     restarts = {name: node.pid for name, node in bench.network.nodes.items()}
@@ -209,7 +212,7 @@ async def observed(
     after = await rows.read(bench.databases)
     seen, done = {}, {}
     for name, node in bench.network.nodes.items():
-        # The counters of a node that was restarted began at nothing.
+        # The counters of a restarted node began at 0.
         earlier = units[name] if node.pid == restarts[name] else 0
         commits = await _commits(bench, name) - earlier
         done[name] = after[name].since(before[name])

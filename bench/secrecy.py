@@ -88,6 +88,6 @@ def figures(rates: dict[str, list[int]], times: dict[str, list[float]]) -> dict[
 
 
 def opened(folder: Path, *, secure: bool) -> BenchNetwork:
-    """A network in a folder of its own."""
+    """Run a network in a folder of its own."""
     folder.mkdir()
     return BenchNetwork(folder, secure=secure)

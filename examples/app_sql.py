@@ -23,7 +23,7 @@ with engine.begin() as connection:
 print(f"order S0003 and its document (submission {number}) are committed")
 
 found = None
-for _ in range(50):  # the document goes its way without us; this only shows how to follow it
+for _ in range(50):  # the node sends the document by itself; this loop only shows how to follow it
     with engine.connect() as connection:
         found = status(connection, number)
     if found is not None and found.state not in ("SUBMITTED", "SS_INIT", "SS_SENT", "SS_ACK_FWD"):
@@ -36,5 +36,5 @@ with engine.begin() as connection:
     taken = list(receive(connection, at_most=10))
     for bref, document in taken:
         print("received", document.lk0, document.app_key, document.payload)
-        done(connection, bref)  # committed together with whatever this transaction does with the document
+        done(connection, bref)  # committed together with the other changes of this transaction
 print(f"{len(taken)} documents received")

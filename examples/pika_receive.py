@@ -14,7 +14,7 @@ channel = connection.channel()
 channel.basic_qos(prefetch_count=16)
 for method, properties, body in channel.consume("semq.inbox", inactivity_timeout=10):
     if method is None:
-        break  # nothing came for ten seconds
+        break  # no document arrived for ten seconds
     print(properties.message_id, properties.headers["@Source"], properties.headers.get("@AppKey"), len(body))
     channel.basic_ack(method.delivery_tag)
 connection.close()

@@ -11,7 +11,7 @@ URL = sys.argv[1] if len(sys.argv) > 1 else "amqp://app:example-app@127.0.0.1:17
 
 connection = pika.BlockingConnection(pika.URLParameters(URL))
 channel = connection.channel()
-channel.confirm_delivery()  # from now on basic_publish returns when the document is safe, or raises
+channel.confirm_delivery()  # from now on basic_publish returns when the document is committed, or raises
 channel.basic_publish(
     exchange="semq",
     routing_key="56001",

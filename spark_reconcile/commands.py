@@ -26,7 +26,7 @@ from spark_reconcile.settings import ReconcileSettings, load
 from spark_reconcile.storage import Place
 
 Arguments = argparse.Namespace
-CONFIG = "SEMQ_CONFIG"  # as in every other command
+CONFIG = "SEMQ_CONFIG"  # the same variable as for other commands
 WORDS = "Compare what sender, hub and receiver recorded of each message of a business date."
 STATUSES = (
     "exit status: 0 published and good, or done; 3 a threshold is exceeded, or the volume cannot be believed; 4 a "
@@ -102,7 +102,7 @@ def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tup
 
 
 def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Any:
-    # Spark is imported on first use, so that `status` and `--help` answer at once.
+    # Spark is imported on first use, so that `status` and `--help` answer immediately.
     from spark_reconcile.extracts.signatures import signer_of, verifier
     from spark_reconcile.progress import Progress
     from spark_reconcile.run.job import RunRequest, run

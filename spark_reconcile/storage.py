@@ -2,9 +2,9 @@
 or nothing.
 
 On a disk a file is written beside its place, forced out and renamed; on an object store a single upload appears when it
-is closed. Everything that the driver itself reads or writes goes through here; Spark gets the address of the same place
-by ``uri``. Locks exist on disks and shares only: on an object store nothing keeps two runs of one date apart but their
-operators.
+is closed. The driver reads and writes files only through this module; Spark gets the address of the same place by
+``uri``. Locks exist on disks and shares only: on an object store, operators have to avoid two runs of one date at the
+same time.
 """
 
 import fcntl
@@ -58,7 +58,7 @@ class Place:
 
     @property
     def uri(self) -> str:
-        """Its address for Spark, which wants the characters as they are."""
+        """Return its address for Spark, without escaped characters."""
         return str(self) if self.scheme else f"file://{self.path}"
 
     @property
@@ -124,19 +124,18 @@ class Place:
             beside.unlink(missing_ok=True)
 
     def move(self, to: "Place") -> None:
-        """Let this file lie elsewhere on the same storage, replacing what lies there."""
+        """Move this file to another place on the same storage, replacing a file there."""
         self.system.move(self.path, to.path)
 
     def number_parts(self) -> None:
-        """Leave nothing to chance in the files that Spark wrote into this folder: names such as ``part-00000.parquet``,
-        and one order of what their footers list.
-
-        On an object store they stay as they are: changing copies there.
+        """Make the files that Spark wrote into this folder reproducible: names such as ``part-00000.parquet``, and a
+        fixed order of the lists in their footers. On an object store they stay unchanged, because renaming copies files
+        there.
         """
         if self.is_local:
             for file in Path(self.path).iterdir():
                 if file.name.startswith(".part-"):
-                    file.unlink()  # a checksum, found by the name that goes
+                    file.unlink()  # a checksum file with the old name
                 elif file.name.startswith("part-"):
                     put_in_order(file)
                     file.rename(file.with_name(f"{file.name[:10]}.parquet"))

@@ -15,7 +15,7 @@ from semq.installation.configuration import HUB
 DOCUMENTS = 1000
 ROLE_OF_PARTNERS = "b"
 
-# Phase, role: table: rows inserted, updated and deleted for so many documents.
+# Phase, role: table: rows inserted, updated and deleted for the documents of the reference.
 REFERENCE: dict[tuple[str, str], dict[str, tuple[int, int, int]]] = {
     ("online", "a"): {
         "tb_0031": (1000, 2800, 1000),

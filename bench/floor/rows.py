@@ -23,12 +23,12 @@ STATISTICS = """
     SELECT CASE WHEN relname LIKE 'semq_ledger%' THEN 'semq_ledger' ELSE relname END AS name,
         sum(n_tup_ins)::bigint, sum(n_tup_upd)::bigint, sum(n_tup_del)::bigint
     FROM pg_stat_user_tables GROUP BY 1"""
-# Bytes and fsyncs of the log; the servers before Postgres 18 count the latter elsewhere.
+# Bytes and fsyncs of the log; servers before Postgres 18 count fsyncs elsewhere.
 WAL = "SELECT wal_bytes::bigint, (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal')::bigint FROM pg_stat_wal"
 WAL_BEFORE_18 = "SELECT wal_bytes::bigint, wal_sync FROM pg_stat_wal"
 QUEUES = ("tb_0031", "tb_0030")
-PROOF = (*QUEUES, "semq_ledger")  # tables whose rows are counted to see that the statistics are complete
-# Rows in the queues, without those that wait for the institution that is never there (``backlog``).
+PROOF = (*QUEUES, "semq_ledger")  # tables whose rows are counted to check that the statistics are complete
+# Rows in the queues, without those for the institution that is always offline (``backlog``).
 QUEUED = "SELECT (SELECT count(*) FROM tb_0031 WHERE dest <> %s) + (SELECT count(*) FROM tb_0030)"
 HAS_QUEUED = "SELECT EXISTS (SELECT FROM tb_0031 WHERE dest <> %s) OR EXISTS (SELECT FROM tb_0030)"
 # The same numbers from the statistics, which cost the server nothing and are up to a second old.
@@ -81,7 +81,7 @@ class RowsReading:
 
 
 async def read(urls: Urls) -> dict[str, RowsReading]:
-    """One reading of each database, when all is counted. Raises TimeoutError."""
+    """Return a reading of each database, when the statistics are complete. Raises TimeoutError."""
     readings = {}
     async with asyncio.timeout(PATIENCE_S):
         for name, url in urls.items():
@@ -91,7 +91,7 @@ async def read(urls: Urls) -> dict[str, RowsReading]:
 
 
 async def wait_clean(urls: Urls, absent: str) -> None:
-    """Wait until no node has a row in tb_0031 or tb_0030, but for documents to ``absent``. Raises Stuck."""
+    """Wait until no node has a row in tb_0031 or tb_0030, except for documents to ``absent``. Raises Stuck."""
     for name, url in urls.items():
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await _wait_clean(connection, name, absent)
@@ -108,7 +108,7 @@ async def _wait_clean(connection: psycopg.AsyncConnection[Any], name: str, absen
             if now == left:
                 raise Stuck(f"{now} rows of {name} are not cleaned up.")
             left, moved = now, began
-        # Another process empties the tables: there is nothing here to be woken by. Looking must not cost it much.
+        # Another process empties the tables, so there is no event to wait for; the query must be cheap.
         await asyncio.sleep(max(LOOK_S, 10 * (time.monotonic() - began)))
 
 

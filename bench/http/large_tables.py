@@ -1,7 +1,7 @@
-"""Large tables made by SQL: a node's database with so many waiting messages and so many lines of the ledger.
+"""Large tables made by SQL: a node's database with many waiting messages and many ledger lines.
 
-For measurements and tests of what people look at. The rows are what the engine would have written for documents to
-partners that are offline, the lines those of the first of them; no other node knows these messages.
+For measurements and tests of pages. The rows are those of documents to offline partners, as the engine would write
+them, and the lines are about the first of them; other nodes have no rows of these messages.
 """
 
 from datetime import UTC, datetime, timedelta

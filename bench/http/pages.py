@@ -38,7 +38,7 @@ from semq.web.node.database import Database
 
 NODE, TARGET = "a", "56001"
 ROUNDS = 3  # of the node alone and with an open console, in turns
-OPEN_PAUSE_S = 1.0  # between two pages of somebody who looks
+OPEN_PAUSE_S = 1.0  # pause between two pages of a simulated viewer
 PUBLISHERS = 32
 WARM_UP = 300
 SUMMARY = """
@@ -84,7 +84,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
 
 
 def _fill(node: NodeProcess, waiting: int, lines: int) -> None:
-    node.start()  # its first start makes the tables and numbers this life of the store
+    node.start()  # its first start makes the tables, and numbers its record ids
     node.end()
     with EmbeddedPostgres(node.place.data_dir) as server:
         large_tables.fill(server.url, waiting, lines)
@@ -151,7 +151,7 @@ async def _submitted(connections: list[HttpConnection], documents: int, size: in
 
 
 def console_pages() -> list[str]:
-    """Return the pages that can be opened without more: no forms, no streams, no parameters."""
+    """Return the pages that can be opened alone: no forms, no streams, no parameters."""
     paths = [str(route.path) for route in ROUTES if "GET" in (getattr(route, "methods", None) or ())]
     return [path for path in paths if "{" not in path and not path.startswith("/live")]
 

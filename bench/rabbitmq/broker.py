@@ -35,7 +35,7 @@ from semq.transport.turn import Turn
 WINDOW = 2000  # unconfirmed publishes
 BATCH = 100  # publishes per turn of the event loop
 PREFETCH = 500
-READERS = 5  # of the fan-out
+READERS = 5  # consumers of the fan-out
 LATENCY_PER_S = 200
 LATENCY_S = 5
 

@@ -48,7 +48,7 @@ SUMMARY = """
 
 
 def main(argv: list[str]) -> int:
-    """Run what the arguments ask for; the exit status."""
+    """Run the benchmark; return the exit status."""
     parser = cli.parser_of("peers", __doc__)
     parser.add_argument("--messages", type=cli.count, default=60_000, metavar="N", help="documents in a round (60000)")
     parser.add_argument("--rounds", type=cli.count, default=3, metavar="N", help="rounds of each (3)")
@@ -78,7 +78,7 @@ def _started(stack: ExitStack) -> RabbitServer | None:
 
 
 async def run(folder: Path, rabbitmq: RabbitServer | None, arguments: argparse.Namespace) -> dict[str, Any]:
-    """All rounds; the figures."""
+    """Run all rounds; return the figures."""
     load = cli.load_average()
     say("starting a hub and two institutions ...")
     async with BenchNetwork(folder) as network:
@@ -107,7 +107,7 @@ async def _rounds(
     for number in range(1, rounds + 1):
         if of_chain is not None and rabbitmq is not None:
             say(f"round {number}: {messages} documents through the chain ...")
-            await asyncio.to_thread(os.sync)  # neither pays for what the other has left to the disk
+            await asyncio.to_thread(os.sync)  # so that neither side waits for earlier writes of the other
             before = gauges.session_s(rabbitmq.session)
             per_s = round(await of_chain.measure(messages))
             used = gauges.session_s(rabbitmq.session) - before

@@ -1,4 +1,4 @@
-"""Debian's RabbitMQ as a process of its own, in a folder and on ports of its own; only if it is installed."""
+"""Debian's RabbitMQ as a separate process, with its own folder and ports; only if it is installed."""
 
 import json
 import os
@@ -19,27 +19,27 @@ START_S = 120.0
 
 
 def is_installed() -> bool:
-    """Whether there is one to compare with."""
+    """Return whether RabbitMQ is installed."""
     return PROGRAM.exists()
 
 
 class RabbitServer(NamedTuple):
-    """A RabbitMQ that runs."""
+    """A running RabbitMQ."""
 
     port: int
-    session: int  #: of all its processes
+    session: int  #: session id of all its processes
 
 
 @contextmanager
 def rabbitmq() -> Iterator[int]:
-    """The port of a fresh RabbitMQ with its defaults: guest, guest, /."""
+    """Run a fresh RabbitMQ with its defaults (guest, guest, /), and return its port."""
     with server() as running:
         yield running.port
 
 
 @contextmanager
 def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) -> Iterator[RabbitServer]:
-    """A fresh RabbitMQ with these plugins and, in place of its defaults, these definitions."""
+    """Run a fresh RabbitMQ with these plugins and, instead of its defaults, these definitions."""
     with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as name:
         folder, port = Path(name), free_port()
         lines = [f"listeners.tcp.local = 127.0.0.1:{port}"]

@@ -41,7 +41,7 @@ Counts = dict[str, int]
 
 
 def spark(folder: Path, day: date, mib: int) -> dict[str, Any]:
-    """The job as it is: report, tables and all."""
+    """Run the complete job, including report and tables."""
     settings = ReconcileSettings(extracts=str(folder / "extracts"), reports=str(folder / "reports"))
     clock = SystemClock()
     begun = time.monotonic()
@@ -103,7 +103,7 @@ def _load(connection: psycopg.Connection, folder: Path) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in LOADED.items())
     connection.execute(f"CREATE UNLOGGED TABLE lines ({columns})")
     names = ", ".join(LOADED)
-    # Arrow quotes every text, also the word that stands for a null.
+    # Arrow quotes every text, also the word used for null.
     statement = f"COPY lines ({names}) FROM STDIN (FORMAT csv, NULL 'null', FORCE_NULL ({names}))"
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         for batch in _batches(folder):
@@ -112,7 +112,7 @@ def _load(connection: psycopg.Connection, folder: Path) -> None:
 
 
 def _batches(folder: Path) -> Iterator[bytes]:
-    """The lines as CSV. Nulls are written as a word, because an empty text is not a null."""
+    """Return the lines as CSV. Nulls are written as a word, because an empty text is not a null."""
     schema = pa.schema([ARROW_SCHEMA.field(name) for name in LOADED])
     options = pv.WriteOptions(include_header=False, quoting_style="needed")
     for file in sorted((folder / "extracts").rglob("*.parquet")):

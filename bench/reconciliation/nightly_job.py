@@ -36,7 +36,7 @@ SUMMARY = """
 
 
 def main(argv: list[str]) -> int:
-    """Measure what the arguments ask for; the exit status."""
+    """Run the benchmark; return the exit status."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="./run bench reconcile", description=(__doc__ or "").splitlines()[0]
     )
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 
 def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str]) -> dict[str, Any]:
-    """Invent the ledgers, let each engine compare them; the figures."""
+    """Generate the ledgers, and compare them with each engine; return the figures."""
     clock = SystemClock()
     day = (clock.wall() - timedelta(days=2)).date()
     say(f"inventing {messages:,} messages ...")
@@ -92,7 +92,7 @@ def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str
 
 
 def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, Any], int]:
-    """Run one engine in a process of its own; what it says, and the most memory that its processes had together."""
+    """Run one engine in a separate process; return its result, and the largest memory of all its processes together."""
     command = [
         sys.executable,
         "-P",
@@ -104,7 +104,7 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
         str(mib),
     ]
     peak = 0
-    spent: dict[int, float] = {}  #: by process: a tree loses members
+    spent: dict[int, float] = {}  #: by process, because processes of the tree end meanwhile
     done = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
@@ -132,7 +132,7 @@ def _watched(engine: str, folder: Path, day: date, mib: int) -> tuple[dict[str, 
 
 
 def _family(pid: int) -> list[int]:
-    """A process and all that came from it."""
+    """Return a process and all its descendants."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -143,7 +143,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor time that a process has used; 0 if it is gone."""
+    """Return the processor time that a process has used; 0 if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -172,7 +172,7 @@ def _summary(found: dict[str, Any], engines: list[str]) -> str:
 
 
 def say(text: str) -> None:
-    """Progress, for people."""
+    """Print progress, for people."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -37,7 +37,7 @@ class Dialect:
     """The parts of SQL in which the two dialects differ."""
 
     hashed: Callable[[str], str]
-    ones: Callable[[str], str]  #: number of bits that are set
+    ones: Callable[[str], str]  #: number of set bits
 
 
 DUCKDB = Dialect(lambda text: f"hash({text})", lambda number: f"bit_count({number})")
@@ -45,7 +45,7 @@ POSTGRES = Dialect(lambda text: f"hashtextextended({text}, 0)", lambda number: f
 
 
 def facts_sql(source: str, window: Window, dialect: Dialect) -> str:
-    """One row per message, from a table of lines."""
+    """Return SQL for one row per message, from a table of lines."""
     known = " ".join(f"WHEN {side:d} THEN {mask(*events)}" for side, events in EVENTS_OF.items())
     readable = "lk0 IS NOT NULL AND event BETWEEN 1 AND 30"
     bit = f"CASE WHEN {readable} THEN (1 << event::int) & (CASE side {known} ELSE 0 END) ELSE 0 END"
@@ -100,7 +100,7 @@ def _node(address: str) -> str:
 
 
 def situation_sql(window: Window, dialect: Dialect) -> str:
-    """The packed situation of a row of facts."""
+    """Return SQL for the packed situation of a row of facts."""
     torn = f"{dialect.ones(f'sender & {ENDINGS}')} > 1"
     mixed = f"{dialect.ones(f'receiver & {RECORDS}')} > 1"
     parts = [

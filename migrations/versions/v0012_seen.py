@@ -1,7 +1,7 @@
-"""What the receiver remembers of a message of class 1 or 2: also that it was refused, and why.
+"""Entries of messages of class 1 or 2 at the receiver: also refusals, with their reasons.
 
 The second row that older nodes keep of a refused message becomes the status of the first in
-``semq.store.postgres.recovery``, at each start: an older node may go on to write such rows beside this schema.
+``semq.store.postgres.recovery``, at each start, because an older node may continue to write such rows into this schema.
 """
 
 from alembic import op

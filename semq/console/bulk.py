@@ -60,7 +60,7 @@ class BulkAct:
         self._task = asyncio.get_running_loop().create_task(self._run(visit))
 
     def stop(self) -> None:
-        """End after the batch in progress; of a prepared act: give it up."""
+        """Stop after the batch in progress; discard a prepared act."""
         if self.state in ("prepared", "running"):
             self.state = "stopped"
 

@@ -19,7 +19,7 @@ from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
 UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))
-# Kind of a status, for its colour; the word is always there, too
+# Kind of a status, for its colour; the status is always shown as text, too
 GOOD = frozenset({"SS_ACK2", "DELIVERED", "DONE", "AS_ACK", "RECV"})
 WARN = frozenset({"SS_INIT", "WAITS", "SUBMITTED", "NEW", "UNKNOWN", "CANCELLED", "VOID", "DROPPED"})
 BAD = frozenset({"REJECTED", "PARKED", "LOST", "REFUSED", "REJ"})
@@ -136,7 +136,7 @@ def name_of(row: Row) -> str:
 
 
 def document(row: Row) -> str:
-    """Return what people call a message: type and key, or its short name."""
+    """Return the name of a document for people: type and key, or its short name."""
     parts = str(row.get("app_key") or "").split("/", 3)
     if len(parts) == 4 and parts[3]:
         return " ".join(part for part in (parts[1], parts[3]) if part)
@@ -144,7 +144,7 @@ def document(row: Row) -> str:
 
 
 def href(path: str, **query: object) -> str:
-    """Return the address of a page with a query; what is empty is left out."""
+    """Return the address of a page with a query, without empty values."""
     given = [(name, str(value)) for name, value in query.items() if value not in (None, "", False)]
     return f"{path}?{urlencode(given)}" if given else path
 
@@ -155,14 +155,14 @@ def message_path(row: Row) -> str:
 
 
 def coded(text: str) -> Markup:
-    """Return a text with what stands between backticks as code."""
+    """Return a text in which parts between backticks are code."""
     parts = [Markup.escape(shown(part)) for part in str(text).split("`")]
     whole = [Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)]
     return Markup("").join(whole)
 
 
 def cause_step(_: Callable[[str], str], row: Row) -> str:
-    """Return what a person can do about a stuck row, translated."""
+    """Return the next step of a person for a stuck row, translated."""
     stuck = row.get("stuck") or {}
     cause = StuckCause.__members__.get(str(stuck.get("cause")))
     if cause is None:

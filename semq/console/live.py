@@ -25,7 +25,7 @@ LIVE = "/live"
 
 
 async def live(visit: Visit) -> Response:
-    """The stream of events."""
+    """Stream an event for each change of the node's state."""
     return visit.stream(_changes(visit))
 
 
@@ -42,7 +42,7 @@ async def _changes(visit: Visit) -> AsyncIterator[str]:
 
 
 async def _mark(visit: Visit) -> str:
-    """Return a hash of the node's state, or the code of the error that the request for it failed with."""
+    """Return a hash of the node's state, or the error code of the failed request for it."""
     try:
         status: Mapping[str, Any] = await visit.ask("node.status")
     except SemqError as error:

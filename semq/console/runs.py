@@ -1,7 +1,7 @@
-"""The run folders of the reconciliation, as ``spark_reconcile`` writes them, read without Spark or Arrow.
+"""The run folders of the reconciliation, as written by ``spark_reconcile``, read without Spark or Arrow.
 
-Folders on this machine only: of an address of an object store the console says where its reports are. Nothing here
-raises for a damaged or half-written folder; what cannot be read is left out.
+Only folders on this machine are read; for an object store the console shows the address of the reports. No function
+raises for a damaged or incomplete folder; unreadable runs are left out.
 """
 
 import csv
@@ -52,7 +52,7 @@ class RunFolder:
 
 
 def reports_folder(settings: Settings) -> Path | None:
-    """Return the folder of reports on this machine; None: there is no [reconcile], or it is elsewhere."""
+    """Return the folder of reports on this machine; None without [reconcile], or if the folder is elsewhere."""
     if not settings.reconcile or settings.file is None:
         return None
     try:
@@ -122,7 +122,7 @@ def kinds(summary: Mapping[str, Any]) -> dict[str, int]:
 def exceptions(
     run: RunFolder, fits: Callable[[Mapping[str, str]], bool], after: int, limit: int
 ) -> tuple[list[dict[str, str]], int | None]:
-    """Return exceptions of a run that fit, behind so many rows of the file; and where the next page begins."""
+    """Return matching exceptions of a run, after so many rows of the file, and the beginning of the next page."""
     found: list[dict[str, str]] = []
     for number, row in enumerate(_sheet(run.path / "exceptions.csv")):
         if number < after or not fits(row):

@@ -1,4 +1,4 @@
-"""The time line of a message: what each party's ledger says, one lane per party, and what happens next. Pure."""
+"""The time line of a message: the ledger lines of each party, one lane per party, and the next event. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 from semq.service.operations.outlook import WAITS
 
 LANES = ("sender", "hub", "receiver")
-GAP_S = 60  # a pause that is worth a line of its own
-# Side of a row | lane of what it waits for
+GAP_S = 60  # seconds of a pause that gets a line of its own
+# Side of a row | lane of the party that it waits for
 LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
 
 
@@ -23,8 +23,8 @@ class Moment:
     node: str = ""
     event: str = ""
     att: int = 0
-    after_s: float = 0.0  #: since the event before
-    is_gap: bool = False  #: the pause before it is worth showing
+    after_s: float = 0.0  #: since the previous event
+    is_gap: bool = False  #: whether the pause before it is shown
     is_proved: bool = True
     is_next: bool = False  #: has not happened yet
 
@@ -56,7 +56,7 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
 
 
 def outlook_line(_: Callable[[str], str], told: Mapping[str, Any], is_hub: bool) -> Moment:
-    """Return what a message waits for, as the last row of the time line."""
+    """Return the event for which a message waits, as the last row of the time line."""
     lane = "hub" if is_hub else LANE_OF[str(told["side"])]
     return Moment(
         lane=lane, at=told.get("asks_at"), words=_(WAITS.get(str(told["waits_for"]), "")), is_next=True,

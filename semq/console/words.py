@@ -14,7 +14,7 @@ from semq.status_words import WORDS
 from semq.store.views import messages
 from spark_reconcile.judgement.verdicts import VERDICTS
 
-# Check of ``node.health`` | its name in words, and what to do if it is not ok
+# Check of ``node.health`` | its name, and the next step if it is not ok
 CHECKS: dict[str, tuple[str, str]] = {
     "store": ("database", "Look at the log of the node and at Postgres; the node opens its store again by itself."),
     "link": ("link to the hub", "Check address, password and network: `semq node status`, `semq doctor`."),
@@ -30,7 +30,7 @@ CHECKS: dict[str, tuple[str, str]] = {
     "web": ("web process", "The process is started again by itself: its log says why it ended."),
 }
 ELSE = ("", "Look at the log of the node.")
-# Verdict of a check | in words
+# Verdict of a check | its word
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
 SIDES = {"sender": "Sender", "hub": "Hub", "receiver": "Receiver"}
 LATENT = {"open": "open", "used": "used", "expired": "expired", "valid": "valid", "revoked": "revoked"}
@@ -57,7 +57,7 @@ TABLES: tuple[Mapping[Any, str], ...] = (
 
 
 def texts() -> Iterator[str]:
-    """Every text that is translated by looking up what a node or a table says."""
+    """Return every text of nodes and tables that is translated by looking it up."""
     for table in TABLES:
         yield from map(str, table.values())
     for name, step in CHECKS.values():

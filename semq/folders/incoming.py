@@ -25,7 +25,7 @@ from semq.umx_t.short_name import short_name
 
 log = structlog.get_logger("semq.folders")
 
-PREFETCH = 32  # documents that are written at once
+PREFETCH = 32  # documents that are written at the same time
 AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the folder cannot be written
 
 
@@ -38,7 +38,7 @@ class Incoming:
         self._client = client
         self._states = states
         self._section = shown(str(layout.arrived))
-        self._taken: dict[Path, str] = {}  #: names that are being written, and for which LK0
+        self._taken: dict[Path, str] = {}  #: names that are being written, each with its LK0
         self._tasks = DocumentTasks(self._keep)
         self.written = 0
 
@@ -58,7 +58,7 @@ class Incoming:
                 self.written += 1
                 return
             except AlreadyGone:
-                return  # it comes again, and replaces its file
+                return  # it is delivered again, and replaces its file
             except OSError as error:
                 facts = {"file": error.filename, "error": error.strerror, "again_in_s": again_s}
                 log.error("document_not_written", document=lk0, **facts)
@@ -75,7 +75,7 @@ class Incoming:
             del self._taken[path]
 
     def _reserve(self, document: Document) -> Path:
-        """Return the path of a document: by its key, and with its short name where another document has that."""
+        """Return the path of a document: by its key, and with its short name if another document has that path."""
         plain = self._layout.arrived / _source(document.source)
         for part in document.app_key[1:3]:
             plain = _folder(plain / fit(part)) if part else plain
@@ -93,7 +93,7 @@ class Incoming:
 
 
 def _folder(path: Path) -> Path:
-    """Return the path of a folder; another name where a document has this one, which a sender can choose."""
+    """Return the path of a folder; another name if a document has this one, which a sender can choose."""
     is_taken = os.path.lexists(path) and not path.is_dir()
     return path.with_name(f"{path.name}~folder") if is_taken else path
 

@@ -31,7 +31,7 @@ _UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # in file names of one syst
 
 
 class Offered(NamedTuple):
-    """A file in ``out`` as it was when it was looked at."""
+    """A file in ``out`` at the time of the search."""
 
     path: Path
     size: int  # bytes
@@ -39,7 +39,9 @@ class Offered(NamedTuple):
     changed_ns: int  #: of its status; a file that is moved away and back has another one, and inodes do not always last
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
-        """Whether ``status`` is of this file with this content. ``moved``: renamed since, which sets ``changed_ns``."""
+        """Whether ``status`` is of this file with this content. ``moved``: it was renamed since, which changes
+        ``changed_ns``.
+        """
         now = (status.st_size, status.st_mtime_ns)
         return now == (self.size, self.modified_ns) and (moved or status.st_ctime_ns == self.changed_ns)
 
@@ -131,7 +133,7 @@ def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterat
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield what is in a folder; one that cannot be read is reported, and holds up no other."""
+    """Yield the entries of a folder; an unreadable folder is reported and delays no other."""
     try:
         with os.scandir(folder) as entries:
             yield from entries
@@ -142,10 +144,10 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def fit(text: str) -> str:
-    """Return a file name for a text from elsewhere: without what file systems refuse, and not too long.
+    """Return a file name for a foreign text: without characters that file systems refuse, and not too long.
 
-    The same text always has the same name. A text that has to be changed gets a digest of the whole, so that two
-    different texts never share a name.
+    The same text always has the same name. A changed text gets a digest of the whole, so that two different texts never
+    share a name.
     """
     name = _UNFIT.sub("_", in_page(text)).strip(". ")
     if name == text and len(os.fsencode(name)) <= NAME_BYTES_MAX and not name.endswith(NOT_OFFERED):
@@ -181,7 +183,7 @@ def note_of(path: Path) -> Path:
 
 
 def write_note(path: Path, note: Mapping[str, Any]) -> None:
-    """Write the note of a file, whole or not at all. Raises OSError."""
+    """Write the note of a file, completely or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(note, ensure_ascii=False, indent=2, default=repr)
     write_safely(note_of(path), text.encode("utf-8", "backslashreplace") + b"\n")

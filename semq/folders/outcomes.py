@@ -1,6 +1,6 @@
-"""How sent documents ended: the outcome goes into the note beside the file, and a file that failed goes to ``failed``.
+"""Outcomes of sent documents: written into the note beside the file; a file that failed is moved to ``failed``.
 
-Events wait for this process in a durable queue of the node, so that none is missed while it is away.
+Events wait for this process in a durable queue of the node, so that none is missed while it does not run.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.folders")
 
 QUEUE = "semq.folders"
-PAUSE_S = 0.2  # between two looks for a file that is being moved
-LOOKS_MAX = 150  # then the file has gone, or another one of the same name stays in ``out``
+PAUSE_S = 0.2  # between two searches for a file that is being moved
+LOOKS_MAX = 150  # searches; afterwards the file is missing, or another one of the same name stays in ``out``
 
 
 class Outcomes:
-    """Notes the outcomes of what the roots of one node have sent."""
+    """Notes the outcomes of documents sent from the roots of one node."""
 
     def __init__(self, layouts: Sequence[Layout], client: Client) -> None:
         self._layouts = layouts
@@ -85,7 +85,7 @@ def _is_under_way(layout: Layout, event: DocumentEvent) -> bool:
 
 
 def _conclude(layout: Layout, path: Path, event: DocumentEvent) -> None:
-    """Write the outcome down, and move the file to where it belongs. Raises OSError."""
+    """Write the outcome down, and move the file to its folder. Raises OSError."""
     fate = event.fate
     note = {**read_note(path), "outcome": fate.outcome, "reason": fate.reason, "ended_at": utc_text(event.at)}
     folder = layout.sent if fate.is_delivered else layout.failed

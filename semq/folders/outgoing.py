@@ -28,11 +28,11 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")
 
-LOOKED_AT_MAX = 20_000  # files in one look; the others wait for the next one
-UNDER_WAY_MAX = 32  # files that are sent at once
-UNDER_WAY_BYTES = 64 << 20  # and how large all of them together, unless it is one alone
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is away, or while it takes nothing for a target
-LOOK_S = 30.0  # the folder is looked at so often even if no change is reported
+LOOKED_AT_MAX = 20_000  # files of one search; the others wait for the next one
+UNDER_WAY_MAX = 32  # files that are sent at the same time
+UNDER_WAY_BYTES = 64 << 20  # their total size, unless there is only one
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is unavailable, or takes no documents for a target
+LOOK_S = 30.0  # longest time between two searches, also without a reported change
 
 
 class _Seen(NamedTuple):
@@ -43,7 +43,7 @@ class _Seen(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A target for which the node takes nothing now."""
+    """A target for which the node takes no documents now."""
 
     until: float  #: monotonic seconds
     failures: int
@@ -71,7 +71,7 @@ class Outgoing:
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
         self._held: dict[str, _Held] = {}  #: by the name of the folder in ``out``
-        self._unmoved: dict[Offered, tuple[Mapping[str, object], Sent | None]] = {}  #: reported, tried again
+        self._unmoved: dict[Offered, tuple[Mapping[str, object], Sent | None]] = {}  #: reported, and tried again
         self._moved_at = clock.monotonic()
         self.accepted = self.refused = 0
 
@@ -92,7 +92,9 @@ class Outgoing:
             changed.cancel()
 
     async def _change(self, changes: AsyncIterator[object]) -> None:
-        """Wait for a change. Where the system reports none (too many watches), wait for ever: every LOOK_S will do."""
+        """Wait for a change. If the system reports none (too many watches), wait forever, because a search follows
+        every LOOK_S.
+        """
         try:
             await anext(changes)
         except (OSError, RuntimeError, StopAsyncIteration) as error:
@@ -100,7 +102,7 @@ class Outgoing:
             await asyncio.Event().wait()
 
     async def _look(self) -> float:
-        """Send what is complete; return in how many seconds to look again."""
+        """Send complete files; return the seconds until the next search."""
         await self._move_again()
         if not self._unmoved:
             self._states.works(self._section)
@@ -177,7 +179,7 @@ class Outgoing:
                 await self._move(file, {"name": sent.name, "lk0": sent.lk0, "digest": sent.digest}, sent)
 
     def _hold(self, target: str, error: NodeBusy) -> None:
-        """Let the files for a target wait; several answers to what was under way together count as one."""
+        """Delay the files for a target; several answers to files under way at the same time count as one."""
         if target in self._targets_held():
             return
         failures = self._held[target].failures + 1 if target in self._held else 1
@@ -186,7 +188,7 @@ class Outgoing:
         log.warning("target_waits", target=target, error=str(error), again_in_s=round(pause_s, 1))
 
     async def _submit(self, file: Offered) -> Sent | None:
-        """Hand a file over; None if it has changed or gone meanwhile. Raises BadInput, Unavailable."""
+        """Submit a file; None if it has changed or was removed meanwhile. Raises BadInput, Unavailable."""
         if file.size > self._document_max:
             raise FileTooLarge(size=file.size, size_max=self._document_max)
         route = self._layout.route(file.path)
@@ -254,15 +256,15 @@ async def _one_of(running: dict[asyncio.Task[None], int]) -> None:
 
 
 def _token(file: Offered, body: bytes) -> str:
-    """Return what makes a repeat recognisable after a crash: this file, with this content."""
+    """Return a token that identifies a repeat after a crash: this file, with this content."""
     digest = sha256(body)
     digest.update(f"\n{file.path}\n{file.modified_ns}\n{file.changed_ns}".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:40]
 
 
 def _content(file: Offered) -> bytes | None:
-    """Return the content, at most one byte more than known; None if it is another file by now. Raises OSError."""
-    handle = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # it may be a link or a pipe by now
+    """Return the content, at most one byte more than known; None if another file has the name. Raises OSError."""
+    handle = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # it may be a link or a pipe meanwhile
     with os.fdopen(handle, "rb") as stream:
         if not file.is_still(os.fstat(handle)):
             return None

@@ -84,7 +84,7 @@ class Root:
             self.is_locked = True
 
     async def run(self, client: Client, locks: ExitStack, works: Callable[[], None]) -> None:
-        """Send and receive until cancelled; each goes on if the other fails. Raises FolderInUse, FolderUnusable."""
+        """Send and receive until cancelled; each continues if the other fails. Raises FolderInUse, FolderUnusable."""
         self.lock(locks)
         works()
         sections = []

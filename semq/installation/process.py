@@ -25,7 +25,7 @@ class NodeProcess:
 
     def __init__(self, place: NodePlace) -> None:
         self.place = place
-        self.port = place.port  #: where it listens: known once it serves
+        self.port = place.port  #: its port, known once it serves
         self.postgres = EmbeddedPostgres(place.data_dir)  # the node alone starts it
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -128,7 +128,7 @@ class NodeProcess:
         self.forget()
 
     def forget(self) -> None:
-        """Let go of a process that has ended."""
+        """Forget a process that has ended."""
         process, self.process = self.process, None
         if process is not None and process.stdout is not None:
             process.stdout.close()

@@ -125,7 +125,7 @@ def read_mapping(file: Path | None) -> OldTables:
     encoding = given.get("encoding", default["encoding"])
     if encoding not in ENCODINGS:
         raise BadMapping(f"encoding is one of {', '.join(ENCODINGS)}.", file=str(file))
-    # What has arrived is noted first: nobody asks about it before.
+    # Received messages are noted first, so that no inquiry precedes the note.
     kinds = (PENDING, OUTBOUND, TO_DO)
     return OldTables(tuple(_table(kind, default[kind], given.get(kind, {}), file) for kind in kinds), encoding)
 

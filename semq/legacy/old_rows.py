@@ -23,7 +23,7 @@ SHOWN_MAX = 60
 class RowTask(StrEnum):
     """The treatment of a row."""
 
-    SEND = "send"  #: it never left
+    SEND = "send"  #: it was never sent
     ASK = "ask"  #: it may have arrived: ask, then send it if the receiver does not have it
     NOTE = "note"  #: it has arrived here: its sender will ask
     FINISHED = "finished"

@@ -32,14 +32,14 @@ class ImportReport:
     dry_run: bool
     tables: dict[str, TableReport] = field(default_factory=dict)
     listed: list[dict[str, Any]] = field(default_factory=list)
-    stopped: str = ""  #: why the import has not come to its end
+    stopped: str = ""  #: the reason why the import stopped early
 
     def total(self, result: str) -> int:
         """Return how many rows have a result."""
         return sum(table.results[result] for table in self.tables.values())
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it for ``--json``."""
+        """Return all counts for ``--json``."""
         return {
             "ok": not self.stopped and not self.total("rejected") and not self.total("unanswered"),
             "source": self.source, "node": self.node, "dry_run": self.dry_run, "stopped": self.stopped,

@@ -116,7 +116,7 @@ class Transfer:
             return
         try:
             raw = values.get(PAYLOAD)
-            if raw is None and values.get(SIZE):  # a large one is left in the database until it is sent
+            if raw is None and values.get(SIZE):  # a large payload stays in the database until it is sent
                 raw = await asyncio.to_thread(self._source.payload, table, values)
             body = read_payload(raw, self._mapping.encoding)
         except OldRowRefused as error:
@@ -131,8 +131,8 @@ class Transfer:
             self._under_way.add(task)
 
     async def _is_missing(self, row: OldRow, counts: TableReport) -> bool:
-        """Ask the receiver about a message that may have arrived; whether it is to be sent."""
-        await self._settle()  # what came before it in the older queue is sent before it
+        """Ask the receiver about a message that may have arrived; return whether it has to be sent."""
+        await self._settle()  # earlier messages of the older queue are sent first
         try:
             told = await self._client.request("import.ask", {"lk0": row.lk0, "target": row.target})
         except RefusedByNode as error:
@@ -161,7 +161,7 @@ class Transfer:
 
     async def _accepted(self, row: OldRow, body: bytes) -> tuple[str, bool]:
         """Submit a row; return its new LK0, and whether the node had it already. Raises RefusedByNode, Unavailable."""
-        if row.sender:  # only the operation takes the user who sends
+        if row.sender:  # only the operation accepts the name of a user
             told = await self._client.request(
                 "msg.submit",
                 {
@@ -189,7 +189,7 @@ class Transfer:
             self._ended(done)
 
     def _ended(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """Let go of ended submissions. Raises the error of one that failed."""
+        """Remove ended submissions. Raises the error of one that failed."""
         failures = []
         for task in tasks:
             self._under_way.discard(task)
@@ -198,7 +198,7 @@ class Transfer:
             raise failures[0]
 
     async def _flush(self, counts: TableReport) -> None:
-        """Wait for everything under way and write the journal."""
+        """Wait for all submissions under way and write the journal."""
         try:
             await self._settle()
             if self._notes:

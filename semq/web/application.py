@@ -1,4 +1,4 @@
-"""The application: the routes of all parts, static files, and answers to what no route serves."""
+"""The application: the routes of all parts, static files, and answers to requests without a route."""
 
 from typing import Any
 

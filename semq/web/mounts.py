@@ -1,6 +1,6 @@
-"""The table of what the web process serves: packages with routes, templates, static files and translations.
+"""The parts of the web process as a table: packages with routes, templates, static files and translations.
 
-A package is named by a string and imported at the start of the process, as the groups of the command line are.
+A package is named by a string and imported at the start of the process, like the groups of the command line.
 """
 
 from dataclasses import dataclass

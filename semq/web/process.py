@@ -65,7 +65,7 @@ async def one_time_link(web: Web, url: str, *, always: bool) -> str:
 
 
 def say(line: str) -> None:
-    """Print a line, if anybody reads it."""
+    """Print a line, if standard output is open."""
     try:
         print(line, flush=True)
     except OSError:
@@ -73,7 +73,7 @@ def say(line: str) -> None:
 
 
 def finder(settings: Settings) -> Callable[[], str | None]:
-    """Return what finds the node's database: told by the node, configured, or the embedded one."""
+    """Return a function that finds the node's database: passed by the node, configured, or the embedded one."""
     told = os.environ.get(DATABASE_VARIABLE) or settings.database.dsn
     if told:
         return lambda: told

@@ -26,7 +26,7 @@ from semq.web.pages.templates import environment
 from semq.web.transport.bodies import Memory
 from semq.web.transport.streams import Streams
 
-PATIENCE_S = 8.0  # for a node that is away
+PATIENCE_S = 8.0  # for a node that is not available
 
 
 class Web:

@@ -78,7 +78,7 @@ class Deliveries:
                 await self._tasks.last(lk0).ack()
                 return
             except AlreadyGone:
-                return  # it comes again, marked as redelivered
+                return  # it is delivered again, marked as redelivered
             except RefusedByWebhook as error:
                 await self._set_aside(lk0, error)
                 return

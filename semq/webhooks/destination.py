@@ -31,11 +31,11 @@ from semq.webhooks.messages import WebhookRequest
 ANSWER_MAX = 1024  # bytes of an answer that are kept as a reason
 OPEN_AFTER = 5  # failures in a row, then requests go one at a time and with pauses
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0
-WAIT_S_MAX = 300.0  # that Retry-After may ask for
+WAIT_S_MAX = 300.0  # longest pause that is accepted from Retry-After
 BODY_S = 2.0  # longest wait for the body of an answer
 NAT64, IPV4_COMPATIBLE = IPv6Network("64:ff9b::/96"), IPv6Network("::/96")  # the last 32 bits are an IPv4 address
-GATEWAY = {502, 503, 504}  # the application behind the address is away
-LATER = {408, 409, 425, 429}  # client errors that another try may end otherwise
+GATEWAY = {502, 503, 504}  # the application behind the address is not available
+LATER = {408, 409, 425, 429}  # client errors after which another attempt may succeed
 
 
 class Webhook:
@@ -191,7 +191,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _seconds(text: str, now: datetime) -> float:
-    """Return how many seconds Retry-After asks for, given as a number or as a date."""
+    """Return the seconds of Retry-After, given as a number or as a date."""
     try:
         return max(float(text), 0.0) if text.replace(".", "").isdecimal() else _seconds_until(text, now)
     except (ValueError, TypeError, OverflowError):

@@ -15,7 +15,7 @@ from semq.app import Document, DocumentEvent
 from semq.app.trace_context import trace_context
 from semq.moments import utc_text
 
-PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay as they are
+PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay unencoded
 
 
 class WebhookRequest(NamedTuple):
@@ -78,7 +78,7 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
 
 
 def _nameless(event: DocumentEvent) -> str:
-    """Return what tells refused documents apart, which have no locator, in characters that a header may have."""
+    """Return an identifier of a refused document, which has no locator, in characters that a header may have."""
     return sha256(f"{event.token}\n{event.app_key}\n{event.target}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -2,9 +2,9 @@
 payload.
 
 Called by the node's scheduler at night and by ``semq reconcile extract``, with the batches that ``ledger`` reads from
-Postgres; ``invention`` writes invented ledgers through the same door. Nothing but one row group is held. Part files are
-named after their content and the manifest is replaced last, so that a reader finds the old extract or the new one,
-whole, and a repetition changes nothing.
+Postgres; ``invention`` writes generated ledgers with the same functions. Only one row group is held in memory. Part
+files are named after their content and the manifest is replaced last, so that a reader finds the complete old or new
+extract, and a repetition changes nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -109,7 +109,7 @@ class Extract:
             self.add(batch)
 
     def finish(self) -> Manifest:
-        """Close the files and replace the manifest: from then on this is the extract."""
+        """Close the files and replace the manifest: from then on the new extract is valid."""
         manifest = self._manifest(self._parts.close())
         if self._sign is not None:
             manifest = replace(manifest, signature=self._sign(manifest.signed_bytes()))

@@ -1,8 +1,8 @@
 """The ledger of a node in Postgres, read as Arrow batches by COPY: the rows of an extract.
 
 One statement reads one snapshot; the stream is parsed as it arrives, so memory does not grow with the ledger. The table
-of expressions below converts rows of ``semq_ledger`` to schema version 1 and leaves out what an institution keeps to
-itself.
+of expressions below converts rows of ``semq_ledger`` to schema version 1 and leaves out data that must stay at the
+institution.
 """
 
 import io
@@ -19,7 +19,7 @@ from spark_reconcile.days import Window
 from spark_reconcile.errors import LedgerAway
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 
-# Column of the extract | what is selected from semq_ledger. ``node`` and ``store`` are the same for all rows and added
+# Column of the extract | expression on semq_ledger. ``node`` and ``store`` are the same for all rows and added
 # here.
 SELECT = (
     ("seq", "number"),
@@ -51,9 +51,9 @@ _BLOCK = 4 << 20  # bytes parsed at a time
 class Disclosure:
     """The parts of an AppKey that the extract discloses.
 
-    Without a salt there are none: the hash of an order number can be found by trying. With a salt, equal AppKeys have
-    equal hashes; institutions that share a salt can be matched by business key. Domain, data type and subtype are
-    disclosed in clear only if ``type_in_clear``.
+    Without a salt, no part is disclosed, because the hash of an order number could be found by trying. With a salt,
+    equal AppKeys have equal hashes; institutions that share a salt can be matched by business key. Domain, data type
+    and subtype are disclosed in clear only if ``type_in_clear``.
     """
 
     salt: bytes | None = None

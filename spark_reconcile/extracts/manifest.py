@@ -181,8 +181,9 @@ def _is_a_day(window: Window, day: str) -> bool:
 
 
 def _is_by_its_calendar(m: Manifest) -> bool:
-    """Whether zone and cut-off lead to the window, but for what a government may do to its clocks; a zone that is not
-    known here proves nothing."""
+    """Whether zone and cut-off give the window, with tolerance for changed rules of time zones; an unknown zone is
+    accepted.
+    """
     try:
         by_calendar = Calendar(m.zone, m.cutoff).window(m.day)
     except BadSettings:

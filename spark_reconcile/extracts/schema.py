@@ -1,7 +1,7 @@
 """The extract's rows, schema version 1: one row per line of a node's ledger (semq/store/rows.py), without payload.
 
-The table below is the one home of the columns; the Arrow schema, Spark's schema and the chapter in DESIGN.md are made
-from it. Written by ``extract`` and ``invention``, demanded by ``inputs``, read by ``facts``.
+The Arrow schema, Spark's schema and the chapter in DESIGN.md are made from the table below. Written by ``extract`` and
+``invention``, checked by ``inputs``, read by ``facts``.
 """
 
 from typing import NamedTuple

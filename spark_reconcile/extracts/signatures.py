@@ -1,7 +1,7 @@
 """Signatures of extracts and repair lists, with the keys and certificates of nodes.
 
-A signature carries its certificate, so the one who checks needs nothing but the authorities (``[reconcile] trust``).
-Whether it was revoked is asked of the hub elsewhere.
+A signature contains its certificate, so a check needs only the authorities (``[reconcile] trust``). Revocation is not
+checked here.
 """
 
 import tomllib
@@ -21,7 +21,7 @@ from spark_reconcile.extracts.manifest import Sign, Signature, Verify
 from spark_reconcile.node import node_settings
 from spark_reconcile.repair.repair_list import HUB
 
-LABEL = b"semq reconciliation 1\n"  # so that a signature made here means nothing anywhere else
+LABEL = b"semq reconciliation 1\n"  # so that a signature made here is not valid for any other purpose
 ALGORITHM = "semq-1"
 
 
@@ -48,7 +48,7 @@ def signer_of(config: Path | None) -> Sign | None:
 
 
 def authorities(stated: str, config: Path | None) -> Path | None:
-    """The file of authorities that signatures are checked by: the stated one, else those of an enrolled node."""
+    """Return the file of authorities for checks of signatures: the stated one, else that of an enrolled node."""
     if stated:
         return Path(stated)
     if config is None or "node" not in tomllib.loads(config.read_text("utf-8")):
@@ -61,8 +61,8 @@ def authorities(stated: str, config: Path | None) -> Path | None:
 def verifier(trust: Path, clock: Clock) -> Verify:
     """Return the function that checks signatures of nodes, by the authorities of a PEM file. Raises TrustUnreadable.
 
-    Its certificate must be in force now, or have ended only after the signature could be made: what a ledger said is
-    believed for as long as its authority is, repair lists only while the hub's certificate lasts.
+    Its certificate must be in force now, or have ended only after the signature could be made: extracts stay valid as
+    long as their authority is trusted, repair lists only while the hub's certificate is valid.
     """
     store = TrustStore.read(trust)
 

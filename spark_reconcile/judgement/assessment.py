@@ -55,7 +55,7 @@ AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h")
         (None, "more"))  # fmt: skip
 
 
-FAR = 2**62  #: a time in the unreachable future
+FAR = 2**62  #: later than any time in a ledger
 MARGIN_MS = 5_000  # remaining error of a corrected clock plus the time between two nodes
 
 
@@ -77,7 +77,7 @@ class Ground(NamedTuple):
     window: Window  #: the business date
     young_ms: int
     ledgers: tuple[EvidenceCoverage, ...]  #: used extracts of the business date, with their latest contiguous watermark
-    hub_complete: bool  #: all known ledgers of the hub are there
+    hub_complete: bool  #: all known ledgers of the hub are delivered
     hub_watermark: int
     hub_since: int = -FAR
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
@@ -87,7 +87,7 @@ class Ground(NamedTuple):
 def dated(facts: DataFrame, window: Window) -> DataFrame:
     """Add to the facts the birth of each message and its ``scope``: date, carried, earlier, later, none or near.
 
-    Near: the sender says nothing of the message, so that its date depends on that node's clock (see ``judged``).
+    Near: the sender has no line about the message, so its date depends on that node's clock (see ``judged``).
     """
     return facts.withColumn("born_at", _born()).withColumn("scope", _scope(window))
 
@@ -141,8 +141,8 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, grou
 def _born() -> Column:
     """Return SQL for the birth: accepted or first sent; without such lines of the sender, first seen by others.
 
-    Null if there is neither: the message belongs to an earlier date, like one that the hub sends without having taken
-    it on these dates.
+    Null if there is neither: the message belongs to an earlier date, for instance one that the hub sends although it
+    took it before these dates.
     """
     of_old = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     others = f"if({of_old}, NULL, least(taken_at, recorded_at))"
@@ -151,7 +151,7 @@ def _born() -> Column:
 
 
 _SILENT = f"(sender & {~NOTES}) = 0"
-# The sender's lines begin in the middle although the hub took it: otherwise such cut-off messages would be ignored.
+# The sender's first lines are missing although the hub took the message; without this row it would be ignored.
 _BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
 _HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
 # The earliest time at which each side must have written a line.
@@ -221,7 +221,7 @@ def _said(ground: Ground) -> dict[str, Column]:
 
 
 def _picture() -> Column:
-    """The situation as one number, as ``Situation.picture`` draws it."""
+    """Return SQL for the situation as one number, as in ``Situation.picture``."""
     words = (f"shiftleft(1L, {side}_says + {first})" for side, first in _FIRST_BITS)
     return F.expr(f"{' | '.join(words)} | shiftleft(bigint(remarks), {FLAG_BIT})")
 
@@ -236,8 +236,9 @@ def _row() -> Column:
 
 
 def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], special: str, missing: str) -> str:
-    """SQL for the index of the word that the bits of a side show. ``special`` is the word at index 2, which goes first;
-    ``missing`` holds where the ledger was not delivered, or not from the message on."""
+    """Return SQL for the index of the word of a side, given its bits. ``special`` is the word at index 2, which has
+    priority; ``missing`` is the condition that the ledger was not delivered, or begins after the message.
+    """
 
     def row(word: SideStanding) -> str:
         tests = ((word.shown_by, "<>"), (word.unless, "="), (word.needs, "<>"))
@@ -334,9 +335,10 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
 
 
 def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
-    """One row per message of the date and per carried one: its verdict, what it rests on, its times by the nodes'
-    clocks, whether a carried one has ``turned`` into an exception, and as ``open`` the facts that the next date's run
-    judges again, unless it is older than ``oldest_at``."""
+    """Return one row per message of the date and per carried one: its verdict, the evidence, its times by the nodes'
+    clocks, whether a carried one has ``turned`` into an exception, and as ``open`` the facts for the next date's run,
+    unless the message is older than ``oldest_at``.
+    """
     learned = {
         "carried": F.expr(f"if({_is(lambda verdict: verdict.name == 'SOURCE_MISSING')}, greatest(carried, {UNHEARD}L), "
                           f"{window.end}L)"),

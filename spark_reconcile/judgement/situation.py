@@ -79,7 +79,7 @@ FLAGS = (
     "twice",  # the receiver recorded it twice
     "astray",  # it was recorded by another node than its target
     "two_targets",  # lines name different targets
-    "young",  # the time allowed for the next step is not over, or the evidence ends before its end
+    "young",  # its next step is still within its time, or the evidence ends before that time
     "best_effort",  # class 1 or 2; an unknown class is neither best effort nor promised
     "promised",  # class 2 or 3: may not be dropped
     "untold",  # class 1 or 2 without Ack2: the sender never learns the outcome

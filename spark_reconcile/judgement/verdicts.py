@@ -1,8 +1,8 @@
-"""The verdicts: what each means, whose it is, what to do next, and the grid that gives exactly one to every message.
+"""The verdicts: meaning, responsible party and next step of each, and the grid that gives exactly one to every message.
 
 Read the grid from the top: the first row that fits the situation is the finding, and its second column the verdict. A
 cell lists the words that fit, a dot fits all; the last column names remarks that must hold (with ``!``: must not). The
-rows leave no situation out, so no message is without a verdict. Pure; ``assessment`` asks the same rows in Spark.
+rows leave no situation out, so no message is without a verdict. Pure; ``assessment`` applies the same rows in Spark.
 """
 
 from functools import cache
@@ -22,7 +22,7 @@ from spark_reconcile.judgement.situation import (
 
 
 class Verdict(NamedTuple):
-    """A row of the verdict table. Its kind: fine, open (may resolve by itself) or exception (somebody must act)."""
+    """A row of the verdict table. Its kind: fine, open (may resolve by itself) or exception (an operator must act)."""
 
     name: str
     kind: str
@@ -48,21 +48,21 @@ VERDICTS = (
             "Nothing."),
     Verdict("REFUSED", "fine", False, "sender",
             "A responsible party refused it, and the sender's application was told.",
-            "Correct the document or the agreement and send it anew."),
+            "Correct the document or the agreement and submit it again."),
     Verdict("LOST_BEST_EFFORT", "fine", False, "sender",
             "Class 1 or 2, sent once and not seen again: within its promise.",
             "Nothing; or send such documents as class 3."),
     Verdict("PARKED", "exception", True, "receiver",
             "Set aside after too many failures, by the receiver's application or by the hub.",
-            "Look at the failure, mend it and requeue."),
+            "Find the cause of the failure, correct it and requeue."),
     Verdict("MISSING_AT_HUB", "exception", True, "sender",
             "The sender has accepted it, and neither hub nor receiver has a trace of it.",
             "Inquire; the sender resends by itself."),
     Verdict("NOT_DELIVERED", "exception", True, "hub",
             "It left its sender or the hub, and the receiver never recorded it.",
-            "Inquire; the one who holds it resends."),
+            "Inquire; the party that holds it resends."),
     Verdict("ACK_NOT_RETURNED", "exception", True, "receiver",
-            "The receiver recorded it or somebody refused it, and the one who waits does not know.",
+            "The receiver recorded it or a party refused it, and the waiting party has no note of it.",
             "Acknowledge again, or inquire."),
     Verdict("REACK_NOT_RETURNED", "exception", True, "sender",
             "All have it; only the receiver was not told that its acknowledgement was noted.",
@@ -72,9 +72,9 @@ VERDICTS = (
             "Tell the receiver's application; compare the two records."),
     Verdict("DIGEST_MISMATCH", "exception", False, "both ends",
             "The same message was seen with different bytes.",
-            "Stop: compare the two documents and find who changed one."),
+            "Stop: compare the two documents and find the party that changed one."),
     Verdict("UNKNOWN_ORIGIN", "exception", False, "sender",
-            "Hub or receiver has it, and the ledger of its sender has never heard of it.",
+            "Hub or receiver has it, and the ledger of its sender has no line about it.",
             "Look for a forged message or a restored sender."),
     Verdict("STATE_CONTRADICTION", "exception", False, "analyst",
             "Two ledgers state what cannot both be true.",
@@ -83,7 +83,7 @@ VERDICTS = (
             "A ledger line about it cannot be read or lies outside its dates.",
             "Extract that node's date again and look at the line."),
     Verdict("SOURCE_MISSING", "open", True, "its source",
-            "It cannot be judged: a ledger that should speak of it was not delivered.",
+            "It cannot be judged: a ledger that should mention it was not delivered.",
             "Obtain the missing extract and run again."),
 )
 # fmt: on
@@ -93,7 +93,7 @@ SHORT = {
     "open": "accepted|sent|forwarded|stored",  # of the sender: not settled
     "moved": "sent|forwarded|stored",
     "told": "delivered|cancelled|rejected",
-    "passed": "forwarded|released|returned|direct",  # of the hub: it has nothing left to do
+    "passed": "forwarded|released|returned|direct",  # of the hub: it has no further task
     "given_up": "returned|returning",  # by an operator of the hub
     "taken": "received|parked",  # of the receiver: recorded with its payload
     "recorded": "received|parked|rejected|void",
@@ -172,7 +172,7 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# The meaning of a finding beyond its verdict; the safe deed for the repair list, and the side that does it.
+# Finding | meaning beyond its verdict, safe deed for the repair list, side that does it.
 FINDINGS = {
     "line_unreadable": (
         "A line is not one of schema version 1: by what it says or leaves out, or by whose ledger it stands in.",
@@ -239,7 +239,7 @@ Flag = tuple[str, bool]
 class VerdictRule(NamedTuple):
     """A row of the grid, read: it fits a situation whose picture has, of the bits ``asked``, exactly those ``wanted``.
 
-    Asked are the words that its cells do not list, which must not be said, and the remarks that it names.
+    ``asked`` are the words that its cells do not list, which must be absent, and the remarks that it names.
     """
 
     finding: str
@@ -253,7 +253,7 @@ class VerdictRule(NamedTuple):
 
 
 def _read(grid: str) -> tuple[VerdictRule, ...]:
-    """The rules of a grid; any misspelt word raises, so that a slip of the pen cannot become a verdict."""
+    """Return the rules of a grid; an unknown word raises an error, so that a typing error cannot change a verdict."""
     names = {verdict.name for verdict in VERDICTS}
     rules = []
     for line in grid.strip().splitlines()[1:]:
@@ -275,7 +275,7 @@ def _read(grid: str) -> tuple[VerdictRule, ...]:
 
 
 def _others(cell: str, known: tuple[str, ...], first: int) -> int:
-    """The bits of the words that a cell does not list."""
+    """Return the bits of the words that a cell does not list."""
     parts = [SHORT.get(part, part) for part in cell.split("|")]
     words = frozenset(known if cell == "." else "|".join(parts).split("|"))
     if not words <= set(known):
@@ -294,7 +294,7 @@ RULES = _read(GRID)
 VERDICT = {verdict.name: verdict for verdict in VERDICTS}
 EXCEPTIONS = tuple(verdict.name for verdict in VERDICTS if verdict.kind == "exception")
 
-# Order of urgency: wrong documents, lost documents, messages that somebody waits for, all others.
+# Order of urgency: wrong documents, lost documents, messages with a waiting party, all others.
 URGENCY = (
     "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB",
     "STATE_CONTRADICTION", "PARKED", "ACK_NOT_RETURNED", "QUARANTINED", "REACK_NOT_RETURNED", "SOURCE_MISSING",
@@ -304,7 +304,7 @@ URGENCY = (
 
 @cache
 def judge(situation: Situation) -> VerdictRule:
-    """The first row of the grid that fits; there always is one, as the tests show."""
+    """Return the first row of the grid that fits; the tests show that one always does."""
     return next(rule for rule in RULES if rule.fits(situation))
 
 

@@ -124,7 +124,9 @@ async def apply_one(client: Client, deed: Deed, *, is_real: bool) -> Applied:
     try:
         row = await _row(client, deed.lk0, deed.side)
         if row == UNHEARD_OF:
-            return Applied(deed.lk0, deed.deed, "left", "this node has never heard of it: was its store restored?")
+            return Applied(
+                deed.lk0, deed.deed, "left", ("this node has no record of it: check whether its store was restored")
+            )
         if row is None or (act.deed != "close" and _is_resolved(act, row)):
             return Applied(deed.lk0, deed.deed, "resolved", "nothing left to do")
         if act.deed == "close" and row.get("outcome") is None:

@@ -1,5 +1,6 @@
-"""The banner: whether the run is good and, if not, what to do first. Each line names what was found, where most of it
-is, whose it is and the next step; the most urgent stands first."""
+"""The banner: whether the run is good and, if not, what to do first. Each line names a finding, the pairs with most of
+its messages, the responsible party and the next step; the most urgent finding comes first.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +42,7 @@ def banner(findings: Findings, pairs: Pairs, places: Mapping[str, str]) -> Row:
 
 
 def outcome_of(findings: Findings) -> str:
-    """The outcome of a run that is published."""
+    """Return the outcome of a published run."""
     if not findings.plausibility.believed:
         return "implausible"
     if findings.breaches:

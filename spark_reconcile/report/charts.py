@@ -1,8 +1,8 @@
 """The charts of the report, drawn without browser or network: SVG with real text, and for narrow screens bars of plain
 HTML. Each has its table on the page.
 
-A picture is a Vega-Lite specification, written out as the plain facts that it is; the renderer draws it. Colours are
-those that colour-blind readers can tell apart, and every bar carries its number, so none depends on colour.
+A picture is a Vega-Lite specification as plain data; the renderer draws it. Colour-blind readers can distinguish the
+colours, and every bar has its number, so that no information depends on colour.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft Y
 _INK, _MUTED, _BAR = "#1f2933", "#5b6774", "#44627d"
 _NEW, _FOUND, _OLD = "#b3261e", "#d9776f", "#ecc3bf"
 PARTS = (OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE)
-# Told apart by colour-blind readers too where they are few; of many series the table tells.
+# Colour-blind readers can distinguish a few of them; for many series there is the table.
 _SERIES = ["#b3261e", "#4c78a8", "#f2a93b", "#1b6e53", "#8c6bb1", "#6baed6", "#d95f9a", "#a3a31a", "#8c564b", "#7f8790"]
 _WIDTH = 620
 _DIGIT = 8  # pixels
@@ -25,7 +25,7 @@ Rows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
 
 _TICKS = 8
-_DIGITS = 90  # so many stand side by side across a picture
+_DIGITS = 90  # number of digits that fit side by side into the width of a picture
 _CONFIG = {
     "font": _FONT,
     "view": {"stroke": None},
@@ -37,8 +37,9 @@ _CONFIG = {
 
 
 def bars(rows: Rows, title: str) -> Markup:
-    """Horizontal bars in the order of the rows (verdict, called, from, messages): the figures of each verdict one after
-    the other, with their numbers."""
+    """Return horizontal bars in the order of the rows (verdict, called, from, messages): the figures of each verdict
+    one after the other, with their numbers.
+    """
     parts: dict[str, list[tuple[str, int]]] = {}
     for row in rows:
         parts.setdefault(row["verdict"], []).append((row["from"], row["messages"]))
@@ -70,7 +71,7 @@ def bars(rows: Rows, title: str) -> Markup:
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
-    """Bars in the order of the rows, each with its number; vertical ones where there is room."""
+    """Return bars in the order of the rows, each with its number; vertical ones if there is room."""
     wide = {
         "data": {"values": list(rows)},
         "width": _WIDTH,
@@ -83,7 +84,7 @@ def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
 
 
 def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
-    """Bars of each day made of verdicts, in the order of ``series``; rows: day, verdict, rank, messages."""
+    """Return stacked bars of verdicts for each day, in the order of ``series``; rows: day, verdict, rank, messages."""
     colours = dict(zip(series, [*_SERIES, *_SERIES], strict=False))
     colour = {"field": "verdict", "type": "nominal", "title": None,
               "scale": {"domain": list(colours), "range": list(colours.values())}}  # fmt: skip
@@ -111,7 +112,7 @@ Lying = Sequence[tuple[str, str, Sequence[tuple[int, str]]]]
 
 
 def _narrow(rows: Lying, title: str, keys: Mapping[str, str] | None = None) -> Markup:
-    """Bars for a narrow screen: each below its name and number, as wide as the screen lets it be."""
+    """Return bars for a narrow screen: each below its name and number, over the width of the screen."""
     most = max((sum(count for count, _ in parts) for _, _, parts in rows), default=0) or 1
     segment = Markup('<i style="width:{}%;background:{}"></i>').format
     key = Markup('<span class="key"><i style="background:{}"></i>{}</span>').format
@@ -134,14 +135,16 @@ def _named(field: str, **axis: Any) -> Spec:
 
 
 def _counted(rows: Rows, field: str) -> Spec:
-    """A scale of whole numbers: of few messages there are no halves to draw a tick at."""
+    """Return a scale of whole numbers, so that few messages get no ticks at halves."""
     most = max((row[field] for row in rows), default=0)
     axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS)}
     return {"field": field, "type": "quantitative", "title": None, "axis": axis}
 
 
 def _numbers(rows: Rows, field: str) -> Spec:
-    """The number above each vertical bar: whole, or with three digits and a unit where whole ones would touch."""
+    """Return the number above each vertical bar: complete, or with three digits and a unit if complete ones would
+    touch.
+    """
     widest = max((len(f"{row[field]:,}") for row in rows), default=0)
     form = ",d" if len(rows) * (widest + 1) <= _DIGITS else ".3~s"
     text = {"field": field, "type": "quantitative", "format": form}
@@ -149,7 +152,7 @@ def _numbers(rows: Rows, field: str) -> Spec:
 
 
 def _draw(spec: Spec, title: str) -> Markup:
-    """The picture, named by its title for those who do not see it. The renderer escapes what the rows say."""
+    """Return the picture, with its title as text for screen readers. The renderer escapes texts of rows."""
     # The renderer measures text by a font of its own, and a browser's may be wider: room is left around the picture.
     room = {"left": 24, "right": 12, "top": 5, "bottom": 5}
     svg = vl_convert.vegalite_to_svg({"background": "transparent", "config": _CONFIG, "padding": room, **spec})

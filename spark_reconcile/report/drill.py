@@ -81,7 +81,7 @@ def matrix(pairs: Pairs) -> Row:
         name = pair_name(sender, receiver)
         one = pairs.matrix.get(name)
         wrong = one.exceptions + one.carried if one else 0
-        # Nothing stays white; the least there is is seen.
+        # Zero is white; the smallest number has a visible shade.
         shade = 0.12 + 0.5 * wrong / most if wrong else 0
         return {"count": wrong, "is_known": one is not None, "shade": f"{shade:.2f}", "anchor": anchors.get(name)}
 

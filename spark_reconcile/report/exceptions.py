@@ -1,8 +1,8 @@
-"""exceptions.csv, and the few exceptions whose story the page tells: some of every finding, and some of every pair that
+"""exceptions.csv, and the few exceptions with a story on the page: some of every finding, and some of every pair that
 the page shows.
 
 The sorted table of exceptions is read once, in batches, so that neither the driver's memory nor the order depends on
-how many there are.
+their number.
 """
 
 from collections.abc import Collection, Iterator
@@ -62,7 +62,7 @@ CELLS = (
 
 
 class Exceptions(NamedTuple):
-    """The exceptions as written: the file, and those whose story the page tells, in the order of the report."""
+    """The written exceptions: the file, and those with a story on the page, in the order of the report."""
 
     sheet: Written
     sample: list[Row]
@@ -96,7 +96,7 @@ class _Sample:
         self._kept: dict[int, Row] = {}
 
     def watch(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The rows as they come, some of them kept."""
+        """Yield all rows, and keep some of them."""
         for number, row in enumerate(rows):
             nth = self._of_finding.get(row["finding"], 0)
             if nth < self._per_finding:

@@ -1,7 +1,7 @@
 """The figures of a verdict: three numbers that never overlap, each with one name, on the whole page.
 
-Banner, charts, tables and headings show these and no sums of them, so that a number means the same wherever it stands.
-The thresholds count what is new: the first two.
+Banner, charts, tables and headings show these and no sums of them, so that a number has the same meaning everywhere.
+Thresholds are compared with the first two, the new ones.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class VerdictFigures(NamedTuple):
 
     @property
     def all(self) -> int:
-        """All of them."""
+        """The sum of the three numbers."""
         return sum(self)
 
     @property
@@ -37,7 +37,7 @@ class VerdictFigures(NamedTuple):
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":
-        """Both together."""
+        """Return the sums with another verdict's numbers."""
         return VerdictFigures(*map(sum, zip(self, other, strict=True)))
 
 

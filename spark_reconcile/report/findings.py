@@ -1,4 +1,4 @@
-"""What a run found, as small numbers: what summary, page and metrics are made of. Filled by ``job``, read only here."""
+"""The findings of a run, as counts: the source of summary, page and metrics. Filled by ``job``."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -12,7 +12,9 @@ _SPAN = re.compile(r'colspan="(\d+)"')
 
 
 def labelled(page: str) -> str:
-    """The page with ``data-label`` at every cell below a heading. Texts of others are escaped and hold no tags."""
+    """Return the page with ``data-label`` at every cell below a heading. Foreign texts are escaped and contain
+    no tags.
+    """
     return _TABLE.sub(lambda found: _table(found[0]), page)
 
 

@@ -1,5 +1,6 @@
-"""The order of a story: what a ledger wrote first stands first, no effect stands before its cause, and beyond that the
-clocks decide. These are known to some hundredths of a second at best, and a document takes less."""
+"""The order of a story: the lines of one ledger keep their order, no effect comes before its cause, and otherwise the
+corrected times decide. These are exact to some hundredths of a second at best, and a document takes less.
+"""
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
@@ -13,7 +14,7 @@ _S, _H, _R = Side.SENDER, Side.HUB, Side.RECEIVER
 
 
 class Precedence(NamedTuple):
-    """A row of the table: before a side can have written any of some events, another has written one of others."""
+    """A row of the table: before a side writes any of some events, another side has written one of others."""
 
     side: Side
     events: frozenset[Event]
@@ -45,7 +46,7 @@ CAUSES = (
 
 
 def in_order(lines: Sequence[Row], moment: Callable[[Row], int]) -> list[Row]:
-    """The lines of one message in the order of its story. ``moment``: when a line was written, by the hub's clock."""
+    """Return the lines of one message in the order of its story. ``moment``: the time of a line by the hub's clock."""
     before: list[set[int]] = [set() for _ in lines]
     for ledger in {(line["node"], line["store"]) for line in lines}:
         own = [n for n, line in enumerate(lines) if (line["node"], line["store"]) == ledger and line["seq"] is not None]
@@ -67,8 +68,9 @@ def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: C
 
 
 def _sorted(before: Sequence[set[int]], moments: Sequence[int]) -> list[int]:
-    """Numbers by their moments, but each after those that must stand before it; where ledgers contradict each other the
-    earliest goes first."""
+    """Return numbers by their times, but each after those that must precede it; if ledgers contradict each other, the
+    earliest comes first.
+    """
     waits = [set(numbers) for numbers in before]
     ready = [(moments[n], n) for n, numbers in enumerate(waits) if not numbers]
     heapify(ready)

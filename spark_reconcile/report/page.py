@@ -1,8 +1,8 @@
-"""The page that an analyst reads: chooses what is shown and hands it to the templates; these say how it looks.
+"""The page for analysts: selects its contents and passes them to the templates, which have the layout.
 
-Order of the page: is it good and what to do first, what are the verdicts, every kind of exception with stories and what
-to do, who is missing, where (pairs, and each pair by itself), since when (trend), how old, how fast. Runs of equal
-inputs and history give equal pages. Text of ledgers and names is escaped by the templates.
+Order of the page: result and first steps, verdicts, every kind of exception with stories and next steps, missing
+ledgers, pairs, each pair by itself, trend, ages, latencies. Runs of equal inputs and history give equal pages. Text of
+ledgers and names is escaped by the templates.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from spark_reconcile.settings import ReconcileSettings
 BREACHES_SHOWN = 30
 NODES_SHOWN = 30  # of the nodes with a repair list, the longest lists
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
-SOURCES_OPEN = 12  # so many complete ledgers are shown without unfolding
+SOURCES_OPEN = 12  # number of complete ledgers that are shown without unfolding
 ABSENT_SHOWN = 30  # in the banner, those with the most messages
 
 

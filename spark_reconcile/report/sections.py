@@ -1,4 +1,4 @@
-"""The parts of the page that speak of the whole date: verdicts, sources, trend, ages and latency; ``page`` puts them
+"""The parts of the page about the whole date: verdicts, sources, trend, ages and latency; ``page`` puts them
 together. Each chart has its table beside it, made of the same rows."""
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ History = Sequence[tuple[date, dict[str, Any]]]
 
 
 def both_names(verdict: str) -> str:
-    """A verdict in both languages."""
+    """Return a verdict in both languages."""
     return f"{verdict} {CHINESE[verdict]}"
 
 
 def verdicts(findings: Findings, settings: ReconcileSettings) -> dict[str, Any]:
-    """All verdicts with their counts and thresholds, and the exceptions as bars."""
+    """Return all verdicts with their counts and thresholds, and the exceptions as bars."""
     breached = {breach.verdict for breach in findings.breaches if not breach.pair}
     rows: list[dict[str, Any]] = [
         {"verdict": verdict, "figures": findings.tally.figures(verdict.name), "breached": verdict.name in breached,
@@ -68,7 +68,7 @@ def _accepted(what: str, value: float) -> str:
 
 
 def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[dict[str, Any]]]:
-    """The ledgers that something is to be said about, and those that are in order."""
+    """Return the ledgers that need attention, and those that are in order."""
     trouble: list[dict[str, Any]] = []
     fine: list[dict[str, Any]] = []
     wanted = {(gap.name, gap.day): gap.messages for gap in findings.absent}

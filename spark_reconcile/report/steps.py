@@ -1,8 +1,8 @@
 """The next step for every exception: the node at which an operator acts, and the command.
 
-Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. Looking comes
-before acting. ``FILE`` is the configuration of the named node. Commands are made of a message's own words only where
-these are a locator, since others wrote them.
+Steps of the repair list follow from its own table (``repair.acts.ACTS``); the others are listed below. Commands that
+only show something come first. ``FILE`` is the configuration of the named node. Of a message's own texts, commands
+contain only its locator, because the others are foreign text.
 """
 
 import shlex
@@ -48,7 +48,7 @@ _DEEDS = {(act.deed, act.side): COMMANDS[act.operation] for act in ACTS}
 class Next(NamedTuple):
     """A node and the command to enter there."""
 
-    side: str  #: as whom: sender, hub, receiver, writer
+    side: str  #: its role: sender, hub, receiver, writer
     node: str
     command: str
 

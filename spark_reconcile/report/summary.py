@@ -1,5 +1,6 @@
-"""summary.json: what a run found, for programs. Equal inputs give equal bytes; the run's name and time stand in
-_RESULT.json."""
+"""summary.json: the findings of a run, for programs. Equal inputs give equal bytes; the run's name and time are in
+_RESULT.json.
+"""
 
 from typing import Any
 

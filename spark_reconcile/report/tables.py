@@ -1,5 +1,6 @@
 """The tables of a run that Spark wrote sorted, read by the report in that order and a batch at a time, so that the
-driver's memory does not depend on how many rows there are."""
+driver's memory does not depend on the number of rows.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +26,7 @@ def read_rows(table: Place) -> Iterator[dict[str, Any]]:
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a batch. Spark passes on what a ledger calls text; what is none is shown with replacements."""
+    """The rows of a batch. Spark does not check the texts of ledgers; invalid bytes are replaced here."""
     try:
         rows: list[dict[str, Any]] = batch.to_pylist()
     except UnicodeDecodeError:

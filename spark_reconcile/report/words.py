@@ -1,4 +1,4 @@
-"""The ledger's events in the words of the report, by side; and how times and durations are written for people."""
+"""The ledger's events in the words of the report, by side; and the forms of times and durations for people."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -128,18 +128,18 @@ def duration(ms: int | None, units: int = 2) -> str:
 
 
 def span(ms: int) -> str:
-    """A short time, to what matters of it; a long one as a duration."""
+    """Return a short time with few digits, a long one as a duration."""
     return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 10_000 else duration(round(ms, -3))
 
 
 def longer(ms: int, than_ms: int) -> str:
-    """A duration in as many units as show that it is longer than another one."""
+    """Return a duration in as many units as are needed to show that it is longer than another one."""
     shown = (units for units in (2, 3, 4) if sum(n * size for n, size, _ in _split(ms, units)) * 1000 > than_ms)
     return duration(ms, next(shown, 4))
 
 
 def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
-    """So many units of a duration, from the largest that occurs: how many of each, its seconds and its name."""
+    """Yield the first units of a duration, from the largest that occurs: number, seconds and name of each."""
     rest = ms // 1000
     parts: list[tuple[int, int, str]] = []
     for size, unit in _UNITS:
@@ -150,7 +150,7 @@ def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
 
 
 def percent(part: float, of: float) -> str:
-    """A share with as many digits as distinguish it from nothing and from the whole; empty where there is no whole."""
+    """Return a share with enough digits to differ from 0 and 100 %; empty if the total is 0."""
     if not of:
         return ""
     share = 100 * part / of
@@ -161,7 +161,7 @@ def percent(part: float, of: float) -> str:
 
 
 def percent_above(share: float, limit: float) -> str:
-    """A share with as many digits as show that it is above another one."""
+    """Return a share with enough digits to show that it is above another one."""
     accepted = Decimal(repr(limit)) * 100
     texts = (percent(share, 1).removesuffix(" %"), *(f"{100 * share:.{digits}f}" for digits in range(2, 16)))
     exact = (text for text in texts if text[0] not in "<>")

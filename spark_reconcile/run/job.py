@@ -36,7 +36,7 @@ OUTCOMES = {
     "being_run": 5,  # another process runs this date
     "refused": 65,  # an extract is unusable; nothing published
     "sources_missing": 4,  # a required source is missing; nothing published
-    "implausible": 3,  # published, but the volume cannot be believed
+    "implausible": 3,  # published, but the volume is not plausible
     "breached": 3,  # published, and a threshold is exceeded
     "partial": 7,  # published without some sources; their messages are SOURCE_MISSING
     "met": 0,  # published, complete, thresholds met

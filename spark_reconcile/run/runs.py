@@ -1,7 +1,7 @@
 """Run folders: every run of a business date is kept unchanged, and a pointer names the current one.
 
     reports/business_date=2026-11-20/
-      run=20261121T021503Z-7f3a9c21-4d0e/  what ``job`` writes; complete when _RESULT.json is there
+      run=20261121T021503Z-7f3a9c21-4d0e/  output of ``job``; complete when _RESULT.json exists
       CURRENT                              the name of the current run, replaced as a whole
 
 Neither Spark's overwrite modes nor an editor are involved: a second run of a date is a second folder, and only the

@@ -1,7 +1,7 @@
 """The stages of a run that touch rows: each reads what an earlier one staged, and writes one table. Called by ``job``
 in order.
 
-Nothing but counts, node names and a bounded sample of exceptions ever reaches the driver.
+The driver gets only counts, node names and a bounded sample of exceptions.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -25,7 +25,7 @@ from spark_reconcile.storage import Place
 
 STORY_LINES = 40
 OTHER_DATES = ("earlier", "later", "none")
-KNOWN_BY_HEART = 500_000  # so many names of messages fit into every executor
+KNOWN_BY_HEART = 500_000  # number of message names that fit into every executor
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
 _SIDE = " ".join(f"WHEN '{finding}' THEN '{side}'" for finding, (_, side, _) in FINDINGS.items() if side)
@@ -45,7 +45,7 @@ _REMARKS = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
     """Count the lines of each node, by side, event and target: its traffic, and which nodes take part."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
-    # In which store of the hub a copy lay, as others than the hub say; most lines name none, and cost no search.
+    # The store of the hub that held a copy, according to other nodes; most lines name none, and need no search.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_REMARKS}) AND lk1 RLIKE r'{_LK1}'"
     copies_in = F.expr(f"if({names_copy}, substring_index(lk1, '.', 2), '')").alias("copies_in")
     counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
@@ -56,7 +56,7 @@ def survey(lines: DataFrame, window: Window, place: Place) -> DataFrame:
 
 
 def who_takes_part(survey: DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
-    """The nodes that any line names, and the lines of the date by node, store, side and event. One small answer."""
+    """Return the nodes that any line names, and the lines of the date by node, store, side and event."""
     named = survey.select("node").union(survey.select("target")).where("node <> ''").distinct()
     counted = survey.where("on_date").groupBy("node", "store", "side", "event").agg(
         F.sum("lines").alias("lines"), F.sum("outside").alias("outside")
@@ -73,8 +73,9 @@ UNSERVED_MIN = 20  # records of a node, of which none is known to the hub
 
 
 def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[str]]:
-    """What the ledgers of others say of the hub's: the stores that copies lay in, named by two nodes or more, such as
-    1.1; and nodes that recorded much and of which the hub's lines say nothing. Both tell of stores that never came."""
+    """Return the traces of missing ledgers of the hub in others: stores of copies that two or more nodes name, such as
+    1.1; and nodes with many records that the hub's lines do not mention.
+    """
     stores = (
         survey.where("copies_in <> ''")
         .groupBy("copies_in")
@@ -88,13 +89,13 @@ def hub_traces(survey: DataFrame, hubs: Collection[str]) -> tuple[set[str], set[
     of_hub = {row["target"] for row in said.where("by_hub").select("target").distinct().collect()}
     recorded = said.where("is_record").groupBy("node").agg(F.sum("lines").alias("lines")).collect()
     much = {row["node"] for row in recorded if row["lines"] >= UNSERVED_MIN} - set(hubs)
-    # A hub whose lines do not say to whom may have spoken of anybody.
+    # Lines of the hub without a target may be about any node.
     unserved = much - of_hub if of_hub and not of_hub & {"", None} else set()
     return {row["copies_in"] for row in stores.collect()}, unserved
 
 
 def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) -> DataFrame:
-    """Nodes with the hash by which facts speak of them: those of the lines and those of carried messages."""
+    """Return nodes with their hash in the facts: those of the lines and those of carried messages."""
     known = set(nodes)
     if carried is not None:
         rows = carried.select("receiver_node").where("receiver_node <> ''").distinct().collect()
@@ -106,7 +107,9 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
 def facts(
     lines: DataFrame, hubs: Collection[str], carried: DataFrame | None, window: Window, place: Place
 ) -> tuple[DataFrame, dict[str, int]]:
-    """One row per message of the date, and per carried one; and how many others the lines speak of, by their scope."""
+    """Write one row per message of the date, and per carried one; return the numbers of other messages in the lines, by
+    their scope.
+    """
     others = Observation()
     all_messages = assessment.dated(lines_to_facts.gather(lines, hubs, carried), window).observe(others, *_by_scope())
     # In the order of time: so that equal inputs give equal files, of the verdicts too, which are written in this order.
@@ -120,8 +123,9 @@ def _by_scope() -> list[Column]:
 
 
 def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) -> tuple[DataFrame, dict[str, int]]:
-    """The verdict of each message: the table that all drill-down reads, and the run of the next date; and how many
-    of these messages their senders' clocks have put on other dates, by their scope."""
+    """Write the verdict of each message, for the report and the run of the next date; return the numbers of messages
+    that their senders' clocks put on other dates, by their scope.
+    """
     others = Observation()
     staged = _stage(assessment.verdicts(judged.observe(others, *_by_scope()), window, oldest_at), place)
     return staged, {scope: int(others.get[scope]) for scope in OTHER_DATES}
@@ -138,8 +142,9 @@ def cells(verdicts: DataFrame, place: Place) -> DataFrame:
 
 
 def pairs(cells: DataFrame, place: Place) -> DataFrame:
-    """Messages by pair and verdict, the rows of a pair together; the pair with the most exceptions first, those of
-    earlier dates included, then the one with the most that is open."""
+    """Messages by pair and verdict, the rows of a pair together; the pair with the most exceptions (of all dates)
+    first, then the one with the most open messages.
+    """
     summed = (F.expr(f"{merge}({name})").alias(name) for merge, name in _SUMS)
     by_pair = cells.groupBy("scope", "sender", "receiver", "verdict").agg(*summed)
     pair = Over.partitionBy("sender", "receiver")
@@ -153,7 +158,7 @@ _SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "r
 
 
 def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
-    """The lines of the messages that somebody must act on."""
+    """Write the lines of the messages that need an act."""
     wrong = _by_heart(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     named = lines.withColumn("lk0", F.expr(lines_to_facts.KEY)).select("lk0", *_TOLD)
     theirs = named.join(wrong, "lk0", "leftsemi")
@@ -161,7 +166,7 @@ def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: P
     return _stage(theirs.withColumns(texts), place, kept=False)
 
 
-_APP_KEY = ("app_key_hash", "app_domain", "app_type", "app_subtype")  # what of a business key leaves an institution
+_APP_KEY = ("app_key_hash", "app_domain", "app_type", "app_subtype")  # parts of a business key that may be in extracts
 _TOLD = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", *_APP_KEY)
 
 
@@ -251,8 +256,9 @@ class Absence(NamedTuple):
 def absences(
     verdicts: DataFrame, unserved: Collection[str], calendar: Calendar, day: date, carry_days: int
 ) -> list[Absence]:
-    """Why messages cannot be judged: a row for each absent ledger, or node, and date. ``unserved``: see
-    ``hub_traces``."""
+    """Return the missing ledgers that prevent verdicts: a row for each absent ledger, or node, and date. ``unserved``:
+    see ``hub_traces``.
+    """
     of_unknown = f"receiver IN ({', '.join(map(repr, sorted(unserved)))})" if unserved else "false"
     who = (
         "CASE finding WHEN 'sender_source_missing' THEN substring_index(lk0, '.', 4) "

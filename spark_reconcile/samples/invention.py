@@ -1,4 +1,4 @@
-"""Invented ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
+"""Generated ledgers with known defects, of any size: for benchmarks, demonstrations and tests of a cluster.
 
 Each message follows one of the courses below; each course has the verdict that the job must give. The truth is written
 apart from the extracts, in a form that the job never reads. Columns are made for one slice of the day at a time, so
@@ -26,7 +26,8 @@ from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.storage import Place
 
 HUB = "2.hub"
-INC = "3f2a"  # the incarnation of every store: this and the date, so that no two dates name the same message
+# the incarnation of every store is this and the date, so that messages of different dates have different names
+INC = "3f2a"
 SLICE = 50_000  # messages per slice
 _TAIL_MS = 7_200_000
 _LEAD_MS = 60_000  # no message at the beginning of the evidence: its lines would be in the extracts of the day before

@@ -21,7 +21,7 @@ WAY_MAX_MS = 10_000  # longer round trips are too imprecise
 STEP_MS = 10  # estimates are rounded to this step
 WRONG_FROM_MS = 2_000  # an operator should correct such a clock; a merely stated difference counts from here on
 STATED_TO_MS = DAY_MS
-ENOUGH = 3  # messages per hour, so that a single absurd line does not decide
+ENOUGH = 3  # messages per hour, so that a single wrong line does not decide
 HOUR_MS = 3_600_000
 
 
@@ -118,8 +118,8 @@ _ESTIMATES = (
 def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:
     """Return the correction of each node's times in milliseconds: the estimate, else the value of its manifest.
 
-    A value of the manifest is believed up to one day: more would keep lost messages in flight beyond the next run. Its
-    precision is unknown, so small values count as zero.
+    A value of the manifest is used up to one day, because a larger one would keep lost messages in flight beyond the
+    next run. Its precision is unknown, so small values count as zero.
     """
     believed = {node: ms for node, ms in stated.items() if WRONG_FROM_MS <= abs(ms) <= STATED_TO_MS}
     told = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}

@@ -129,7 +129,7 @@ class _Reader:
     def _value(self, kind: int, deep: int) -> Any:
         self._left -= 1
         if not deep or self._left <= 0:
-            raise BadFooter("it is nested too deep, or says too much")
+            raise BadFooter("it is nested too deep, or has too many values")
         if kind in _INTEGERS:
             return self._integer()
         if kind == _BINARY:

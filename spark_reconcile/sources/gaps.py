@@ -45,8 +45,8 @@ def _lacking(
 ) -> list[tuple[str, date]]:
     """Return the absent extracts of some ledgers: those of the date itself, else those of the date before.
 
-    A ledger with an extract of the date begins too late, by its clock, or because the extract was made before the date
-    was over.
+    If a ledger has an extract of the date, its lines begin too late by its clock, or the extract was made before the
+    date was over.
     """
     if absence.name == UNKNOWN_STORE:
         return [(UNKNOWN_STORE, absence.day)]
@@ -71,7 +71,7 @@ def _short(sources: Sequence[Source], ledgers: Collection[str], wanted: date) ->
 
 
 def missing(sources: Sequence[Source], found: Iterable[Gap]) -> list[str]:
-    """Return what was not delivered: ledgers if known, else nodes or the hub; without repetitions."""
+    """Return the missing ledgers, or nodes or the hub if their ledgers are unknown; without repetitions."""
     named = {one.source for one in sources if one.state == "MISSING"} | {gap.name for gap in found}
     by_ledger = {node_of(name) for name in named if node_of(name) != name}
     return sorted(named - by_ledger)

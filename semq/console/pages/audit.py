@@ -1,4 +1,4 @@
-"""The audit log: who did what, through what, from where, with which outcome; every look at a payload, too."""
+"""The audit log: user, act, means of sign-in, address and outcome; also each display of a payload."""
 
 import json
 from typing import Any

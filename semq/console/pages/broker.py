@@ -16,7 +16,7 @@ PARTS = {
 
 
 async def broker(visit: Visit) -> Response:
-    """One part, in pages sorted by name."""
+    """Show one part, in pages sorted by name."""
     part = visit.query.get("part", "queues")
     part = part if part in PARTS else "queues"
     name = visit.query.get("name", "").strip()

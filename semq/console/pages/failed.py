@@ -1,4 +1,4 @@
-"""Failed documents of a local node: look, then requeue or remove one, some, or all that fit a filter."""
+"""Failed documents of a local node: list, then requeue or remove one, some, or all that match a filter."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any

@@ -15,7 +15,7 @@ PARTS = ("counters", "amqp", "store")
 
 
 async def health(visit: Visit) -> Response:
-    """The checks, and what stands behind them."""
+    """Show the checks, and the figures behind them."""
     told, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
     return show(
         visit, "health.html", checks=worded_checks(visit, told["checks"]), verdict=told["verdict"], status=status,

@@ -1,4 +1,4 @@
-"""Copies that the hub holds, by pair of institutions and each; refuse or send again some, or all that fit."""
+"""Copies that the hub stores, by pair of institutions and one by one; refuse or send again some, or all that match."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Scheduled work: what it is, when it ran and runs next, run now, and pauses."""
+"""Scheduled jobs: description, last and next run, immediate runs, and pauses."""
 
 from starlette.responses import Response
 

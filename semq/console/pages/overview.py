@@ -13,8 +13,8 @@ from semq.console.words import CHECKS, ELSE, VERDICT_WORDS
 from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8
-OF_FAILED = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")  # the page of failed documents has them
-# Counter of the engine | its word: what the node has done since it started
+OF_FAILED = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")  # these are on the page of failed documents
+# Counter of the engine | its label
 TRAFFIC = {
     "local": ("accepted", "delivered", "received", "rejected"),
     "platform": ("forwarded", "stored", "released", "refused"),
@@ -22,7 +22,7 @@ TRAFFIC = {
 
 
 async def overview(visit: Visit) -> Response:
-    """What needs attention, and the figures."""
+    """Show messages and checks that need attention, and the figures."""
     status, health, census, causes, jobs = await asyncio.gather(
         visit.ask("node.status"), visit.ask("node.health"), visit.ask("queue.census"), visit.ask("stuck.causes"),
         visit.ask("job.list"),

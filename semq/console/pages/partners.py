@@ -1,4 +1,4 @@
-"""Partners: who is online, what waits for them, quotas, agreements, certificates."""
+"""Partners: presence, waiting messages, quotas, agreements, certificates."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from semq.web.pages.visit import Visit, page
 
 
 async def partners(visit: Visit) -> Response:
-    """One row for each institution."""
+    """Show one row for each institution."""
     status, census = await asyncio.gather(visit.ask("node.status"), visit.ask("queue.census"))
     is_hub = status["kind"] == "platform"
     nodes = await visit.ask("nodes.list") if is_hub else []

@@ -1,4 +1,4 @@
-"""Reconciliation: dates and their runs, trend, verdicts, pairs, and the exceptions down to the message."""
+"""Reconciliation: dates and their runs, trend, verdicts, pairs, and exceptions with their messages."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ CHART_WIDTH, CHART_HEIGHT = 640, 120
 
 
 async def reconciliation(visit: Visit) -> Response:
-    """The dates with their current runs, and the trend."""
+    """Show the dates with their current runs, and the trend."""
     folder = runs.reports_folder(visit.web.settings)
     if folder is None:
         return show(visit, "reconciliation.html", rows=None, bars=[], place="")
@@ -54,7 +54,7 @@ def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
 
 
 async def run(visit: Visit) -> Response:
-    """One run: verdicts, pairs, sources, breaches, and its exceptions by filter."""
+    """Show one run: verdicts, pairs, sources, breaches, and its exceptions by filter."""
     found = await _run_of(visit)
     given = {name: visit.query.get(name, "") for name in ("verdict", "pair")}
     after = visit.query.get("after", "")
@@ -81,7 +81,7 @@ async def run(visit: Visit) -> Response:
 
 
 async def file(visit: Visit) -> Response:
-    """A file of a run. The report has styles of its own: it is shown without any right of this site."""
+    """Return a file of a run. The report has styles of its own, so it is shown in a sandbox."""
     found, name = await _run_of(visit), visit.request.path_params["file"]
     if name not in found.files:
         raise NoSuchPage

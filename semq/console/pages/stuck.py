@@ -1,4 +1,4 @@
-"""Stuck messages: by cause and partner, and the messages of one cause with what a person can do."""
+"""Stuck messages: by cause and partner, and the messages of one cause with their next steps."""
 
 from starlette.responses import Response
 
@@ -8,7 +8,7 @@ from semq.web.pages.visit import Visit, page
 
 
 async def stuck(visit: Visit) -> Response:
-    """The causes, or the messages of one cause."""
+    """Show the causes, or the messages of one cause."""
     cause, partner = visit.query.get("cause", ""), visit.query.get("partner", "")
     causes = await visit.ask("stuck.causes")
     told = None

@@ -68,7 +68,7 @@ class Attempts:
         self._rates.take(address, -1.0)
 
     def begin(self, address: str) -> None:
-        """Count an attempt before its password is checked: many at once must not pass. Raises TooManyRequests."""
+        """Count an attempt before its password is checked, so that parallel attempts count. Raises TooManyRequests."""
         self._rates.take(address)
 
     def succeeded(self, address: str) -> None:

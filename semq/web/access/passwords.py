@@ -21,7 +21,9 @@ async def line_of(password: str) -> str:
 
 
 async def is_right(password: str, kept: str | None) -> bool:
-    """Compare a password with the stored hash. Without one the same work is done: the time must not show that."""
+    """Compare a password with the stored hash. Without a hash the same work is done, so that the time reveals
+    nothing.
+    """
     if len(password) > LENGTH_MAX:
         return False
     async with _checks:

@@ -1,6 +1,6 @@
 """Secrets of sessions, links and tokens: drawn here, stored as hashes, compared by looking up the hash.
 
-Each has 256 random bits, so one pass of SHA-256 is enough: there is nothing to guess.
+Each has 256 random bits, so one pass of SHA-256 is enough.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ def new_secret() -> str:
 
 
 def hash_of(secret: str) -> bytes:
-    """Return what is stored of a secret."""
+    """Return the stored hash of a secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -47,7 +47,7 @@ class Sessions:
         return secret
 
     async def visitor(self, secret: str, peer: str) -> Visitor | None:
-        """Return who has this session; None if there is none, or it has ended. Raises StoreUnavailable."""
+        """Return the visitor of this session; None if there is none, or it has ended. Raises StoreUnavailable."""
         found = await self._find(hash_of(secret))
         if found is None:
             return None
@@ -75,7 +75,7 @@ class Sessions:
         await self._database.write(accounts.end_session, hash_of(secret))
 
     def forget(self) -> None:
-        """Look up all sessions anew, because accounts have changed."""
+        """Look up all sessions again, because accounts have changed."""
         self._known.clear()
 
     def secret_of(self, request: Request) -> str:

@@ -23,7 +23,7 @@ class Tokens:
         self._known: OrderedDict[bytes, tuple[float, Token | None]] = OrderedDict()
 
     def forget(self) -> None:
-        """Look up all tokens anew, because one was revoked."""
+        """Look up all tokens again, because one was revoked."""
         for hash_, (_, found) in self._known.items():
             self._known[hash_] = -math.inf, found
 
@@ -33,7 +33,7 @@ class Tokens:
         return found is not None and found.is_valid(self._clock.wall())
 
     async def visitor(self, text: str, peer: str) -> Visitor | None:
-        """Return the program that a token stands for; None if it is not valid. Raises StoreUnavailable."""
+        """Return the program of a token; None if it is not valid. Raises StoreUnavailable."""
         if not text.startswith(PREFIX) or len(text) > LENGTH_MAX:
             return None
         found = await self._find(token_hash(text))

@@ -1,4 +1,5 @@
-"""Who asks: a person in a session, or a program with a token, a certificate or a password; and what they may do.
+"""The sender of a request: a person in a session, or a program with a token, a certificate or a password; and its
+rights.
 
 Roles are those of the table of operations; scopes are rights of programs that no operation has.
 """

@@ -29,7 +29,7 @@ BY_HEADER = {PREFIX + name.replace("_", "-").encode(): name for name in NAMES} |
 
 
 def header_of(name: str) -> str:
-    """Return the header of an attribute, as it is written."""
+    """Return the header of an attribute in its usual case."""
     return "SEMQ-" + "-".join(part.capitalize() for part in name.split("_"))
 
 

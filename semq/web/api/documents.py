@@ -1,4 +1,4 @@
-"""Documents: submit one, and look at what becomes of it.
+"""Documents: submit one, and read its state.
 
 A submission is answered after the commit at the node. The header ``Idempotency-Key`` is its token: a repeat after a
 lost answer is not accepted as a second document.
@@ -76,7 +76,7 @@ async def search(call: Call) -> Response:
 
 
 async def show(call: Call) -> Response:
-    """Show one document: its state, and what happens next."""
+    """Show one document: its state, and its next event."""
     return told(await _shown(call))
 
 
@@ -101,7 +101,9 @@ async def body(call: Call) -> Response:
 
 
 async def _shown(call: Call) -> dict[str, Any]:
-    """Return the record of a document; who has no role sees sent ones only. Raises NoSuchPage, RefusedByNode."""
+    """Return the record of a document; a caller without a role sees sent documents only. Raises NoSuchPage,
+    RefusedByNode.
+    """
     found: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)}, timeout_s=PATIENCE_S)
     if not call.who.may(AccessRole.VIEWER) and found.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.")

@@ -1,7 +1,7 @@
 """One endpoint of the API: a row with its description, and the frame around its handler.
 
-The frame finds who asks, counts the request, checks the right, and turns errors into problem documents. A handler gets
-a ``Call`` and returns a response.
+The frame authenticates the caller, counts the request, checks the right, and turns errors into problem documents. A
+handler gets a ``Call`` and returns a response.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request of somebody who may make it."""
+    """A request of a caller with the right to make it."""
 
     request: Request
     web: Web
@@ -53,14 +53,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A row: what it is, who may use it, and how it is described."""
+    """A row: the endpoint, the required rights, and its description."""
 
     method: str
     path: str
     name: str
     summary: str
     handler: CallHandler
-    rights: tuple[Right, ...]  #: one of them is enough; none: everybody
+    rights: tuple[Right, ...]  #: one of them is enough; empty: no right is needed
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)  #: media type | schema
     answers: Mapping[int, str] = field(default_factory=dict)  #: status | meaning; those of errors are common

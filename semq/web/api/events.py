@@ -80,7 +80,7 @@ async def _may_follow(call: Call) -> bool:
 
 
 def written(one: DocumentEvent) -> str:
-    """Return an event as text. Its identifier is the same whenever it comes."""
+    """Return an event as text. Its identifier is the same for each repeat."""
     told = {
         "event": one.kind, "lk0": one.lk0, "target": one.target, "app_key": str(one.app_key),
         "at": utc_text(one.at, exact=True), "attempt": one.attempt, "outcome": one.outcome, "reason": one.reason,

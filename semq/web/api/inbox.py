@@ -1,6 +1,6 @@
 """The inbox over HTTP: receive documents by long polling, then acknowledge, requeue or park each one.
 
-A received document belongs to the program for a time (its lease); what is not settled by then is delivered again.
+A received document is leased to the program for a time; a document that is not settled by then is delivered again.
 """
 
 import math

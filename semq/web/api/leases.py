@@ -21,7 +21,7 @@ log = structlog.get_logger("semq.web")
 
 @dataclass(slots=True, eq=False)
 class DocumentLease:
-    """One document in the hands of a program."""
+    """One document that is leased to a program."""
 
     id: str
     owner: str
@@ -31,10 +31,10 @@ class DocumentLease:
 
 
 class Leases:
-    """All of them, by id."""
+    """All leases, by id."""
 
     def __init__(self, at_most: int) -> None:
-        """``at_most``: of one owner."""
+        """``at_most``: documents of one owner."""
         self._at_most = at_most
         self._open: dict[str, DocumentLease] = {}
         self._counts: dict[str, int] = {}
@@ -71,7 +71,7 @@ class Leases:
         return lease.document
 
     async def close(self) -> None:
-        """Forget all; the node delivers them again when the connection ends."""
+        """Drop all leases; the node delivers the documents again when the connection ends."""
         for lease in list(self._open.values()):
             self._remove(lease)
         await asyncio.gather(*self._returns, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Users of the node over HTTP: each works over a connection of its own, so that the node itself checks what it may do.
+"""Users of the node over HTTP: each has a connection of its own, so that the node itself checks the permissions.
 
 A connection is opened with the password of the first request and kept for a while; later requests with the same
 password use it. Only a keyed hash of the password is kept.

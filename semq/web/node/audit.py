@@ -61,7 +61,7 @@ class Audit:
     ) -> None:
         """Write a line within SOON_S, of an act that the ledger of the node has already. Many lines share a commit."""
         if len(self._later) >= LATER_MAX:
-            self._later.pop(0)  # the database has been away for long; the ledger has the documents
+            self._later.pop(0)  # the database has been unavailable for long; the ledger has the documents
         self._later.append(self._line(who, via, peer, act, arguments, outcome, detail, None, False))
         if self._soon is None or self._soon.done():
             self._soon = asyncio.get_running_loop().create_task(self._write_soon())

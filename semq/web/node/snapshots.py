@@ -1,4 +1,4 @@
-"""Answers that all viewers share: made at most once in so many seconds, whoever asks."""
+"""Answers shared by all viewers: made at most once in so many seconds, for any number of requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ class Snapshots:
     def _made(self, name: str, done: "asyncio.Future[Any]") -> None:
         self._making.pop(name, None)
         if not done.cancelled():
-            done.exception()  # marks it as retrieved: all callers may have gone
+            done.exception()  # marks it as retrieved: all callers may have been cancelled
 
     async def _make(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
         made = await make()

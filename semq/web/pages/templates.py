@@ -30,7 +30,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
 
 
 def safe_text(value: object) -> str:
-    """Return foreign text in one line, with what is not seen made visible."""
+    """Return foreign text in one line, with invisible characters escaped."""
     return "" if value is None else shown(str(value))
 
 
@@ -47,5 +47,5 @@ def field(token: str) -> Markup:
 
 
 def finished(page: str) -> str:
-    """Return a rendered page without characters that are not seen."""
+    """Return a rendered page without invisible characters."""
     return in_page(page)

@@ -10,7 +10,7 @@ from semq.web.pages.visit import Visit
 
 
 async def tokens(visit: Visit) -> Response:
-    """All tokens."""
+    """Show all tokens."""
     return await _page(visit, "")
 
 

@@ -32,10 +32,10 @@ from semq.web.transport.failures import failure_page
 
 log = structlog.get_logger("semq.web")
 
-NOTICE = "semq_notice"  # cookie with what the next page says once
+NOTICE = "semq_notice"  # cookie with a notice for the next page
 NOTICE_MAX = 500
 FIELDS_MAX, FILES_MAX, PART_MAX = 2000, 4, 8 << 20
-FORM_MAX, STRANGER_FORM_MAX = 16 << 20, 64 << 10  # bytes; of who is not signed in
+FORM_MAX, STRANGER_FORM_MAX = 16 << 20, 64 << 10  # bytes of a form; the second for visitors who are not signed in
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Visit:
 
     @property
     def is_signed_in(self) -> bool:
-        """Whether somebody is signed in."""
+        """Whether the visitor is signed in."""
         return self._who is not None
 
     @property
@@ -123,7 +123,7 @@ class Visit:
         return response
 
     def see_other(self, path: str, notice: str = "") -> Response:
-        """Lead the browser to another page of this site, which shows a notice once."""
+        """Redirect the browser to another page of this site, which shows a notice once."""
         response = RedirectResponse(path, 303)
         if notice:
             text = quote(notice[:NOTICE_MAX], safe="")
@@ -150,7 +150,7 @@ Handler = Callable[[Visit], Awaitable[Response]]
 
 
 def page(path: str, handler: Handler, *, role: AccessRole | None = AccessRole.VIEWER, name: str | None = None) -> Route:
-    """Return the route of a page; ``role`` None: nobody needs to be signed in."""
+    """Return the route of a page; ``role`` None: no sign-in is needed."""
     return Route(path, _endpoint(handler, role), methods=["GET"], name=name or handler.__name__)
 
 

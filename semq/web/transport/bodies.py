@@ -20,7 +20,7 @@ CHUNK = 48 << 10  # bytes; a multiple of three, so that chunks in base64 join
 
 
 class Memory:
-    """A number of bytes that requests share, first come, first served."""
+    """An amount of memory in bytes that requests share, in order of arrival."""
 
     def __init__(self, size: int) -> None:
         self._free = size
@@ -82,7 +82,7 @@ class Memory:
     def _wake(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._free:
             size, turn = self._waiting.popleft()
-            if turn.done():  # it stopped waiting
+            if turn.done():  # its request stopped waiting
                 continue
             self._free -= size
             turn.set_result(None)
@@ -101,7 +101,9 @@ def announced(request: Request, at_most: int) -> int:
 
 
 def bounded(request: Request, at_most: int) -> Request:
-    """Return the request with a limit of its body, however its length is announced. Reading raises BodyTooLarge."""
+    """Return the request with a limit for its body, with or without an announced length. Reading raises
+    BodyTooLarge.
+    """
     size = 0
 
     async def receive() -> Message:

@@ -90,7 +90,7 @@ class Connection(HttpToolsProtocol):
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._look_for_pause)
 
     def on_message_complete(self) -> None:
-        """End to wait for the body."""
+        """Stop waiting for the body."""
         if self._pause_timer is not None:
             self._pause_timer.cancel()
             self._pause_timer = None
@@ -119,7 +119,7 @@ class Connection(HttpToolsProtocol):
         self._head_timer = self.loop.call_later(self._limits.head_s, self._too_slow)
 
     def _look_for_pause(self) -> None:
-        """Disconnect a client that has been silent for too long, unless the application makes it wait."""
+        """Disconnect a client that has been silent for too long, unless the application does not read."""
         self._pause_timer = None
         is_waiting = self.flow.write_paused or self.cycle.more_body
         if not is_waiting or self.transport.is_closing():

@@ -23,7 +23,9 @@ def _one_line(text: str) -> str:
 
 
 async def with_heartbeat(events: AsyncIterator[str], ended: Callable[[], None]) -> AsyncIterator[str]:
-    """Yield events, and a comment while none comes: it shows that the connection works. Call ``ended`` at the end."""
+    """Yield events, and a comment when there is none for a while, which shows that the connection works. Call ``ended``
+    at the end.
+    """
     coming: asyncio.Future[str] | None = None
     try:
         yield f"retry: {RETRY_MS}\n\n"

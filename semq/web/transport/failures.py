@@ -35,7 +35,7 @@ REFUSALS = {
     "SEMQ-4404": 404,
     "SEMQ-1302": 401,
 }
-REFUSED = 409  # by the node for its state
+REFUSED = 409  # the node refuses it because of its state
 PROBLEM = "application/problem+json"
 
 
@@ -47,7 +47,7 @@ def status_of(error: SemqError) -> int:
 
 
 def headers_of(error: SemqError) -> dict[str, str]:
-    """Return what a client needs to know besides the body."""
+    """Return the headers of an error's answer."""
     if isinstance(error, own.NotSignedIn):
         return {"www-authenticate": 'Bearer realm="semq", Basic realm="semq", charset="UTF-8"'}
     if isinstance(error, Unavailable):

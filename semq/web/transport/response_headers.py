@@ -1,4 +1,4 @@
-"""Headers of every response: what a browser may do with it. Pure ASGI, so that streams pass unchanged."""
+"""Headers of every response, which limit what a browser may do with it. Pure ASGI, so that streams pass unchanged."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

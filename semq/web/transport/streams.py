@@ -18,7 +18,7 @@ class Streams:
         return key in self._open
 
     def enter(self, key: str) -> Callable[[], None]:
-        """Count a stream; return what ends it. Raises TooManyRequests."""
+        """Count a stream; return a function that ends it. Raises TooManyRequests."""
         if self._open[key] >= self._at_most:
             raise TooManyRequests("Too many event streams are open.", at_most=self._at_most)
         self._open[key] += 1
