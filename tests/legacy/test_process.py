@@ -107,6 +107,25 @@ def test_an_import_that_is_killed_takes_nothing_twice_when_it_is_repeated(networ
     assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
 
 
+def test_an_import_goes_on_when_its_node_is_killed_and_comes_back(network: Network, tmp_path: Path) -> None:
+    """Documents of which it does not know whether the node took them are told by their tokens."""
+    rows = [sample.outbound(number, target_user=USER) for number in range(10_001, 10_001 + DOCUMENTS)]
+    sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
+    sender, process, interrupted = network.sender, begun(network, tmp_path), 0
+    for part in (1, DOCUMENTS // 3, DOCUMENTS // 2):
+        _until_taken(process, tmp_path, part)
+        sender.end(signal.SIGKILL)
+        interrupted += taken(tmp_path) < DOCUMENTS
+        sender.launch()
+        sender.await_ready()
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert interrupted
+    told = json.loads(out)["tables"]["tb_0031"]
+    assert told["rows"] == told["sent"] == DOCUMENTS
+    assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
+
+
 def test_a_node_that_stops_answering_ends_the_import_with_69(network: Network, tmp_path: Path) -> None:
     sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1)])
     command = ("import", "--from", str(tmp_path / "old.db"), "--journal", str(tmp_path / "j"), "--timeout", "0.5")
