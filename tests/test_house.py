@@ -358,9 +358,10 @@ def test_every_test_stands_opposite_a_module() -> None:
     assert wrong == []
 
 
-def test_every_module_has_a_test_of_its_name_or_a_row_that_names_one() -> None:
-    assert sorted(set(unmirrored()) - set(COVERED)) == []
-    assert sorted(set(COVERED) - set(modules())) == []
+def test_every_module_has_either_a_test_of_its_name_or_a_row_that_names_one() -> None:
+    without = set(unmirrored())
+    assert sorted(without - set(COVERED)) == []
+    assert sorted(set(COVERED) - without) == []  # gone, or a test of their name has come
     assert sorted(test for test in {*COVERED.values(), ERRORS} if not (ROOT / "tests" / test).is_file()) == []
 
 

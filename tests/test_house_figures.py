@@ -1,5 +1,6 @@
 """Figures of the house: circles are found wherever they are, and every module is counted."""
 
+from tests.covered import COVERED
 from tests.house_figures import circles, figures, import_graph
 
 
@@ -11,3 +12,8 @@ def test_circles_are_groups_that_import_one_another() -> None:
 
 def test_every_module_is_counted() -> None:
     assert figures()["modules"] == len(import_graph())
+
+
+def test_modules_without_a_test_of_their_name_are_counted_and_all_have_a_row() -> None:
+    found = figures()
+    assert (found["unmirrored"], found["uncovered"]) == (len(COVERED), 0)
