@@ -35,6 +35,15 @@ def _hub_url(url: str) -> str:
     return url
 
 
+def _issuer(url: str) -> str:
+    """Check the name of a provider. Raises ValueError."""
+    parts = urlsplit(url)
+    is_near = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if not ((parts.scheme == "https" and parts.hostname) or is_near) or parts.query or parts.fragment:
+        raise ValueError("must be https://host/path (http:// only on this machine)")
+    return url
+
+
 def _database_url(url: SecretStr) -> SecretStr:
     scheme = url.get_secret_value().partition("://")[0]
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
@@ -392,6 +401,25 @@ class WebhookSection(Section):
     """let http:// lead to another machine: anybody on the way can read the documents"""
 
 
+class OidcSection(Section):
+    """An OpenID Connect provider, through which people sign in to the console."""
+
+    issuer: Annotated[str, AfterValidator(_issuer)]
+    """its name, exactly as it writes it: https://host/path"""
+    client_id: Annotated[str, Field(min_length=1, max_length=200)]
+    """name of this node at the provider; its redirect address there is URL/sign-in/oidc/callback"""
+    client_secret: SecretStr | None = None
+    """secret of this node at the provider; without one PKCE alone protects the sign-in"""
+    scopes: list[Annotated[str, Field(pattern=r"^[!#-\[\]-~]{1,100}$")]] = ["openid", "profile", "email"]
+    """what is asked for; openid must be among them"""
+    name_claim: str = "preferred_username"
+    """claim that names the person in the audit log; email only if the provider has verified it"""
+    roles_claim: str = "groups"
+    """claim whose values have roles here"""
+    roles: dict[str, list[Annotated[str, Field(pattern=r"^(viewer|operator|admin|payload)$")]]]
+    """value of that claim = roles; who has none of these values may not sign in"""
+
+
 class HttpSection(Section):
     """The web process beside the node: console, HTTP API, metrics."""
 
@@ -439,6 +467,8 @@ class HttpSection(Section):
     """documents of one inbox that are received and not yet acknowledged"""
     streams: Annotated[int, Field(ge=1, le=1000)] = 16
     """open event streams of one user or token"""
+    oidc: OidcSection | None = None
+    """sign-in through an OpenID Connect provider; needs `pip install semq[oidc]`"""
     audit_days: Annotated[int, Field(ge=1, le=36_500)] = 400
     """retention of the audit log, in days"""
 

@@ -218,6 +218,8 @@ def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "http.client_authorities", "client certificates need TLS: set certificate and key"
     if http.certificates and http.client_authorities is None:
         yield "http.certificates", "no client certificate is accepted without http.client_authorities"
+    if http.oidc is not None and "openid" not in http.oidc.scopes:
+        yield "http.oidc.scopes", "must contain openid"
     if http.url and urlsplit(http.url).scheme not in ("http", "https"):
         yield "http.url", "must be https://host or http://host"
 

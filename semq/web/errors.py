@@ -8,13 +8,16 @@ SemqError
 │   ├── NoSuchPage       there is nothing at this address
 │   ├── BadRequest       the request cannot be read
 │   ├── BodyTooLarge     the body is larger than the limit
+│   ├── OidcRefused      the sign-in through the provider is refused
 │   └── LeaseGone        the time to acknowledge a document is over
 ├── Unavailable
 │   ├── TooManyRequests  the rate of this user is exceeded
 │   ├── BodiesFull       the bodies of other requests fill the memory
+│   ├── OidcAway         the OpenID Connect provider does not answer
 │   └── QueryTooSlow     a page needs more time of the database than it may use
 └── Misconfigured
     ├── WebPortTaken     the port is in use
+    ├── OidcMissing      the packages for the sign-in through a provider are missing
     └── NoHttpSection    the configuration has no section [http]
 """
 
@@ -67,6 +70,27 @@ class LeaseGone(BadInput):
 
     code = "SEMQ-1406"
     remedy = "Undo the work done for it, or make that work repeatable: unless it was settled it comes again."
+
+
+class OidcRefused(BadInput):
+    """The sign-in through the provider is refused."""
+
+    code = "SEMQ-1407"
+    remedy = "Begin again at /sign-in; if it fails again, compare [http.oidc] with what the provider says."
+
+
+class OidcAway(Unavailable):
+    """The OpenID Connect provider does not answer as it should."""
+
+    code = "SEMQ-1413"
+    remedy = "Try again later, or sign in with a password; check http.oidc.issuer and the network."
+
+
+class OidcMissing(Misconfigured):
+    """The packages for the sign-in through a provider are not installed."""
+
+    code = "SEMQ-1422"
+    remedy = "Install them: `pip install semq[oidc]`; or remove [http.oidc]."
 
 
 class TooManyRequests(Unavailable):

@@ -4,7 +4,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from semq.access_rights import AccessRole
-from semq.web.access import sign_in
+from semq.web.access import oidc_sign_in, sign_in
 from semq.web.access.sign_in import own_path
 from semq.web.node import monitoring
 from semq.web.pages import account_pages, token_pages
@@ -25,6 +25,8 @@ async def choose_language(visit: Visit) -> Response:
 ROUTES: list[BaseRoute] = [
     page("/sign-in", sign_in.show, role=None),
     form("/sign-in", sign_in.sign_in, role=None),
+    page(oidc_sign_in.BEGIN, oidc_sign_in.begin, role=None, name="oidc_begin"),
+    page(oidc_sign_in.BACK, oidc_sign_in.back, role=None, name="oidc_back"),
     form("/sign-out", sign_in.sign_out, role=AccessRole.VIEWER),
     page("/first/{secret}", sign_in.first, role=None),
     form("/language", choose_language, role=None),

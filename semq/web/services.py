@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
 from semq.app import Client
 from semq.clock import Clock
+from semq.config.sections import OidcSection
 from semq.config.settings import Settings
 from semq.web import mounts
 from semq.web.access.limits import Attempts, Rates
@@ -16,7 +17,7 @@ from semq.web.access.tokens import Tokens
 from semq.web.api.leases import Leases
 from semq.web.api.logins import Logins
 from semq.web.api.sent_events import SentEvents
-from semq.web.errors import NoHttpSection
+from semq.web.errors import NoHttpSection, OidcMissing
 from semq.web.node.audit import Audit
 from semq.web.node.database import Database
 from semq.web.node.operations import Operations, table
@@ -25,6 +26,9 @@ from semq.web.pages.languages import Languages
 from semq.web.pages.templates import environment
 from semq.web.transport.bodies import Memory
 from semq.web.transport.streams import Streams
+
+if TYPE_CHECKING:
+    from semq.web.access.oidc import OidcProvider
 
 PATIENCE_S = 8.0  # for a node that is not available
 
@@ -53,6 +57,7 @@ class Web:
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)
         self.attempts = Attempts(self.http.attempts_per_minute, clock)
         self.streams = Streams(self.http.streams)
+        self.oidc = None if self.http.oidc is None else _provider(self.http.oidc, clock)
         self.logins = Logins(self, lambda key: self.leases.has(key) or self.streams.has(key))
         self._snapshots = Snapshots(clock)
         parts = mounts.parts()
@@ -73,6 +78,15 @@ class Web:
         await self.client.close()
         await self.audit.close()
         self.database.close()
+
+
+def _provider(section: OidcSection, clock: Clock) -> "OidcProvider":
+    """Return the provider of the sign-in. Raises OidcMissing."""
+    try:
+        from semq.web.access.oidc import OidcProvider
+    except ModuleNotFoundError as error:
+        raise OidcMissing(package=error.name or "") from error
+    return OidcProvider(section, clock)
 
 
 def web_of(request: Request) -> Web:

@@ -4,6 +4,7 @@
 |---------------------|------------------------------------------------------------------------------|
 | visitor             | a person or a program with its rights                                        |
 | sign_in, sessions   | sign-in by the first link or a password; cookies                             |
+| oidc, oidc_sign_in  | sign-in through an OpenID Connect provider (optional)                        |
 | tokens              | bearer tokens of programs                                                    |
 | node_login          | users of the node                                                            |
 | passwords, secret   | hashing of passwords; secrets of sessions, links and tokens                  |

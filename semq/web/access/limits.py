@@ -12,6 +12,7 @@ from semq.web.errors import TooManyRequests
 
 NAMES_MAX = 10_000
 REFUSED_STEP_S = 0.5
+BEGUN_S = 600.0  # for a sign-in that a provider has to confirm
 MINUTE_S = 60.0
 
 

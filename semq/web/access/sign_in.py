@@ -37,7 +37,12 @@ async def show(visit: Visit) -> Response:
 
 def _form(visit: Visit, fault: str = "", status: int = 200) -> Response:
     secret = new_secret()
-    context = {"fault": fault, "next": own_path(visit.query.get("next", "/")), "sign_in_csrf": csrf.token_of(secret)}
+    context = {
+        "fault": fault,
+        "has_oidc": visit.web.oidc is not None,
+        "next": own_path(visit.query.get("next", "/")),
+        "sign_in_csrf": csrf.token_of(secret),
+    }
     response = visit.render("sign_in.html", status, **context)
     visit.web.sessions.hand_over_form(response, secret)
     return response
@@ -47,7 +52,7 @@ async def sign_in(visit: Visit) -> Response:
     """Check the password and begin a session. Raises TooManyRequests."""
     fields = await visit.form()
     name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
-    peer = _peer(visit)
+    peer = peer_of(visit)
     visit.web.attempts.begin(peer)
     begun = visit.web.clock.monotonic()
     if not await _is_known(visit.web, name, password):
@@ -62,7 +67,7 @@ async def sign_in(visit: Visit) -> Response:
 
 async def first(visit: Visit) -> Response:
     """Begin a session by the one-time link. Raises TooManyRequests."""
-    peer = _peer(visit)
+    peer = peer_of(visit)
     if visit.request.method != "GET":  # HEAD must not use it up
         raise BadRequest
     visit.web.attempts.begin(peer)
@@ -88,7 +93,7 @@ async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: s
     before = sessions.secret_of(visit.request)
     if before:
         await sessions.end(before)
-    secret = await sessions.open(name, roles, _peer(visit))
+    secret = await sessions.open(name, roles, peer_of(visit))
     response = visit.see_other(path)
     sessions.hand_over(response, secret)
     sessions.hand_over_form(response, "")
@@ -116,5 +121,6 @@ def own_path(path: str) -> str:
     return path if is_own and path.isascii() else "/"
 
 
-def _peer(visit: Visit) -> str:
+def peer_of(visit: Visit) -> str:
+    """Return the address that a request comes from."""
     return visit.request.client.host if visit.request.client else ""

@@ -1,0 +1,221 @@
+"""Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
+
+Optional: ``joserfc`` (``pip install semq[oidc]``) is imported with the section [http.oidc] only. A sign-in that has
+begun is kept for BEGUN_S in memory and belongs to one browser by a cookie. The ID token counts only with a signature of
+a key of the provider, for this client, in its time. Roles are those of the claim at the sign-in; they end with the
+session.
+"""
+
+import asyncio
+import json
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import httpx
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from semq.clock import Clock
+from semq.config.sections import OidcSection
+from semq.web.access.limits import BEGUN_S
+from semq.web.access.secret import hash_of, is_same, new_secret
+from semq.web.errors import OidcAway, OidcRefused
+
+ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+BEGUN_MAX = 1000
+KNOWN_S, KEYS_AGAIN_S = 3600.0, 30.0
+ANSWER_MAX, TIMEOUT_S, SKEW_S = 1 << 20, 10.0, 60
+NAME_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A sign-in at the provider that has not come back yet."""
+
+    browser: bytes  #: hash of the browser's cookie
+    nonce: str
+    verifier: str
+    redirect: str
+    next: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who the provider says is there."""
+
+    name: str
+    roles: tuple[str, ...]
+
+
+class OidcProvider:
+    """The provider of one node."""
+
+    def __init__(self, section: OidcSection, clock: Clock) -> None:
+        self._section = section
+        self._clock = clock
+        self._begun: OrderedDict[str, Begun] = OrderedDict()
+        self._facts: tuple[float, Mapping[str, Any]] | None = None
+        self._keys: tuple[float, KeySet] | None = None
+        self._asking = asyncio.Lock()
+
+    async def begin(self, browser: str, redirect: str, next_: str) -> str:
+        """Return the address at the provider that the browser goes to. Raises OidcAway."""
+        facts = await self._provider()
+        now = self._clock.monotonic()
+        state, nonce, verifier = new_secret(), new_secret(), new_secret()
+        self._begun[state] = Begun(hash_of(browser), nonce, verifier, redirect, next_, now)
+        while len(self._begun) > BEGUN_MAX or now - next(iter(self._begun.values())).at > BEGUN_S:
+            self._begun.popitem(last=False)
+        given = {
+            "response_type": "code", "client_id": self._section.client_id, "redirect_uri": redirect,
+            "scope": " ".join(self._section.scopes), "state": state, "nonce": nonce,
+            "code_challenge": _challenge(verifier), "code_challenge_method": "S256",
+        }  # fmt: skip
+        address = str(facts["authorization_endpoint"])
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(given)}"
+
+    async def end(self, browser: str, query: Mapping[str, str]) -> tuple[Person, str]:
+        """Return who came back from the provider, and the wanted path. Raises OidcRefused, OidcAway."""
+        begun = self._begun.pop(query.get("state", ""), None)
+        if begun is None or self._clock.monotonic() - begun.at > BEGUN_S or hash_of(browser) != begun.browser:
+            raise OidcRefused("This sign-in did not begin in this browser, or it took too long.")
+        if query.get("iss", self._section.issuer) != self._section.issuer:
+            raise OidcRefused("The answer comes from another provider.")
+        if "code" not in query:
+            raise OidcRefused("The provider did not sign you in.", said=query.get("error", "")[:NAME_MAX])
+        claims = await self._claims(begun, query["code"])
+        return self._person(claims), begun.next
+
+    async def _claims(self, begun: Begun, code: str) -> Mapping[str, Any]:
+        facts, section = await self._provider(), self._section
+        form = {
+            "grant_type": "authorization_code", "code": code, "redirect_uri": begun.redirect,
+            "client_id": section.client_id, "code_verifier": begun.verifier,
+        }  # fmt: skip
+        auth = None
+        if section.client_secret is not None:  # RFC 6749, 2.3.1: both are encoded as in a form
+            auth = httpx.BasicAuth(quote_plus(section.client_id), quote_plus(section.client_secret.get_secret_value()))
+        status, token = await _asked("POST", facts["token_endpoint"], data=form, auth=auth)
+        if status != 200:
+            raise OidcRefused("The provider does not accept the code.", said=str(token.get("error", status))[:NAME_MAX])
+        text = token.get("id_token")
+        if not isinstance(text, str):
+            raise OidcRefused("The provider sent no ID token.")
+        return self._checked(await self._decoded(text), begun.nonce)
+
+    async def _decoded(self, text: str) -> Mapping[str, Any]:
+        """Return the claims of an ID token whose signature is right; look for new keys once in KEYS_AGAIN_S."""
+        try:
+            return dict(jwt.decode(text, await self._key_set(KNOWN_S), algorithms=ALGORITHMS).claims)
+        except (JoseError, ValueError):
+            try:
+                return dict(jwt.decode(text, await self._key_set(KEYS_AGAIN_S), algorithms=ALGORITHMS).claims)
+            except (JoseError, ValueError) as error:
+                raise OidcRefused("The ID token is not signed by the provider.", fault=str(error)[:NAME_MAX]) from error
+
+    def _checked(self, claims: Mapping[str, Any], nonce: str) -> Mapping[str, Any]:
+        section, now = self._section, int(self._clock.wall().timestamp())
+        audience = claims.get("aud")
+        audiences = audience if isinstance(audience, list) else [audience]
+        times = [claims.get("exp"), claims.get("iat"), claims.get("nbf", 0)]
+        if any(isinstance(time, bool) or not isinstance(time, int | float) for time in times):
+            raise OidcRefused("The ID token has no times.")
+        expires, issued, begins = times
+        faults = {
+            "issuer": claims.get("iss") != section.issuer,
+            "audience": section.client_id not in audiences,
+            "authorized party": claims.get("azp", section.client_id) != section.client_id,
+            "several audiences": len(audiences) > 1 and "azp" not in claims,
+            "time": not (max(issued, begins) - SKEW_S <= now < expires + SKEW_S),
+            "nonce": not is_same(str(claims.get("nonce")), nonce),
+            "subject": not claims.get("sub"),
+        }
+        if wrong := [name for name, is_wrong in faults.items() if is_wrong]:
+            raise OidcRefused("The ID token is not for this sign-in.", wrong=", ".join(wrong))
+        return claims
+
+    def _person(self, claims: Mapping[str, Any]) -> Person:
+        section = self._section
+        name = claims.get(section.name_claim)
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_MAX:
+            raise OidcRefused(f"The ID token has no usable claim {section.name_claim}.")
+        if section.name_claim == "email" and claims.get("email_verified") is not True:
+            raise OidcRefused("The provider has not verified this address.")
+        told = claims.get(section.roles_claim)
+        values = told if isinstance(told, list) else [told]
+        roles = sorted({role for value in values if isinstance(value, str) for role in section.roles.get(value, [])})
+        if not roles:
+            raise OidcRefused("You are known to the provider and have no role here.", name=name)
+        return Person(f"oidc:{name}", tuple(roles))
+
+    async def _provider(self) -> Mapping[str, Any]:
+        """Return what the provider says about itself. Raises OidcAway."""
+        async with self._asking:
+            if self._facts is None or self._clock.monotonic() - self._facts[0] > KNOWN_S:
+                found = await _fetched(f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration")
+                if found.get("issuer") != self._section.issuer:
+                    raise OidcAway("The provider has another name than http.oidc.issuer.")
+                for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+                    _check_address(found.get(name), self._section.issuer)
+                self._facts = self._clock.monotonic(), found
+            return self._facts[1]
+
+    async def _key_set(self, age_s_max: float) -> KeySet:
+        facts = await self._provider()
+        async with self._asking:
+            if self._keys is None or self._clock.monotonic() - self._keys[0] > age_s_max:
+                found = await _fetched(facts["jwks_uri"])
+                try:
+                    self._keys = self._clock.monotonic(), KeySet.import_key_set(found)  # type: ignore[arg-type]
+                except (JoseError, ValueError, KeyError, TypeError) as error:
+                    raise OidcAway("The keys of the provider cannot be read.") from error
+            return self._keys[1]
+
+
+def _check_address(address: object, issuer: str) -> None:
+    """Refuse addresses without TLS, unless the provider itself is named without (on this machine, for tests)."""
+    if not isinstance(address, str):
+        raise OidcAway("The provider does not name its addresses.")
+    if urlsplit(address).scheme != "https" and urlsplit(issuer).scheme == "https":
+        raise OidcAway("An address of the provider has no TLS.", address=address[:NAME_MAX])
+
+
+def _challenge(verifier: str) -> str:
+    """Return the challenge of PKCE (RFC 7636, S256)."""
+    return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+async def _fetched(address: str) -> Mapping[str, Any]:
+    status, found = await _asked("GET", address)
+    if status != 200:
+        raise OidcAway(status=status)
+    return found
+
+
+async def _asked(method: str, address: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
+    """Return status and JSON object of an answer of bounded size; redirects are not followed. Raises OidcAway."""
+    try:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client,
+            client.stream(method, address, **more) as answer,
+        ):
+            body = b""
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if len(body) > ANSWER_MAX:
+                    raise OidcAway("An answer of the provider is too large.")
+            status = answer.status_code
+        found = json.loads(body)
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as error:
+        raise OidcAway(fault=type(error).__name__) from error
+    if not isinstance(found, dict):
+        raise OidcAway("The provider did not answer with a JSON object.")
+    return status, found

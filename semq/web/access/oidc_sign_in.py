@@ -1,0 +1,69 @@
+"""The two pages of a sign-in through a provider: the way there, and the way back.
+
+The provider is another site, and browsers do not send strict cookies with its redirect. So the cookie of a sign-in that
+has begun is lax, and the page after it leads on by itself, as a page of this site.
+"""
+
+from starlette.responses import RedirectResponse, Response
+
+from semq.errors import SemqError
+from semq.web.access.limits import BEGUN_S
+from semq.web.access.secret import new_secret
+from semq.web.access.sign_in import own_path, peer_of
+from semq.web.errors import BadRequest, NoSuchPage, OidcRefused
+from semq.web.pages.visit import Visit
+
+BEGIN, BACK = "/sign-in/oidc", "/sign-in/oidc/callback"
+VIA = "oidc"
+
+
+async def begin(visit: Visit) -> Response:
+    """Lead the browser to the provider. Raises OidcAway, TooManyRequests."""
+    provider = visit.web.oidc
+    if provider is None:
+        raise NoSuchPage
+    visit.web.attempts.check(peer_of(visit))
+    browser = new_secret()
+    response = RedirectResponse(
+        await provider.begin(browser, _redirect(visit), own_path(visit.query.get("next", "/"))), 303
+    )
+    response.set_cookie(
+        _cookie(visit), browser, max_age=int(BEGUN_S), path=BACK, secure=visit.web.is_tls, httponly=True, samesite="lax"
+    )
+    return response
+
+
+async def back(visit: Visit) -> Response:
+    """Begin a session for whom the provider names. Raises OidcRefused, OidcAway, TooManyRequests."""
+    provider, peer = visit.web.oidc, peer_of(visit)
+    if provider is None:
+        raise NoSuchPage
+    if visit.request.method != "GET":
+        raise BadRequest
+    visit.web.attempts.begin(peer)
+    try:
+        person, path = await provider.end(visit.request.cookies.get(_cookie(visit), ""), visit.query)
+    except OidcRefused as error:
+        name = str(error.facts.get("name", ""))
+        await visit.web.audit.note(name, VIA, peer, "sign-in", outcome="refused", detail=str(error))
+        raise
+    except SemqError:
+        visit.web.attempts.succeeded(peer)  # the provider was away: no guess
+        raise
+    visit.web.attempts.succeeded(peer)
+    await visit.web.audit.note(person.name, VIA, peer, "sign-in", {"roles": list(person.roles)})
+    sessions = visit.web.sessions
+    secret = await sessions.open(person.name, person.roles, peer)
+    response = visit.render("signed_in.html", path=path, name=person.name)
+    sessions.hand_over(response, secret)
+    response.delete_cookie(_cookie(visit), path=BACK, secure=visit.web.is_tls, httponly=True, samesite="lax")
+    return response
+
+
+def _redirect(visit: Visit) -> str:
+    """Return the address that the provider leads back to; it knows the right ones and refuses others."""
+    return f"{visit.web.http.url.rstrip('/') or str(visit.request.base_url).rstrip('/')}{BACK}"
+
+
+def _cookie(visit: Visit) -> str:
+    return f"semq_oidc_{visit.web.settings.address.type}_{visit.web.settings.address.id}"

@@ -1,0 +1,239 @@
+"""The sign-in through a real provider of the tests: people who may, and providers and browsers that cheat."""
+
+import asyncio
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+from urllib.parse import parse_qs, quote_plus, urlsplit
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from semq.clock import SystemClock
+from semq.config.sections import HttpSection, OidcSection
+from semq.web.transport.server import Server
+from tests.service.inprocess import InProcess
+from tests.web.running import Browser, Site, serving
+
+CLIENT, SECRET = "semq node", "s3cret & more of it: 0123456789"
+PERSON = {"sub": "7", "preferred_username": "anna", "groups": ["operators", "choir"]}
+EXPECTED = "Basic " + b64encode(f"{quote_plus(CLIENT)}:{quote_plus(SECRET)}".encode()).decode()
+ROLES = {"operators": ["operator"], "auditors": ["viewer", "payload"]}
+
+
+class Provider:
+    """A provider whose answers a test can change."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.keys = KeySet([ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})])
+        self.signs_with: Any = self.keys.keys[0]
+        self.header: dict[str, Any] = {"alg": "ES256", "kid": "1"}
+        self.more: dict[str, Any] = {}  #: claims
+        self.says: dict[str, Any] = {}  #: facts about itself
+        self.codes: dict[str, dict[str, list[str]]] = {}
+        self.token: Callable[[str], Any] = lambda text: {"access_token": "x", "token_type": "Bearer", "id_token": text}
+
+    async def configuration(self, request: Request) -> Response:
+        facts = {
+            "issuer": self.url, "authorization_endpoint": f"{self.url}/authorize?tenant=1",
+            "token_endpoint": f"{self.url}/token", "jwks_uri": f"{self.url}/keys",
+        }  # fmt: skip
+        return JSONResponse(facts | self.says)
+
+    async def key_set(self, request: Request) -> Response:
+        return JSONResponse(self.keys.as_dict(private=False))
+
+    async def exchange(self, request: Request) -> Response:
+        """Check client, code and PKCE as a provider does."""
+        form = await request.form()
+        asked = self.codes.pop(str(form.get("code")), None)
+        challenge = urlsafe_b64encode(sha256(str(form["code_verifier"]).encode()).digest()).rstrip(b"=").decode()
+        is_right = (
+            asked is not None
+            and request.headers.get("authorization") == EXPECTED
+            and asked["code_challenge"] == [challenge]
+            and asked["redirect_uri"] == [form["redirect_uri"]]
+        )
+        if not is_right or asked is None:
+            return JSONResponse({"error": "invalid_grant"}, 400)
+        now = int(SystemClock().wall().timestamp())
+        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"][0]}
+        text = self.made(claims | PERSON | self.more)
+        return JSONResponse(self.token(text))
+
+    def made(self, claims: dict[str, Any]) -> str:
+        """The ID token."""
+        if self.header["alg"] == "none":
+            parts = [urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=").decode() for one in (self.header, claims)]
+            return ".".join([*parts, ""])
+        return jwt.encode(self.header, claims, self.signs_with, algorithms=[self.header["alg"]])
+
+    def agree(self, address: str) -> dict[str, str]:
+        """A person agrees at the provider: what the browser brings back."""
+        asked = parse_qs(urlsplit(address).query)
+        assert asked["code_challenge_method"] == ["S256"]
+        assert asked["tenant"] == ["1"]
+        self.codes["a code"] = asked
+        return {"code": "a code", "state": asked["state"][0], "iss": self.url}
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    made = Provider()
+    routes = [
+        Route("/.well-known/openid-configuration", made.configuration),
+        Route("/keys", made.key_set),
+        Route("/token", made.exchange, methods=["POST"]),
+    ]
+    server = Server(HttpSection(port=0), Starlette(routes=routes))
+    await server.start()
+    made.url = server.url
+    yield made
+    await server.stop()
+
+
+@asynccontextmanager
+async def site_of(inprocess: InProcess, provider: Provider, **more: Any) -> AsyncIterator[Site]:
+    given = {"issuer": provider.url, "client_id": CLIENT, "client_secret": SECRET, "roles": ROLES}
+    async with serving(await inprocess.hub(), oidc=OidcSection(**(given | more)), attempts_per_minute=1000) as site:
+        yield site
+
+
+async def begun(browser: Browser, provider: Provider) -> dict[str, str]:
+    """Go to the provider and agree there."""
+    there = await browser.get("/sign-in/oidc?next=/account")
+    assert there.status_code == 303, there.text
+    assert there.headers["location"].startswith(f"{provider.url}/authorize?tenant=1&")
+    cookie = there.headers["set-cookie"].lower()
+    assert "samesite=lax" in cookie
+    assert "httponly" in cookie
+    return provider.agree(there.headers["location"])
+
+
+async def test_a_person_with_a_role_signs_in(inprocess: InProcess, provider: Provider) -> None:
+    async with site_of(inprocess, provider) as site:
+        browser = await site.browser()
+        assert "/sign-in/oidc?next=" in (await browser.get("/sign-in")).text
+        back = await begun(browser, provider)
+        page = await browser.get("/sign-in/oidc/callback", params=back)
+        assert page.status_code == 200
+        assert 'content="0; url=/account"' in page.text
+        assert (await browser.get("/account")).status_code == 200
+        assert (await browser.get("/users")).status_code == 403
+        assert ("oidc:anna", "sign-in", "done") in await site.audit()
+        assert (await browser.get("/sign-in/oidc/callback", params=back)).status_code == 400  # once
+
+
+HOSTILE: dict[str, Callable[[Provider], None]] = {
+    "wrong issuer": lambda one: one.more.update(iss="https://elsewhere.example"),
+    "wrong audience": lambda one: one.more.update(aud="another"),
+    "several audiences": lambda one: one.more.update(aud=[CLIENT, "another"]),
+    "another party": lambda one: one.more.update(azp="another"),
+    "wrong nonce": lambda one: one.more.update(nonce="x"),
+    "no nonce": lambda one: one.more.update(nonce=None),
+    "expired": lambda one: one.more.update(exp=int(SystemClock().wall().timestamp()) - 3600),
+    "not yet": lambda one: one.more.update(iat=int(SystemClock().wall().timestamp()) + 3600),
+    "no times": lambda one: one.more.update(exp="never"),
+    "infinite": lambda one: one.more.update(exp=None),
+    "no subject": lambda one: one.more.update(sub=""),
+    "alg none": lambda one: one.header.update(alg="none"),
+    "another key": lambda one: setattr(one, "signs_with", ECKey.generate_key("P-256", {"kid": "1"})),
+    "a key of the attacker": lambda one: setattr(one, "signs_with", RSAKey.generate_key(2048, {"kid": "9"})),
+    "the secret as key": lambda one: vars(one).update(header={"alg": "HS256"}, signs_with=OctKey.import_key(SECRET)),
+    "no token": lambda one: setattr(one, "token", lambda text: {"access_token": "x"}),
+    "half a token": lambda one: setattr(one, "token", lambda text: {"id_token": text[:-9]}),
+    "a token that is none": lambda one: setattr(one, "token", lambda text: {"id_token": {"a": 1}}),
+    "no role": lambda one: one.more.update(groups=["choir"]),
+    "roles of another form": lambda one: one.more.update(groups={"operators": 1}),
+    "no name": lambda one: one.more.update(preferred_username=None),
+    "a name with control characters": lambda one: one.more.update(preferred_username="a\nb"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_token_that_is_not_right_signs_nobody_in(inprocess: InProcess, provider: Provider, name: str) -> None:
+    if name == "a key of the attacker":
+        provider.header["alg"] = "RS256"
+    HOSTILE[name](provider)
+    async with site_of(inprocess, provider) as site:
+        browser = await site.browser()
+        answer = await browser.get("/sign-in/oidc/callback", params=await begun(browser, provider))
+        assert (answer.status_code, "SEMQ-1407" in answer.text) == (400, True), answer.text
+        assert (await browser.get("/account")).status_code == 303
+        assert [outcome for _, act, outcome in await site.audit() if act == "sign-in"] == ["refused"]
+
+
+async def test_an_answer_that_this_browser_did_not_ask_for_signs_nobody_in(
+    inprocess: InProcess, provider: Provider
+) -> None:
+    async with site_of(inprocess, provider) as site:
+        browser, other = await site.browser(), await site.browser()
+        for change in ({"state": "x"}, {"iss": "https://elsewhere.example"}, {"code": "another"}):
+            back = await begun(browser, provider)
+            answer = await browser.get("/sign-in/oidc/callback", params=back | change)
+            assert (answer.status_code, "SEMQ-1407" in answer.text) == (400, True), change
+        back = await begun(browser, provider)
+        assert (await other.get("/sign-in/oidc/callback", params=back)).status_code == 400
+        back = await begun(browser, provider)
+        del back["code"]
+        answer = await browser.get("/sign-in/oidc/callback", params=back | {"error": "access_denied"})
+        assert (answer.status_code, "access_denied" in answer.text) == (400, True)
+        assert (await browser.get("/account")).status_code == 303
+
+
+async def test_an_address_counts_only_if_the_provider_has_verified_it(inprocess: InProcess, provider: Provider) -> None:
+    async with site_of(inprocess, provider, name_claim="email") as site:
+        for verified, status in ((False, 400), ("true", 400), (True, 200)):
+            provider.more = {"email": "anna@bank.example", "email_verified": verified}
+            browser = await site.browser()
+            back = await begun(browser, provider)
+            assert (await browser.get("/sign-in/oidc/callback", params=back)).status_code == status, verified
+
+
+async def test_new_keys_of_the_provider_are_found(
+    inprocess: InProcess, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.web.access.oidc.KEYS_AGAIN_S", 0.0)
+    async with site_of(inprocess, provider) as site:
+        for number in ("1", "2"):
+            provider.signs_with = ECKey.generate_key("P-256", {"kid": number, "use": "sig"})
+            provider.keys, provider.header = KeySet([provider.signs_with]), {"alg": "ES256", "kid": number}
+            browser = await site.browser()
+            back = await begun(browser, provider)
+            assert (await browser.get("/sign-in/oidc/callback", params=back)).status_code == 200, number
+
+
+@pytest.mark.parametrize(
+    "says",
+    [{"issuer": "https://elsewhere.example"}, {"jwks_uri": None, "token_endpoint": 3}, {"more": "x" * (2 << 20)}],
+)
+async def test_a_provider_that_answers_wrongly_is_away(
+    inprocess: InProcess, provider: Provider, says: dict[str, Any]
+) -> None:
+    provider.says = says
+    async with site_of(inprocess, provider) as site:
+        browser = await site.browser()
+        answer = await browser.get("/sign-in/oidc")
+        if answer.status_code == 303:
+            answer = await browser.get("/sign-in/oidc/callback", params=provider.agree(answer.headers["location"]))
+        assert (answer.status_code, "SEMQ-1413" in answer.text) == (503, True)
+
+
+async def test_sign_ins_that_have_begun_are_bounded(
+    inprocess: InProcess, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.web.access.oidc.BEGUN_MAX", 3)
+    async with site_of(inprocess, provider) as site:
+        browser = await site.browser()
+        await asyncio.gather(*[browser.get("/sign-in/oidc") for _ in range(9)])
+        assert site.web.oidc is not None
+        assert len(site.web.oidc._begun) == 3
