@@ -8,13 +8,13 @@ import pytest
 
 from semq.app import AppKey, Client, Document, DocumentEvent, NotYetKnown, RefusedByNode, Sent
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 async def take(receiver: Client, *sents: Sent) -> list[Document]:
     """Receive these documents; acknowledge all others that wait before them."""
     wanted, found = {sent.lk0 for sent in sents}, []
-    async with receiver.receive(idle_s=30) as documents:
+    async with receiver.receive(idle_s=PATIENCE_S) as documents:
         async for document in documents:
             await document.ack()
             if document.lk0 in wanted:
@@ -92,7 +92,7 @@ async def test_what_is_given_back_comes_again_and_is_marked(sender: Client, rece
     # document.
     sent = await sender.send("56001/returner", b"twice")
     seen = []
-    async with receiver.receive("returner", prefetch=1, idle_s=30) as documents:
+    async with receiver.receive("returner", prefetch=1, idle_s=PATIENCE_S) as documents:
         async for document in documents:
             seen.append((document.lk0, document.redelivered, document.deliveries))
             if len(seen) == 2:
@@ -116,7 +116,7 @@ async def test_what_was_not_acknowledged_comes_again_after_the_connection_has_en
 
 async def test_what_is_rejected_is_not_given_again(sender: Client, receiver: Client) -> None:
     bad = await sender.send("56001", b"cannot be read")
-    async with receiver.receive(idle_s=30) as documents:
+    async with receiver.receive(idle_s=PATIENCE_S) as documents:
         async for document in documents:
             if document.lk0 == bad.lk0:
                 await document.reject()
@@ -128,7 +128,7 @@ async def test_what_is_rejected_is_not_given_again(sender: Client, receiver: Cli
 
 async def test_a_user_of_an_institution_is_no_other_user(sender: Client, receiver: Client) -> None:
     sent = await sender.send("56001/buyer", b"for the buyer")
-    async with receiver.receive("buyer", idle_s=30) as documents:
+    async with receiver.receive("buyer", idle_s=PATIENCE_S) as documents:
         async for document in documents:
             await document.ack()
             assert (document.lk0, document.target) == (sent.lk0, "1.56001/buyer")

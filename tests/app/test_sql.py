@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receive, send, status
 from semq.umx_t.errors import BadAppKey
 from tests.app.network import Network
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 PLAIN = (
@@ -52,7 +52,7 @@ async def test_a_document_travels_if_the_transaction_commits(engine: Engine, rec
         connection.rollback()
     with write(kept) as connection:
         connection.commit()
-    async with receiver.receive("sql", idle_s=30) as documents:
+    async with receiver.receive("sql", idle_s=PATIENCE_S) as documents:
         document = await anext(documents)
         await document.ack()
     assert (document.payload.decode(), document.app_key.key, document.headers) == (kept, kept, {"own": "yes"})

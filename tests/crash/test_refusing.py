@@ -17,7 +17,7 @@ from semq.store.rows import Event, Side
 from semq.umx_t.status import Direction
 from tests.crash.certificates import ask
 from tests.crash.world import A, B, CrashWorld
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 # node | failpoint, reached while one more document is refused
 POINTS = (
@@ -31,7 +31,6 @@ POINTS = (
     (HUB, "H6:amid:1"),
     (HUB, "H6:after:1"),
 )
-PATIENCE_S = 120.0
 WORDS = "SEMQ-1214 refused at the hub by app: it has closed (this store had not sent it)"
 
 
