@@ -36,6 +36,7 @@ class Theme:
 
 
 THEME_SHARE = 0.3  # share of the seeds that are not drills
+SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # of the seeds without a theme: some documents are scheduled (@NotBefore)
 DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # without knowledge of what has arrived
@@ -102,6 +103,8 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
     if theme:
         focus = frozenset(theme.kinds.split())
         kinds = (kinds if hell and not goal else frozenset()) | (focus if hell else focus - set(HELL_ONLY))
+    if theme is None and not focus and seed % SCHEDULE_EVERY == SCHEDULE_AT:
+        kinds |= {"schedule"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(
@@ -237,7 +240,7 @@ def _document(
         resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
         hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,
     )
-    # Only with ``focus``, so that the seeds of a campaign keep their documents.
+    # Drawn from the token, so that other seeds of a campaign keep their documents.
     wish = document.attributes
     leaves_a_row = wish.save_fwd is SaveFwd.MUST or wish.ack2
     is_later = "schedule" in kinds and sum(token.encode()) % 2 == 1 and leaves_a_row and not wish.expires_at
