@@ -94,10 +94,12 @@ def _stats() -> dict[int, list[int]]:
     return found
 
 
-def rss_mib(network: BenchNetwork) -> dict[str, float]:
-    """Return the resident memory of each node's process, without its Postgres."""
+def rss_mib(network: BenchNetwork, *, applications: bool = False) -> dict[str, float]:
+    """Return the resident memory of each node's process, without Postgres; with ``applications``, of this one too."""
+    processes = {name: node.pid for name, node in network.nodes.items() if node.pid}
+    if applications:
+        processes["applications"] = os.getpid()
     return {
-        name: round(int(Path(f"/proc/{node.pid}/statm").read_text().split()[1]) * PAGE / 2**20, 1)
-        for name, node in network.nodes.items()
-        if node.pid
+        name: round(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20, 1)
+        for name, pid in processes.items()
     }

@@ -14,7 +14,7 @@ from local_node.doors.inbox import Inboxes, QueuesWithInboxes
 from local_node.doors.schedule import LOOK_S as LOOK_S_SCHEDULE
 from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
-from local_node.doors.submission import SubmitExchange
+from local_node.doors.submission import Sizes, SubmitExchange
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
 from local_node.link.hub_addresses import HubAddresses, ways_to_hub
@@ -26,6 +26,11 @@ from local_node.operations.messages import LocalOperations
 from local_node.operations.submission import SubmitOperation
 from local_node.operations.table import OPERATIONS
 from local_node.operations.trace import Traces
+from local_node.pieces.assembly import Assembly
+from local_node.pieces.remains import LOOK_S as REMAINS_LOOK_S
+from local_node.pieces.remains import Remains
+from local_node.pieces.transfer import EventsWithPieces, Transfers
+from local_node.pieces.upload import Uploads
 from local_node.renewal import LOOK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
@@ -97,8 +102,12 @@ class LocalNode(Node[LocalEngine]):
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
         if self.lives == 1:
-            self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for)
-            self.events = EventExchange(self._vhost)
+            self.assembly = Assembly(lambda: self.engine, lambda: self.store)
+            self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for, self.assembly)
+            self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.look())
+            self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.released())
+            self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
+            self.events = EventsWithPieces(EventExchange(self._vhost), self.transfers.told)
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
             self.schedule = ScheduledDocuments(lambda: self.engine, self._look_again, self.submissions.released)
         engine = LocalEngine(
@@ -124,8 +133,7 @@ class LocalNode(Node[LocalEngine]):
 
     def register(self) -> None:
         vhost = self._vhost()
-        body_max = self.settings.amqp.max_message_bytes
-        vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn, body_max))
+        vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn, self._sizes(), self.uploads))
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
         self.uplink = Uplink(
@@ -134,6 +142,12 @@ class LocalNode(Node[LocalEngine]):
         )  # fmt: skip
         if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
             self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
+
+    def _sizes(self) -> Sizes:
+        p, message_max = self.settings.protocol, self.settings.amqp.max_message_bytes
+        if p.pieces_from_bytes > p.max_document_bytes:  # a smaller limit of documents is the limit of all
+            return Sizes(message_max, message_max, message_max)
+        return Sizes(p.max_document_bytes, p.pieces_from_bytes, max(p.max_large_document_bytes, message_max))
 
     @property
     def _hub(self) -> HubSection:
@@ -164,6 +178,7 @@ class LocalNode(Node[LocalEngine]):
             queue.begin()
         self.submissions.poll()
         self.schedule.look()
+        self.transfers.begin()
 
     def dial(self) -> None:
         """Start the link to the hub."""
@@ -171,6 +186,8 @@ class LocalNode(Node[LocalEngine]):
 
     async def ending(self) -> None:
         self.engine.accepting.stop()
+        await self.transfers.stop()
+        await self.remains.stop()
         await self.uplink.stop()
 
     def notified(self, channel: str) -> None:
@@ -190,6 +207,8 @@ class LocalNode(Node[LocalEngine]):
         jobs = [
             ScheduledJob("sql_submissions", SQL_LOOK_S, lambda: self.submissions.poll()),
             ScheduledJob("schedule", LOOK_S_SCHEDULE, lambda: self.schedule.look()),
+            ScheduledJob("pieces", SQL_LOOK_S, lambda: self.transfers.look()),
+            ScheduledJob("remains", REMAINS_LOOK_S, lambda: self.remains.look()),
             ScheduledJob("sql_done", SQL_LOOK_S, lambda: self.engine.taking.look()),
         ]
         if self.settings.database.url is None:

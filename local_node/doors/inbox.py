@@ -12,8 +12,10 @@ from typing import Any
 
 from local_node.doors.backlog import Backlog
 from local_node.doors.properties import restored
+from local_node.pieces.assembly import Assembly, JoinedDelivery
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.definitions import AnyQueue
+from semq.broker.queues.bodies import Body
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceGetter, ServiceQueue
 from semq.engine.local_engine import LocalEngine
@@ -23,6 +25,7 @@ from semq.errors import Unavailable
 from semq.service.access import INBOX, inbox_name
 from semq.transport.turn import Turn
 from semq.umx_t.attributes import ATTRIBUTES, header_writer
+from semq.umx_t.pieces import USER as PIECES_USER
 
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
@@ -37,7 +40,9 @@ Count = Callable[[str, int], Awaitable[int]]  # the number of waiting documents 
 class InboxQueue(ServiceQueue):
     """The consumers of one user: the next document goes to the one with credit that has waited longest."""
 
-    def __init__(self, user: str, engine: Callable[[], LocalEngine], turn: Turn, count: Count) -> None:
+    def __init__(
+        self, user: str, engine: Callable[[], LocalEngine], turn: Turn, count: Count, assembly: Assembly
+    ) -> None:
         super().__init__(inbox_name(user))
         self.user = user
         self._engine = engine
@@ -49,16 +54,23 @@ class InboxQueue(ServiceQueue):
         self._feeding = False
         self._is_behind = False  #: a notification after the commit of all posted work is pending
         self._looks = 0
+        self._assembly = assembly
+        self._joining = 0  #: documents in pieces whose pieces are being found
         self._is_settling = False  #: settlements are in progress, after which more documents may be available
 
     # --- for the engine
     def free(self) -> int:
         """Return the number of documents that the consumers can take now."""
         room = sum(consumer.credit for consumer in self._consumers)
-        return max(room + sum(getter.is_waiting for getter in self._getters) - len(self._early), 0)
+        taken = len(self._early) + self._joining
+        return max(room + sum(getter.is_waiting for getter in self._getters) - taken, 0)
 
     def give(self, delivery: Delivery) -> None:
         """Deliver a document to a pending basic.get, else to the next consumer with credit."""
+        if self._assembly.is_needed(delivery):
+            self._joining += 1
+            self._assembly.join(delivery, self._joined, self._not_joined)
+            return
         while self._getters:
             getter = self._getters.popleft()
             if getter.is_waiting:
@@ -75,6 +87,14 @@ class InboxQueue(ServiceQueue):
                 self._backlog.given()
                 return
         self._early.append(delivery)
+
+    def _joined(self, delivery: Delivery) -> None:
+        self._joining -= 1
+        self.give(delivery)
+
+    def _not_joined(self) -> None:
+        self._joining -= 1
+        self._feed_soon()
 
     # --- for the broker
     def attach(self, consumer: ServiceConsumer) -> None:
@@ -94,10 +114,12 @@ class InboxQueue(ServiceQueue):
         answers = self._engine().answers
         self._is_settling = True
         if disposition is Disposition.ACK:
-            answers.finish(tokens)
+            answers.finish(self._assembly.with_pieces(tokens))
         elif disposition is Disposition.REJECT:
+            self._assembly.forget(tokens)
             answers.fail(tokens, "rejected by the application")
         else:
+            self._assembly.forget(tokens)
             answers.give_back(tokens)
         self._feed_soon()
 
@@ -184,7 +206,8 @@ class InboxQueue(ServiceQueue):
 class Inboxes:
     """The engine's ``Inbox``: one queue for each user of the node, created on first use."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn, count: Count) -> None:
+    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn, count: Count, assembly: Assembly) -> None:
+        self._assembly = assembly
         self.queues: dict[str, InboxQueue] = {}
         self._engine = engine
         self._turn = turn
@@ -194,13 +217,13 @@ class Inboxes:
         """Return the queue of a user."""
         found = self.queues.get(user)
         if found is None:
-            found = self.queues[user] = InboxQueue(user, self._engine, self._turn, self._count)
+            found = self.queues[user] = InboxQueue(user, self._engine, self._turn, self._count, self._assembly)
         return found
 
     def named(self, name: str) -> InboxQueue | None:
         """Return the queue of that name; None for other names, and beyond the maximum number of inboxes."""
         user = name.removeprefix(f"{INBOX}.")
-        if name != INBOX and (user == name or USER.fullmatch(user) is None):
+        if name != INBOX and (user in (name, PIECES_USER) or USER.fullmatch(user) is None):
             return None
         known = self.queues.get("" if name == INBOX else user)
         if known is None and len(self.queues) < USERS_MAX:
@@ -234,7 +257,7 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
         return default if found is None else found
 
 
-def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:
+def present(delivery: Delivery) -> tuple[ContentHeader, Body]:
     """Return a document for the application: its attributes as headers, its payload as body."""
     envelope, a = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {
@@ -255,4 +278,5 @@ def present(delivery: Delivery) -> tuple[ContentHeader, bytes]:
         app_id=str(envelope.lk0.node),
         **(restored(a.user_headers) if a.user_headers else {}),
     )
-    return ContentHeader.build(len(delivery.payload), properties), delivery.payload
+    body: Body = delivery.body if isinstance(delivery, JoinedDelivery) else delivery.payload
+    return ContentHeader.build(len(body), properties), body

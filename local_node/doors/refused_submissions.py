@@ -42,6 +42,25 @@ def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], N
 
 
 @work
+def refuse_open(core: Core, number: int, error: SemqError) -> Steps:
+    """Refuse a submission that waits, if it does: a document in pieces whose pieces cannot be sent."""
+    query = OpenSubmission(number)
+    unit = yield Needs(queries={query})
+    settled = {*unit.taken_submissions, *unit.refused_submissions}
+    rows: list[Submitted] = [row for row in unit.found.get(query, ()) if row.row_id not in settled]
+    reason, at = (error.code, error.text + facts_of(error)), core.now_ms()
+    events: list[Any] = []
+    for row in rows:
+        lk0 = _name(core, row)
+        unit.refused_submissions[row.row_id] = SubmissionRefusal(lk0, reason, at)
+        events += _end(core, unit, row, lk0, at, REJECTED, reason)
+    yield COMMITTED
+    core.count("submission_refused", len(rows))
+    if events:
+        core.events.publish(events)
+
+
+@work
 def withdraw(core: Core, number: int, why: str, done: Callable[[LK0], None]) -> Steps:
     """Withdraw a waiting submission: it ends CANCELLED, with its own locator in ledger and event."""
     reason = (Cancelled.code, f"Withdrawn before it was accepted: {why}" if why else WITHDRAWN)

@@ -7,10 +7,11 @@ the error (the document is then nacked, the channel stays open).
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from local_node.doors.nacks import Nacks, Name
 from local_node.doors.properties import DELAY, expires_at, own_headers, with_delay
+from local_node.pieces.upload import Upload, Uploads
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
 from semq.broker.services import (
@@ -21,6 +22,7 @@ from semq.broker.services import (
     Refused,
     ServiceExchange,
     ServiceNacked,
+    SessionInfo,
     Settle,
 )
 from semq.broker.vhost import VirtualHost
@@ -33,6 +35,7 @@ from semq.service.admin import answer, describe
 from semq.transport.turn import Turn
 from semq.umx_t.address import parse_address
 from semq.umx_t.headers import read_submission
+from semq.umx_t.status import SaveFwd
 
 SEMQ = "semq"
 TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # bytes of a reply text after the name of its code
@@ -45,23 +48,62 @@ REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
 }
 
 
+class Sizes(NamedTuple):
+    """Sizes of documents, in bytes."""
+
+    whole: int  #: the largest document in one message
+    pieces_from: int  #: larger ones are sent in pieces, where that is possible
+    large: int  #: the largest document in pieces
+
+
+def is_for_pieces(submission: Submission) -> bool:
+    """Whether a document may be sent in pieces: of class 3, without a place in a sequence and without a time."""
+    a = submission.attributes
+    return a.save_fwd is SaveFwd.MUST and not (a.order_key or a.fixed or submission.not_before)
+
+
 class SubmitExchange(ServiceExchange):
     """Exchange ``semq``."""
 
-    __slots__ = ("_engine", "_nacks", "_turn", "_vhost", "_waiting")
+    streams = True
+    __slots__ = ("_engine", "_nacks", "_sizes", "_turn", "_uploads", "_vhost", "_waiting")
 
-    def __init__(self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, body_max: int) -> None:
-        super().__init__(SEMQ, "x-semq", body_max)
+    def __init__(
+        self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, sizes: Sizes, uploads: Uploads
+    ) -> None:
+        super().__init__(SEMQ, "x-semq", sizes.large)
+        self._sizes = sizes
+        self._uploads = uploads
         self._vhost = vhost
         self._engine = engine
         self._turn = turn
         self._waiting: list[Submission] = []
         self._nacks = Nacks(engine, turn)
 
+    def arriving(
+        self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
+    ) -> Upload | None:
+        """Take a large body as it arrives, if it is sent in pieces. What is wrong with the document is told before its
+        body where the channel can be closed, and after it where an answer was requested."""
+        size = header.body_size
+        fault: SemqError | None = None
+        try:
+            submission = self._read(routing_key, header, b"")
+            if size <= self._sizes.whole and not (size > self._sizes.pieces_from and is_for_pieces(submission)):
+                return None
+            self._engine().accepting.check_in_pieces(submission, size)
+        except SemqError as error:
+            outcome = refusal(error)
+            if not header.reply_to and isinstance(outcome, Refused):
+                raise error if isinstance(error, amqp.AmqpError) else outcome.error from error
+            fault = error
+        return self._uploads.begin(size, pause, fault)
+
     def publish(self, message: OfferedMessage) -> None:
         """Accept one document; the confirm follows its commit."""
         header, settle = message.header, message.settle
         told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
+        upload = message.document if isinstance(message.document, Upload) else None
         try:
             submission = self._read(message.routing_key, header, message.body)
         except SemqError as error:
@@ -73,6 +115,13 @@ class SubmitExchange(ServiceExchange):
         told.name = Name(submission.target, submission.attributes.app_key, submission.token)
         submission.done = told.done
         submission.failed = told.failed
+        if upload is None and len(message.body) > self._sizes.pieces_from and is_for_pieces(submission):
+            upload = self._uploads.begin(len(message.body), lambda is_paused: None)
+            upload.add(message.body)
+        if upload is not None:
+            told.digest = upload.digest
+            upload.finish(submission)
+            return
         if not self._waiting:
             self._turn.before_flush(self._submit)
         self._waiting.append(submission)
@@ -106,6 +155,7 @@ class _Confirmed:
     """Report the result by confirm, nack, or channel.close."""
 
     name: Name | None = None  #: when the document has been read
+    digest: bytes | None = None  #: of the document, if another one is accepted in its place: a manifest
 
     def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
         self._settle = settle
@@ -135,9 +185,9 @@ class _Told(_Confirmed):
         result: dict[str, Any] = {
             "lk0": str(accepted.lk0),
             "repeated": accepted.repeated,
-            "digest": accepted.digest.hex(),
+            "digest": (self.digest or accepted.digest).hex(),
         }
-        if accepted.not_before:
+        if accepted.not_before and self.digest is None:
             result["not_before"] = accepted.not_before
         answer(self._vhost, self._header, {"ok": True, "result": result})
         self._settle(CONFIRMED)

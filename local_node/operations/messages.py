@@ -11,8 +11,9 @@ from local_node.doors.refused_submissions import mend
 from local_node.doors.sql_submissions import SubmissionFate
 from local_node.operated import OperatedLocalNode
 from semq.access_rights import AccessRole
-from semq.engine.errors import NotThere
+from semq.engine.errors import NotThere, WaitsForPieces
 from semq.engine.receiver.answers import ActReport
+from semq.engine.sender.scheduled import AFTER_PIECES_MS
 from semq.service.admin import committed
 from semq.service.message_names import find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
@@ -83,6 +84,8 @@ class LocalOperations:
         row = (await find_one(self._node.store, arguments.id))[0]
         if row.get("not_before"):
             number = int(row["submission"])
+            if row["not_before"] == AFTER_PIECES_MS:
+                raise WaitsForPieces(lk0=row["lk0"])
             await _act(lambda done, failed: self._node.schedule.release(number, done, failed))
             log.info("released_early", lk0=row["lk0"], not_before=row["not_before"], by=caller.user, why=arguments.why)
             return {"name": row["name"], "lk0": row["lk0"], "released": True}

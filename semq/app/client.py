@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from semq.amqp.content import Properties
+from semq.app.file_body import FileBody
 from semq.app.link import NodeConnection
 from semq.app.pull import Pulled, pull
 from semq.app.requests import Requests
@@ -68,7 +69,7 @@ class Client:
     async def send(
         self,
         target: str,
-        body: bytes,
+        body: bytes | FileBody,
         *,
         app_key: AppKey | str = "",
         save_fwd: int = 3,
@@ -90,7 +91,8 @@ class Client:
 
         ``ack2`` requests a receipt, by default unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since 1970
         UTC; 0 means never. With ``not_before``, in the same unit, the node keeps the document until then and returns a
-        name that leads to the message that it becomes.
+        name that leads to the message that it becomes. A ``FileBody`` is read while it is sent; large documents go in
+        pieces (PROTOCOL.md section 24), and what the node returns is such a name, too.
 
         Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
         document may be sent again with the same ``token``, which makes the repeat safe.

@@ -9,7 +9,7 @@ import ssl
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
-from semq.amqp.limits import ConnectionLimits
+from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
@@ -21,7 +21,8 @@ from semq.umx_t import retry
 
 PORTS = {"amqp": 5672, "amqps": 5671}
 HEARTBEAT_S = 10
-BODY_MAX = 1 << 31  # bytes that a node may deliver in one body; its own limits are smaller
+SPOOLED_FROM = 8 << 20  # bytes; larger bodies go to files
+ARRIVING_MAX = 1 << 31  # bytes of smaller ones that may arrive at once
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
 
 
@@ -47,7 +48,9 @@ def read_url(url: str) -> DialConfig:
         password=unquote(parts.password if parts.password is not None else "guest"),
         tls=_context(parts) if parts.scheme == "amqps" else None,
         server_hostname=parts.hostname,
-        limits=ConnectionLimits(heartbeat=HEARTBEAT_S, body_max=BODY_MAX, arriving_max=BODY_MAX),
+        limits=ConnectionLimits(
+            heartbeat=HEARTBEAT_S, body_max=ANY_SIZE, arriving_max=ARRIVING_MAX, stream_from=SPOOLED_FROM
+        ),
         client_properties={"product": "SEMQ client"},
     )
 
@@ -119,7 +122,9 @@ class NodeConnection:
         left = max(until - self.clock.monotonic(), 0.1)
         try:
             async with asyncio.timeout(left):
-                return await dial(self._config, self.clock, self._turn)
+                client = await dial(self._config, self.clock, self._turn)
+                client.spools = True
+                return client
         except TimeoutError as error:
             raise DialFailed(host=self._config.host, port=self._config.port, cause="timeout") from error
         except (AccessRefused, InvalidPath, NotAllowed) as error:

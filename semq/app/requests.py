@@ -16,6 +16,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
 from semq.app.errors import NoAnswer, NodeUnreachable, RefusedByNode, theirs
+from semq.app.file_body import FileBody
 from semq.app.link import NodeConnection
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
@@ -46,7 +47,9 @@ class _Desk:
         await channel.consume(declared.queue, desk._answered, no_ack=True)
         return desk
 
-    async def ask(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> dict[str, Any]:
+    async def ask(
+        self, exchange: str, routing_key: str, header: ContentHeader, body: bytes | FileBody
+    ) -> dict[str, Any]:
         """Send one request and return its answer. Raises the AmqpError that ended the channel, or LinkLost."""
         number = str(next(self._numbers))
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -54,7 +57,10 @@ class _Desk:
         try:
             await self.channel.ready()
             asked = header.amended(reply_to=self._queue, correlation_id=number)
-            self.channel.publish(exchange, routing_key, asked, body)
+            if isinstance(body, FileBody):
+                await self.channel.publish_blocks(exchange, routing_key, asked, body.blocks())
+            else:
+                self.channel.publish(exchange, routing_key, asked, body)
             return await answer
         finally:
             del self._waiting[number]
@@ -63,7 +69,7 @@ class _Desk:
         for delivered in batch:
             waiting = self._waiting.get(delivered.header.correlation_id or "")
             if waiting is not None and not waiting.done():
-                waiting.set_result(json.loads(delivered.body))
+                waiting.set_result(json.loads(bytes(delivered.body)))
 
     def _ended(self, error: AmqpError | LinkLost | None) -> None:
         self.was_shared = len(self._waiting) > 1
@@ -103,7 +109,7 @@ class Requests:
         exchange: str,
         routing_key: str,
         properties: Properties,
-        body: bytes,
+        body: bytes | FileBody,
         timeout_s: float,
         *,
         repeat: bool = True,

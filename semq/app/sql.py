@@ -95,7 +95,7 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             source=row["source"],
             target=row["inbox_user"],
             app_key=AppKey(row["app_domain"], row["app_type"], row["app_subtype"], row["app_key"]),
-            payload=bytes(row["payload"]),
+            body=bytes(row["payload"]),
             digest=bytes(row["digest"]).hex(),
             content_type=row["content_type"] or "",
             order_key=row["order_key"],

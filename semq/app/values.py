@@ -1,7 +1,7 @@
 """Values of the library: a sent document, a received document, an event, an outcome."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -11,6 +11,7 @@ from semq.amqp.content import ContentHeader
 from semq.amqp.events import Delivered
 from semq.app.errors import AlreadyGone
 from semq.transport.client_channel import ClientChannel
+from semq.transport.spool import SpooledBody
 from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
 from semq.umx_t.short_name import short_name
 
@@ -84,7 +85,7 @@ class Document:
     source: str  #: the institution that sent it, and its user: 1.10008/buyer
     target: str
     app_key: AppKey
-    payload: bytes
+    body: bytes | SpooledBody  #: a large one is in a file
     digest: str  #: SHA-256 computed by the sender's node, hexadecimal
     content_type: str = ""
     order_key: str = ""
@@ -97,9 +98,28 @@ class Document:
     _tag: int = field(default=0, repr=False)
 
     @property
+    def payload(self) -> bytes:
+        """The body as bytes; a large one is read into memory (``blocks`` avoids that)."""
+        return bytes(self.body)
+
+    @property
+    def size(self) -> int:
+        """The size of the body in bytes."""
+        return len(self.body)
+
+    def blocks(self) -> Iterable[bytes]:
+        """Yield the body in blocks."""
+        return self.body.blocks() if isinstance(self.body, SpooledBody) else (self.body,)
+
+    def drop_body(self) -> None:
+        """Release the memory or the file of the body, if only the document has to be settled yet."""
+        self.body = b""
+
+    @property
     def is_intact(self) -> bool:
-        """Whether the payload has the digest that the sender's node computed."""
-        return sha256(self.payload).hexdigest() == self.digest
+        """Whether the body has the digest that the sender's node computed."""
+        found = self.body.digest if isinstance(self.body, SpooledBody) else sha256(self.body).hexdigest()
+        return found == self.digest
 
     @property
     def is_gone(self) -> bool:
@@ -136,7 +156,7 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
         source=_text(headers.get("@Source")),
         target=delivered.routing_key,
         app_key=_app_key(headers.get("@AppKey")),
-        payload=bytes(delivered.body),
+        body=delivered.body if isinstance(delivered.body, SpooledBody) else bytes(delivered.body),
         digest=_text(headers.get("@Digest")),
         content_type=header.content_type or "",
         order_key=_text(headers.get("@OrderKey")),

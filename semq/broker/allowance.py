@@ -58,6 +58,10 @@ class Allowance:
         if self._in_hand_bytes <= limits.in_hand_bytes // 2 and self._in_hand_count <= limits.in_hand_count // 2:
             self._link.resume_reading("in hand")
 
+    def pause(self, reason: str, is_paused: bool) -> None:
+        """Stop reading from the connection for this reason, or remove the reason."""
+        (self._link.pause_reading if is_paused else self._link.resume_reading)(reason)
+
     def hold(self, cost: int) -> None:
         """Count events that wait for the store (fewer, if negative); a large content costs more than a method."""
         self._held += cost

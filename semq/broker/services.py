@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
+from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.queue import Disposition
 from semq.broker.routing.exchanges import Binding, BindingDestination, Exchange, Headers
 from semq.transport.peer import PeerInfo
@@ -71,6 +72,18 @@ CONFIRMED = Confirmed()
 NACKED = ServiceNacked()
 
 
+class ArrivingDocument(LargeBody):
+    """A large body that a service takes as it arrives; complete, it is published in an OfferedMessage."""
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Forget it: the channel was closed before the last byte."""
+        raise NotImplementedError
+
+
 class OfferedMessage(NamedTuple):
     """A message that a client has published to a service."""
 
@@ -80,6 +93,7 @@ class OfferedMessage(NamedTuple):
     body: bytes
     mandatory: bool
     settle: Settle
+    document: ArrivingDocument | None = None  #: instead of ``body``, if the service took it as it arrived
 
 
 class ServiceExchange(Exchange):
@@ -92,6 +106,7 @@ class ServiceExchange(Exchange):
 
     is_service = True
     drains: ClassVar[bool] = False
+    streams: ClassVar[bool] = False  #: takes large bodies as they arrive (``arriving``); its ``body_max`` alone counts
     __slots__ = ("body_max", "service_type")
 
     def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:
@@ -102,6 +117,15 @@ class ServiceExchange(Exchange):
     @property
     def shown_type(self) -> str:
         return self.service_type
+
+    def arriving(
+        self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
+    ) -> ArrivingDocument | None:
+        """Return what takes a large body that begins to arrive; None: it is gathered in memory.
+
+        ``pause`` stops reading from the client (True), and resumes (False). Raises AmqpError to refuse the message.
+        """
+        return None
 
     def publish(self, message: OfferedMessage) -> None:
         """Process one message. Call ``message.settle`` exactly once, now or later, in the event loop; the channel
@@ -138,7 +162,7 @@ class ServiceConsumer(Protocol):
         exchange: str,
         routing_key: str,
         header: ContentHeader,
-        body: bytes,
+        body: Body,
         redelivered: bool,
         token: Any,
     ) -> None:
@@ -159,7 +183,7 @@ class ServiceDelivery:
     exchange: str
     routing_key: str
     header: ContentHeader
-    body: bytes
+    body: Body
     redelivered: bool
     token: Any
 

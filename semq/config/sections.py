@@ -311,7 +311,11 @@ class ProtocolSection(Section):
     quota_rows_per_partner: Count = 1_000_000
     """unsettled messages per partner; further ones are refused, none is dropped"""
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 64 * MIB
-    """largest document; larger ones are refused at submit, by the hub and by the receiver, each by its own limit"""
+    """largest message; the hub and the receiver refuse larger ones, each by its own limit"""
+    pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
+    """larger documents of class 3 without an order are sent in pieces; above max_document_bytes: none is"""
+    max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 4 * 1024 * MIB
+    """largest document in pieces; a larger one is refused at submit"""
 
 
 class ExtractSection(Section):

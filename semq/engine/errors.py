@@ -207,3 +207,27 @@ class IntroducedTooOften(ProtocolViolation):
         "Nothing is lost: its certificates are processed again after a minute or at its next login. If it continues, "
         "ask its operator why the node logs in so often."
     )
+
+
+class PieceNotDelivered(BadInput):
+    """A piece of the document was not delivered, so the document cannot be."""
+
+    code = "SEMQ-1231"
+    remedy = "The facts say why. When the cause is mended, `semq failed requeue` sends the pieces that are left."
+
+
+class WaitsForPieces(BadInput):
+    """The document is released when its pieces have arrived at its receiver, not before."""
+
+    code = "SEMQ-1233"
+    remedy = "Wait, or cancel it: `semq msg cancel`."
+
+
+class PiecesMissing(BadInput):
+    """Not all pieces of the document are here, so its application cannot have it; it is parked."""
+
+    code = "SEMQ-1232"
+    remedy = (
+        "Ask the sender to send the document again. If its pieces arrive later, `semq failed requeue` gives the"
+        " document to the application."
+    )

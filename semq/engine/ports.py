@@ -51,6 +51,7 @@ class Submission:
     row_id: int = 0  #: id in tb_0031_submit, if it was submitted through SQL or was scheduled
     not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduled``)
     scheduled_as: str = ""  #: the name under which it waited
+    name: LK0 | None = None  #: the name under which it will wait, if it has one already: a document in pieces
 
 
 class Accepted(msgspec.Struct, frozen=True):

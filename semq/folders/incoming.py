@@ -112,7 +112,7 @@ def _note(document: Document) -> dict[str, Any]:
         "app_key": str(document.app_key),
         "content_type": document.content_type,
         "order_key": document.order_key,
-        "size": len(document.payload),
+        "size": document.size,
         "digest": document.digest,
         "is_intact": document.is_intact,
         "origin_proved": document.origin_proved,

@@ -5,7 +5,7 @@ Bodies are separate from the narrow rows, so that a change of status rewrites te
 since 1970 UTC.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -264,7 +264,31 @@ class RetiredStore:
         return self.semq_id, self.semq_db_id
 
 
-Rare = KeptKey | KeptReceipts | Certificates | RetiredStore
+@dataclass(slots=True, frozen=True)
+class NewPiece:
+    """A new row of tb_0031_piece: a piece of a document that is being submitted."""
+
+    document: int
+    number: int
+    payload: bytes = field(repr=False)
+
+
+@dataclass(slots=True, frozen=True)
+class PieceGone:
+    """The deletion of a piece that the receiver's node has recorded."""
+
+    document: int
+    number: int
+
+
+@dataclass(slots=True, frozen=True)
+class PiecesGone:
+    """The deletion of all pieces of a document that ended before it was complete."""
+
+    document: int
+
+
+Rare = KeptKey | KeptReceipts | Certificates | RetiredStore | NewPiece | PieceGone | PiecesGone
 
 
 class Side(IntEnum):

@@ -52,6 +52,15 @@ tb_0031_submit = Table(
     Index("tb_0031_submit_token", "token", postgresql_where=text("token IS NOT NULL")),
     Index("tb_0031_submit_key", text(LAST_OF_KEY), postgresql_where=text("app_key <> ''")),
 )
+# The pieces of documents in pieces that the receiver's node has not confirmed yet; ``document`` is the number of the
+# submission that becomes the manifest (PROTOCOL.md section 24).
+tb_0031_piece = Table(
+    "tb_0031_piece",
+    metadata,
+    col("document", BigInteger, key=True),
+    col("number", Integer, key=True),
+    col("payload", LargeBinary),
+)
 # The message that a submission became, for its application; kept as long as tokens.
 tb_0031_taken = Table(
     "tb_0031_taken",

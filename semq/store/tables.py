@@ -65,6 +65,7 @@ STORAGE: dict[str, dict[str, str]] = {
     "tb_0031_order": COUNTERS,
     "tb_0030": QUEUE,
     "tb_0030_body": BODIES,
+    "tb_0031_piece": BODIES,
     "tb_0030_ledger": BODIES,
     "tb_0030_stream": COUNTERS,
     "store_lease": COUNTERS,
@@ -79,6 +80,7 @@ EXTERNAL = (
     ("tb_0031_body", "payload"),
     ("tb_0030_body", "envelope"),
     ("tb_0030_body", "payload"),
+    ("tb_0031_piece", "payload"),
     ("broker_message", "body"),
     ("broker_body", "data"),
 )

@@ -58,6 +58,7 @@ class ClientLink:
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
         self.is_blocked = False
+        self.spools = False  #: for channels opened from now on: large bodies are kept in files, not dropped
         self.error: AmqpError | LinkLost | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -172,7 +173,7 @@ class ClientLink:
             self.link.abort()
 
     def _channel_opened(self, number: int) -> None:
-        channel = self.channels[number] = ClientChannel(self, number)
+        channel = self.channels[number] = ClientChannel(self, number, self.spools)
         waiting = self._opening.pop(number)
         if waiting.cancelled():  # the caller was cancelled
             channel.close_soon()

@@ -2,13 +2,13 @@
 
 All deliveries of one read of the socket are passed to the consumer as one list, and so are confirms, so a caller that
 works in batches (the engine) is called once for many messages. A content that the limits stream (``stream_from``) is
-reported in order like the others but without its body, which is read and dropped; its header states the size. Created
-by ``client.ClientLink.open_channel``.
+reported in order like the others, with its body in a file (``spools``) or without its body, which is then dropped; its
+header states the size. Created by ``client.ClientLink.open_channel``.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from semq.amqp import methods as m
@@ -32,6 +32,7 @@ from semq.amqp.events import (
 )
 from semq.transport.errors import LinkLost
 from semq.transport.link import SocketLink
+from semq.transport.spool import SpooledBody
 
 Body: TypeAlias = bytes | memoryview
 OnDelivered: TypeAlias = Callable[[list[Delivered]], None]
@@ -62,8 +63,12 @@ class ClientChannel:
     ``on_closed(error)``: the channel has ended, for any reason.
     """
 
-    def __init__(self, owner: ChannelOwner, number: int) -> None:
+    def __init__(self, owner: ChannelOwner, number: int, spools: bool = False) -> None:
+        """``spools``: contents that the limits stream are kept in files, instead of dropped."""
         self.number = number
+        self._spools = spools
+        self._spool: SpooledBody | None = None
+        self._writable: asyncio.Event | None = None
         self.on_settled: Callable[[list[tuple[Any, bool]]], None] = lambda _: None
         self.on_returned: Callable[[Returned], None] = lambda _: None
         self.on_cancelled: Callable[[str], None] = lambda _: None
@@ -134,6 +139,34 @@ class ClientChannel:
         self._published += 1
         self._unconfirmed[self._published] = token
         return self._published
+
+    async def publish_blocks(
+        self, exchange: str, routing_key: str, header: ContentHeader, blocks: Iterable[bytes]
+    ) -> None:
+        """Send a message whose body comes in blocks, as fast as the server reads it, on a channel without confirms.
+
+        If ``blocks`` fails, the connection is ended, because the message cannot be completed. Raises LinkLost, or the
+        AmqpError that closed the channel meanwhile.
+        """
+        await self.ready()
+        self._machine.start_content(self.number, m.BasicPublish(exchange, routing_key), header)
+        try:
+            for block in blocks:
+                while not self._link.is_writable:
+                    self._writable = self._writable or asyncio.Event()
+                    await self._writable.wait()
+                    self._check_open()
+                self._check_open()
+                self._machine.send_chunk(self.number, block)
+                self._link.touch()
+                await asyncio.sleep(0)  # the block is written at the end of the turn
+        except LocalMisuse:
+            self._check_open()
+            raise LinkLost("the channel was closed") from None
+        except BaseException:
+            if self.is_open:
+                self._link.abort()
+            raise
 
     async def publish_and_wait(
         self, exchange: str, routing_key: str, header: ContentHeader, body: Body, *, mandatory: bool = False
@@ -278,8 +311,13 @@ class ClientChannel:
         """Process a part of a content that is too large to be kept; at its end it is reported without its body."""
         if isinstance(event, ContentStarted):
             self._too_large = event
+            self._spool = SpooledBody() if self._spools else None
+        elif isinstance(event, BodyChunk) and self._spool is not None:
+            self._spool.add(event.data)
         elif isinstance(event, ContentFinished) and self._too_large is not None:
-            self.hear(whole(self.number, self._too_large.method, self._too_large.header, b""))
+            body: Any = b"" if self._spool is None else self._spool
+            self._spool = None
+            self.hear(whole(self.number, self._too_large.method, self._too_large.header, body))
 
     def end_of_read(self) -> None:
         """Report what has been collected during this read."""
@@ -291,6 +329,9 @@ class ClientChannel:
 
     def wake(self) -> None:
         """Resume publishing, if it is possible again."""
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
         if self.is_open and self.may_publish:
             if self._ready is not None:
                 self._ready.set()
@@ -311,8 +352,9 @@ class ClientChannel:
             if not future.done():
                 future.set_exception(failure)
         self._calls.clear()
-        if self._ready is not None:
-            self._ready.set()
+        for event in (self._ready, self._writable):
+            if event is not None:
+                event.set()
         self.on_closed(error)
 
     # Inside.

@@ -34,6 +34,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0 for never
     user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
+    pieces: str = ""  #: set by the sender's node: the document of which the message is a piece, or the manifest
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

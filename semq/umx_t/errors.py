@@ -37,6 +37,12 @@ class BadCombination(BadInput):
     )
 
 
+class BadManifest(ProtocolViolation):
+    """The manifest of a document in pieces, or the name of a piece, cannot be read."""
+
+    code = "SEMQ-1116"
+
+
 class BadLocator(ProtocolViolation):
     """A locator (LK0 or LK1) cannot be read."""
 

@@ -42,7 +42,7 @@ class SettlingExchange(ServiceExchange):
         self.waiting: list[Settle] = []
 
     def publish(self, message: OfferedMessage) -> None:
-        session, routing_key, _, body, _, settle = message
+        session, routing_key, _, body, _, settle, _ = message
         self.heard.append((session.user, routing_key, body))
         match routing_key:
             case "now":

@@ -3,8 +3,9 @@ piece.
 
 Strategy: a message is refused, if at all, at the content header, before its body arrives. For queues, full chunks are
 written, and reading from the client pauses when the store is behind; when the body is complete and saved, it is
-published like any other message. A service gets each message in one piece. It therefore states the largest size, and
-whether a larger message is refused or drained and reported to it. Owned by ``channel``.
+published like any other message. A service states the largest size, and whether a larger message is refused or drained
+and reported to it; it takes the chunks itself (``ServiceExchange.arriving``) or gets each message in one piece. Owned
+by ``channel``.
 """
 
 from semq.amqp.content import ContentHeader
@@ -14,7 +15,9 @@ from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.publication import check, publish
 from semq.broker.queues.bodies import CHUNK, Body, StoredBody
-from semq.broker.services import ServiceExchange
+from semq.broker.services import ArrivingDocument, ServiceExchange
+
+UNSTORED = "a service has not stored what has arrived"
 
 
 class ArrivingBody:
@@ -30,18 +33,25 @@ class ArrivingBody:
         self._index = 0
         self._body_id = 0
         self._is_drained = False
+        self._served: ArrivingDocument | None = None
         exchange, most = check(channel, self._event(b"")), channel.session.server.message_max
         if isinstance(exchange, ServiceExchange):
-            most = exchange.body_max if exchange.drains else most
+            most = exchange.body_max if exchange.drains or exchange.streams else most
             self._is_drained = exchange.drains and header.body_size > most
         if header.body_size > most and not self._is_drained:
             raise refusals.body_too_large(header.body_size, most, exchange.name)
         if not isinstance(exchange, ServiceExchange):
             self._body_id = channel.session.server.bodies.new_id()
+        elif not self._is_drained:
+            info = channel.session.info
+            self._served = exchange.arriving(info, method.routing_key, header, self._pause)
 
     def add(self, data: bytes) -> None:
         """Add the next bytes."""
         if self._is_drained:
+            return
+        if self._served is not None:
+            self._served.add(data)
             return
         self._pieces.append(data)
         self._gathered += len(data)
@@ -53,6 +63,9 @@ class ArrivingBody:
 
     def finish(self) -> None:
         """Publish the complete body, once it is saved."""
+        if self._served is not None:
+            publish(self._channel, self._event(self._served))
+            return
         if not self._body_id:
             publish(self._channel, self._event(b"".join(self._pieces)))
             return
@@ -65,6 +78,11 @@ class ArrivingBody:
         """Delete the chunks written so far, after the channel has been closed."""
         if self._body_id:
             self._channel.session.server.bodies.drop(self._body_id)
+        if self._served is not None:
+            self._served.abandon()
+
+    def _pause(self, is_paused: bool) -> None:
+        self._channel.session.allowance.pause(UNSTORED, is_paused)
 
     def _write(self, chunk: bytes) -> None:
         session = self._channel.session

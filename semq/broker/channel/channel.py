@@ -21,7 +21,7 @@ from semq.broker.channel.ports import ChannelConnection, ChannelConsumer, LargeB
 from semq.broker.channel.transaction import Transaction
 from semq.broker.channel.unsettled_delivery import UnsettledDelivery
 from semq.broker.long_tasks import SLICE
-from semq.broker.queues.bodies import Body, StoredBody
+from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceQueue
@@ -88,7 +88,7 @@ class BrokerChannel:
         if not self._fits(header):
             return
         try:
-            if isinstance(body, StoredBody):
+            if isinstance(body, LargeBody):
                 self.session.machine.start_content(self.number, method, header)
                 self.feeder = Feeder(self, body)
             else:
@@ -120,7 +120,7 @@ class BrokerChannel:
         body: Body,
     ) -> None:
         session = self.session
-        if isinstance(body, StoredBody):
+        if isinstance(body, LargeBody):
             self.send_content(BasicDeliver(tag, number, redelivered, exchange, routing_key), header, body)
             return
         if not self._fits(header):
@@ -342,7 +342,7 @@ class BrokerChannel:
         consumer, item = delivery.consumer, delivery.item
         if consumer is None or not consumer.is_attached or not isinstance(item, QueueEntry):
             return False
-        return self.feeder is None or not isinstance(item.message.body, StoredBody)  # only one large body at a time
+        return self.feeder is None or not isinstance(item.message.body, LargeBody)  # only one large body at a time
 
     def _redeliver(self, delivery: UnsettledDelivery) -> None:
         consumer, entry = delivery.consumer, delivery.item

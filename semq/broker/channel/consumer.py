@@ -9,6 +9,7 @@ from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.broker.channel.ports import ConnectedChannel, Source
+from semq.broker.queues.bodies import Body
 from semq.broker.queues.entry import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceQueue, SessionInfo
@@ -115,7 +116,7 @@ class Consumer:
         exchange: str,
         routing_key: str,
         header: ContentHeader,
-        body: bytes,
+        body: Body,
         redelivered: bool,
         token: Any,
     ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from semq.amqp.errors import InternalError, LocalMisuse
 from semq.broker.channel.ports import ConnectedChannel
-from semq.broker.queues.bodies import StoredBody
+from semq.broker.queues.bodies import LargeBody
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 class Feeder:
     """One body being sent; it is kept until the last byte has been sent or the channel is closed."""
 
-    def __init__(self, channel: ConnectedChannel, body: StoredBody) -> None:
+    def __init__(self, channel: ConnectedChannel, body: LargeBody) -> None:
         self._channel = channel
         self._body = body
         self._asked = 0  # number of chunks requested from the store

@@ -16,6 +16,7 @@ from semq.broker.queues.bodies import release, weight
 from semq.broker.queues.message import Message, names_somebody
 from semq.broker.routing.exchanges import Exchange
 from semq.broker.services import (
+    ArrivingDocument,
     Confirmed,
     OfferedMessage,
     Outcome,
@@ -193,8 +194,13 @@ def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | Com
     session = settle._channel.session  # noqa: SLF001 - both kinds live in this file
     # empty for a larger message, which only a service that drains gets
     body = event.body if event.header.body_size <= exchange.body_max else b""
+    arrived: object = event.body  # the state machine knows only bodies in memory
+    document = arrived if isinstance(arrived, ArrivingDocument) else None
+    body = b"" if document is not None else body
     try:
-        exchange.publish(OfferedMessage(session.info, event.routing_key, event.header, body, event.mandatory, settle))
+        exchange.publish(
+            OfferedMessage(session.info, event.routing_key, event.header, body, event.mandatory, settle, document)
+        )
     except AmqpError as error:
         settle(Refused(error))
 

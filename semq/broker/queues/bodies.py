@@ -19,15 +19,12 @@ CHUNK = 256 * 1024
 """Bytes of one chunk; all chunks of a body but the last have exactly this size."""
 
 
-class StoredBody:
-    """A body in the store. ``retain`` and ``release`` are called in pairs; its creator holds it once."""
+class LargeBody:
+    """A body that is sent chunk by chunk, as fast as the client reads it."""
 
-    __slots__ = ("_bodies", "_holders", "body_id", "size")
+    __slots__ = ("size",)
 
-    def __init__(self, bodies: "Bodies", body_id: int, size: int) -> None:
-        self._bodies = bodies
-        self._holders = 1
-        self.body_id = body_id
+    def __init__(self, size: int) -> None:
         self.size = size
 
     def __len__(self) -> int:
@@ -35,25 +32,48 @@ class StoredBody:
 
     def retain(self) -> None:
         """Add a holder."""
+
+    def release(self) -> None:
+        """Remove a holder."""
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks."""
+        raise NotImplementedError
+
+    def read(self, index: int, done: ReadDone) -> None:
+        """Read one chunk."""
+        raise NotImplementedError
+
+
+class StoredBody(LargeBody):
+    """A body in the store. ``retain`` and ``release`` are called in pairs; its creator holds it once."""
+
+    __slots__ = ("_bodies", "_holders", "body_id")
+
+    def __init__(self, bodies: "Bodies", body_id: int, size: int) -> None:
+        super().__init__(size)
+        self._bodies = bodies
+        self._holders = 1
+        self.body_id = body_id
+
+    def retain(self) -> None:
         self._holders += 1
 
     def release(self) -> None:
-        """Remove a holder; after the last one, delete the body."""
         self._holders -= 1
         if not self._holders:
             self._bodies.drop(self.body_id)
 
     @property
     def chunks(self) -> int:
-        """The number of chunks."""
         return -(-self.size // CHUNK)
 
     def read(self, index: int, done: ReadDone) -> None:
-        """Read one chunk."""
         self._bodies.store.read_body(self.body_id, index, done)
 
 
-Body: TypeAlias = bytes | StoredBody
+Body: TypeAlias = bytes | LargeBody
 
 
 class Bodies:
@@ -84,16 +104,16 @@ class Bodies:
 def weight(header: ContentHeader, body: Body) -> int:
     """Return the approximate size in memory: header, objects, and the body unless that is in the store."""
     size = OVERHEAD + len(header.raw)
-    return size if isinstance(body, StoredBody) else size + len(body)
+    return size if isinstance(body, LargeBody) else size + len(body)
 
 
 def retain(body: Body) -> None:
     """Retain a body, if it is in the store."""
-    if isinstance(body, StoredBody):
+    if isinstance(body, LargeBody):
         body.retain()
 
 
 def release(body: Body) -> None:
     """Release a body, if it is in the store."""
-    if isinstance(body, StoredBody):
+    if isinstance(body, LargeBody):
         body.release()

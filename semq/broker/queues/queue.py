@@ -9,7 +9,7 @@ die are passed to ``on_dead``, if there is a dead-letter exchange; names, locks 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from semq.amqp.content import ContentHeader
 from semq.broker.arguments import Overflow, QueueSettings
@@ -243,7 +243,7 @@ class Queue:
             expires_at,
             entry.deliveries,
             message.header_bytes,
-            *((b"", body.body_id) if isinstance(body, StoredBody) else (body, 0)),
+            *((b"", body.body_id) if isinstance(body, StoredBody) else (cast(bytes, body), 0)),
         )
 
     def _store(self, entry: QueueEntry) -> None:

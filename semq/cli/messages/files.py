@@ -14,16 +14,18 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 
 from semq.app import Document
+from semq.app.file_body import FileBody
 from semq.cli.errors import EmptyDocument, NoFile, UnreadableFile
 from semq.foreign_text import in_page
 
 NAME_BYTES_MAX = 255  # of a file name on the common file systems
 ENDING_BYTES_MAX = 24  # of a suffix that is kept when a name is shortened
 STDIN = "-"
+LARGE = 4 << 20  # bytes
 _UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # in file names of one system or another
 
 
-def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple[str, bytes]]:
+def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple[str, bytes | FileBody]]:
     """Yield the name and the bytes of each file, ``-`` for standard input; without files standard input if it is a
     pipe.
 
@@ -42,6 +44,11 @@ def read_bodies(files: list[str] | None, *, allow_empty: bool) -> Iterator[tuple
         yield name, body
 
 
+def first_block(body: bytes | FileBody) -> bytes:
+    """Return the beginning of a body, by which its type is recognised."""
+    return next(iter(body.blocks()), b"") if isinstance(body, FileBody) else body
+
+
 def _is_empty(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size == 0
@@ -49,8 +56,11 @@ def _is_empty(path: Path) -> bool:
         return False  # reading the file will raise the error
 
 
-def _read(name: str) -> bytes:
+def _read(name: str) -> bytes | FileBody:
+    """Return the bytes of a file; a large one is read while it is sent."""
     try:
+        if name != STDIN and Path(name).is_file() and Path(name).stat().st_size > LARGE:
+            return FileBody(Path(name))
         return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as error:
         raise UnreadableFile(file=name, fault=error.strerror) from error
@@ -84,19 +94,20 @@ def write_body(folder: Path, document: Document) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            return _written(folder, name, document.payload)
+            return _written(folder, name, document)
         except OSError:  # a file system with shorter names, or a folder of this name
-            return _written(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document.payload)
+            return _written(folder, f"document-{sha256(name.encode()).hexdigest()[:32]}", document)
     except OSError as error:
         raise UnreadableFile(file=str(folder / name), fault=error.strerror) from error
 
 
-def _written(folder: Path, name: str, payload: bytes) -> Path:
+def _written(folder: Path, name: str, document: Document) -> Path:
     path = folder / name
     part = folder / f".{sha256(name.encode()).hexdigest()[:32]}.part"
     try:
         with part.open("wb") as stream:
-            stream.write(payload)
+            for block in document.blocks():
+                stream.write(block)
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(path)

@@ -94,7 +94,7 @@ def show_document(session: Session, document: Document, path: Path | None) -> No
                 "source": document.source,
                 "app_key": str(document.app_key),
                 "content_type": document.content_type,
-                "size": len(document.payload),
+                "size": document.size,
                 "digest": document.digest,
                 "is_intact": document.is_intact,
                 "redelivered": document.redelivered,
@@ -108,7 +108,6 @@ def show_document(session: Session, document: Document, path: Path | None) -> No
     elif path is not None:
         session.out.line(f"{name}  {document.source}  {document.app_key}  {path}")
     else:
-        session.out.talk(
-            f"{name}  from {document.source}  {document.app_key}  {counted(len(document.payload), 'byte')}"
-        )
-        session.out.raw(document.payload)
+        session.out.talk(f"{name}  from {document.source}  {document.app_key}  {counted(document.size, 'byte')}")
+        for block in document.blocks():
+            session.out.raw(block)

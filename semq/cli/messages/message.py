@@ -15,7 +15,7 @@ from semq.app import AppKey
 from semq.app.content_type import content_type_of
 from semq.app.errors import NeverTold
 from semq.cli.errors import UnreadableFile
-from semq.cli.messages.files import STDIN, read_bodies
+from semq.cli.messages.files import STDIN, first_block, read_bodies
 from semq.cli.messages.presentation import LIST_COLUMNS, facts_of, list_row, name_of, print_trace, stuck_lines
 from semq.cli.options.times import milliseconds_ago, milliseconds_ahead
 from semq.cli.output.values import moment
@@ -102,7 +102,7 @@ async def send(
             ack2=ack2,
             order_key=order_key,
             fixed=fixed,
-            content_type=content_type if content_type is not None else content_type_of(name, body),
+            content_type=content_type if content_type is not None else content_type_of(name, first_block(body)),
             priority=priority,
             expires_at=milliseconds_ahead(expires) if expires else 0,
             not_before=milliseconds_ahead(not_before) if not_before else 0,

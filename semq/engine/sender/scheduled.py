@@ -22,6 +22,7 @@ from semq.umx_t.errors import BadCombination
 from semq.umx_t.locator import parse_lk0
 
 DUE_MAX = 500  # documents that one unit releases
+AFTER_PIECES_MS = 221_845_392_000_000  # the year 9000: a document in pieces is released when its pieces have arrived
 
 
 def check_times(submission: Submission) -> None:
@@ -88,7 +89,7 @@ def _known(unit: Unit, waiting: Mapping[str, Submitted], token: str) -> Accepted
 
 
 def _row(core: Core, submission: Submission) -> Submitted:
-    a, lk0 = submission.attributes, core.new_lk0()
+    a, lk0 = submission.attributes, submission.name or core.new_lk0()
     envelope = Envelope(
         source=core.address, target=submission.target, lk0=lk0, attributes=a, sender=submission.sender,
         digest=submission.digest, submitted_at=core.now_ms(),

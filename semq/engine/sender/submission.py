@@ -24,7 +24,7 @@ from semq.engine.secrecy.binding import session_name
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
-from semq.engine.sender.scheduled import check_times, schedule
+from semq.engine.sender.scheduled import AFTER_PIECES_MS, check_times, schedule
 from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
@@ -34,8 +34,10 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Body, Data, Envelope
+from semq.umx_t.errors import BadAddress
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
 
@@ -83,6 +85,35 @@ class Accepting:
         for place, submission in enumerate(later):
             self._post_later(submission, faults_later.get(place))
 
+    def check_in_pieces(self, submission: Submission, size: int) -> None:
+        """Refuse a document in pieces, of so many bytes, before its body arrives. Raises SemqError."""
+        attributes = submission.attributes
+        if self.stopping:
+            raise errors.Stopping
+        check_combination(attributes)
+        if attributes.save_fwd is not SaveFwd.MUST or attributes.order_key or attributes.fixed or submission.not_before:
+            raise errors.DocumentTooLarge(size=size, allowed=self.core.settings.max_document).with_remedy(
+                "Only documents with @SaveFwd=3, and without @OrderKey, @Fixed and @NotBefore, are sent in pieces;"
+                " others must not be larger than protocol.max_document_bytes."
+            )
+        if attributes.expires_at and attributes.expires_at <= self.core.now_ms():
+            raise errors.Expired(expires_at=moment_text(attributes.expires_at))
+        self._check_user(submission)
+        self._check_partner(submission, size)
+
+    def submit_in_pieces(self, submission: Submission) -> None:
+        """Accept the manifest of a document whose pieces were posted to the store before; it waits until they have
+        arrived at its target."""
+        submission.not_before = AFTER_PIECES_MS
+        submission.digest = sha256(submission.body).digest()
+        self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
+
+    @staticmethod
+    def _check_user(submission: Submission) -> None:
+        """Refuse documents of applications to the user that receives pieces."""
+        if submission.target.user == PIECES_USER and not submission.attributes.pieces:
+            raise BadAddress("This user is reserved for pieces of documents.", address=str(submission.target))
+
     def _post_later(self, submission: Submission, fault: SemqError | None) -> None:
         faults = {} if fault is None else {0: fault}
         self.core.post(schedule(self.core, [submission], faults, self._scheduled), failed=submission.failed)
@@ -121,6 +152,7 @@ class Accepting:
         settings = self.core.settings
         if self.stopping:
             raise errors.Stopping
+        self._check_user(submission)
         submission.attributes = in_sequence(check_combination(submission.attributes), submission.target)
         if len(submission.body) > settings.max_document:
             raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document)
@@ -147,12 +179,16 @@ class Accepting:
         is released.
         """
         check_times(submission)
+        self._check_partner(submission, len(submission.body))
+
+    def _check_partner(self, submission: Submission, size: int) -> None:
+        """Refuse a document of so many bytes that the partner or its agreement does not allow."""
         if submission.target.node != self.core.address:
             dest = str(submission.target.node)
             self.partners.check(dest)
             agreed = self.partners.terms.get(dest)
             if agreed is not None:
-                check(agreed, dest, submission.attributes.app_key, len(submission.body))
+                check(agreed, dest, submission.attributes.app_key, size)
 
     def _check_now(self, submission: Submission) -> None:
         settings = self.core.settings

@@ -12,7 +12,7 @@ from typing import Any
 from psycopg.adapt import Buffer
 
 from semq.store.broker.statements import Net
-from semq.store.postgres.conversion.binary import Packer, Param, copy_of, int2, int8, int8s, moment, texts
+from semq.store.postgres.conversion.binary import Packer, Param, copy_of, int2, int4, int8, int8s, moment, texts
 from semq.store.postgres.conversion.rows import (
     STATUS,
     line_values,
@@ -22,7 +22,17 @@ from semq.store.postgres.conversion.rows import (
     recorded_values,
 )
 from semq.store.postgres.statements import INSERTED, copy_in
-from semq.store.rows import Certificates, KeptKey, KeptReceipts, Outbound, RetiredStore, Submitted
+from semq.store.rows import (
+    Certificates,
+    KeptKey,
+    KeptReceipts,
+    NewPiece,
+    Outbound,
+    PieceGone,
+    PiecesGone,
+    RetiredStore,
+    Submitted,
+)
 from semq.store.unit import Needs, Unit
 from semq.umx_t.status import AppStatus
 
@@ -205,6 +215,9 @@ _RARE: dict[type, Callable[[Any], Sequence[Param]]] = {
     KeptReceipts: lambda row: [int8(row.number), row.source.encode(), row.signature.encode(), row.leaves],
     Certificates: lambda row: [row.node.encode(), texts(row.pems)],
     RetiredStore: lambda row: [int8(row.semq_id), int8(row.semq_db_id), row.retired_by.encode(), row.why.encode()],
+    NewPiece: lambda row: [int8(row.document), int4(row.number), row.payload],
+    PieceGone: lambda row: [int8(row.document), int4(row.number)],
+    PiecesGone: lambda row: [int8(row.document)],
 }
 
 

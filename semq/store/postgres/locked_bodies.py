@@ -1,9 +1,9 @@
 """Bodies at rest: encrypted when the writer writes them, decrypted when it, or a person, reads them.
 
-Optional: without a master key nothing is encrypted. With one, payloads in tb_0031_body and tb_0030_body and those of
-scheduled documents are encrypted, each for its own row; envelopes, the queues of the broker and submissions by SQL are
-not. A body that was written earlier is read unencrypted until its message is cleaned up. The inbox in SQL then shows
-ciphertext.
+Optional: without a master key nothing is encrypted. With one, payloads in tb_0031_body, tb_0030_body and tb_0031_piece
+and those of scheduled documents are encrypted, each for its own row; envelopes, the queues of the broker and
+submissions by SQL are not. A body that was written earlier is read unencrypted until its message is cleaned up. The
+inbox in SQL then shows ciphertext.
 """
 
 import logging
@@ -15,13 +15,14 @@ import psycopg
 from semq.seal.errors import VaultLocked
 from semq.seal.vault import Vault
 from semq.store.postgres.changes import Batch, NewRows
-from semq.store.postgres.conversion.binary import int8
+from semq.store.postgres.conversion.binary import int4, int8
 from semq.store.rows import Stored, Submitted
 from semq.store.unit import SubmittedRows, Unit
 
 log = logging.getLogger(__name__)
 TABLES = ("tb_0031_body", "tb_0030_body")
 SUBMITTED = "tb_0031_submit"
+PIECE = "tb_0031_piece"
 UNREADABLE = b"\xc1"  # no MessagePack
 DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
 CHECK, CHECKED = b"semq vault", b"semq_meta"
@@ -41,6 +42,15 @@ class Locking:
             return self.vault.unlock(payload, _context(table, int8(key)))
         except VaultLocked as error:
             raise VaultLocked(table=table, key=key) from error
+
+    def unlock_piece(self, document: int, number: int, payload: bytes) -> bytes:
+        """Return the payload of a row of tb_0031_piece. Raises VaultLocked if it was moved or altered."""
+        if self.vault is None or not self.vault.is_locked(payload):
+            return payload
+        try:
+            return self.vault.unlock(payload, _context(PIECE, int8(document) + int4(number)))
+        except VaultLocked as error:
+            raise VaultLocked(table=PIECE, key=document) from error
 
     def unlock_unit(self, unit: Unit) -> None:
         """Decrypt all bodies that a unit has loaded. A body that cannot be decrypted becomes DAMAGED, which its users
@@ -83,6 +93,8 @@ class Locking:
             return name, [params[0], params[1], self._lock("tb_0031_body", params[0], params[2])]
         if name == "new_submission":
             return name, [*params[:2], self._lock(SUBMITTED, params[0], params[2]), *params[3:]]
+        if name == "NewPiece":
+            return name, [*params[:2], self._lock(PIECE, bytes(params[0]) + bytes(params[1]), params[2])]
         return name, params
 
     def _lock(self, table: str, key: bytes, payload: bytes) -> bytes:

@@ -86,7 +86,7 @@ def described(document: Document) -> dict[str, Any]:
         "origin_proved": document.origin_proved,
         "submitted_at": utc_text(document.submitted_at, exact=True),
         "headers": dict(document.headers),
-        "bytes": len(document.payload),
+        "bytes": document.size,
     }
 
 

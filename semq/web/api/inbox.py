@@ -58,7 +58,7 @@ async def receive(call: Call) -> Response:
             await call.web.leases.settle(owner, one.id, "requeue")
         raise
     for one in leases:
-        one.document.payload = b""  # it is in the answer
+        one.document.drop_body()  # it is in the answer
     return answer
 
 

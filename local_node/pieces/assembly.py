@@ -1,0 +1,151 @@
+"""Documents in pieces at the receiver's node: found, checked and read piece by piece for the application.
+
+Pieces wait as messages to a user whose inbox nobody opens. When the manifest is given to an application, the pieces are
+compared with it by their digests, which were checked when each was recorded; their bytes are read while the application
+takes them. They end in the commit that ends the manifest. Used by ``doors.inbox``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import structlog
+from msgspec.structs import replace
+
+from semq.broker.queues.bodies import LargeBody
+from semq.engine.bodies import decode_envelope
+from semq.engine.errors import PiecesMissing
+from semq.engine.local_engine import LocalEngine
+from semq.engine.ports import Delivery
+from semq.errors import SemqError, Unavailable
+from semq.store.broker.operations import ReadDone
+from semq.store.postgres.store import PostgresStore
+from semq.store.rows import Stored
+from semq.store.views import pieces as views
+from semq.umx_t.pieces import PiecesManifest, digest_of, parse_piece_name, read_manifest
+
+log = structlog.get_logger("semq.pieces")
+BODY = "tb_0030_body"
+
+
+class PiecedBody(LargeBody):
+    """The body of a document in pieces, in tb_0030."""
+
+    __slots__ = ("_brefs", "_store", "_tasks")
+
+    def __init__(self, size: int, brefs: Sequence[int], store: PostgresStore) -> None:
+        super().__init__(size)
+        self._brefs = brefs
+        self._store = store
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def chunks(self) -> int:
+        return len(self._brefs)
+
+    def read(self, index: int, done: ReadDone) -> None:
+        task = asyncio.get_running_loop().create_task(self._read(self._brefs[index], done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read(self, bref: int, done: ReadDone) -> None:
+        try:
+            payload = await self._store.read(views.payload, bref)
+            if payload is None:
+                raise PiecesMissing("A piece was removed while the document was read.", bref=bref)
+            done(self._store.locking.unlock(BODY, bref, payload), None)
+        except SemqError as error:
+            done(None, error)
+
+
+class JoinedDelivery(Delivery, frozen=True):
+    """A document in pieces on its way to an application, instead of its manifest."""
+
+    body: PiecedBody
+
+
+class Assembly:
+    """Joins the documents that are given to applications."""
+
+    def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
+        self._engine = engine
+        self._store = store
+        self._pieces: dict[int, list[int]] = {}  #: rows of the pieces of each document that was given, by its row
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @staticmethod
+    def is_needed(delivery: Delivery) -> bool:
+        """Whether a delivery is a manifest, and not its document."""
+        return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
+
+    def join(self, delivery: Delivery, give: Callable[[Delivery], None], dropped: Callable[[], None]) -> None:
+        """Find the pieces of a document and ``give`` it; call ``dropped`` if it cannot be given."""
+        task = asyncio.get_running_loop().create_task(self._join(delivery, give, dropped))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def with_pieces(self, brefs: Iterable[int]) -> list[int]:
+        """Return the rows with those of their pieces, which end with them."""
+        return [each for bref in brefs for each in (bref, *self._pieces.pop(bref, ()))]
+
+    def forget(self, brefs: Iterable[int]) -> None:
+        """Note that applications no longer have these documents."""
+        for bref in brefs:
+            self._pieces.pop(bref, None)
+
+    async def _join(self, delivery: Delivery, give: Callable[[Delivery], None], dropped: Callable[[], None]) -> None:
+        answers = self._engine().answers
+        try:
+            joined = await self._joined(delivery)
+        except Unavailable:
+            dropped()
+            answers.give_back([delivery.bref])
+        except SemqError as error:
+            dropped()
+            log.error("document_not_joined", lk0=delivery.envelope.ident, error=error.advice())
+            answers.fail([delivery.bref], str(error))
+        else:
+            give(joined)
+
+    async def _joined(self, delivery: Delivery) -> Delivery:
+        envelope = delivery.envelope
+        manifest = read_manifest(bytes(delivery.payload))
+        document, source = envelope.attributes.pieces, str(envelope.lk0.node)
+        found = await self._store().read(views.arrived, source)
+        rows, brefs = await asyncio.to_thread(partial(chosen, found, document, manifest))
+        self._pieces[delivery.bref] = brefs
+        return JoinedDelivery(
+            bref=delivery.bref,
+            envelope=replace(envelope, digest=bytes.fromhex(manifest.digest)),
+            payload=b"",
+            redelivered=delivery.redelivered,
+            deliveries=delivery.deliveries,
+            body=PiecedBody(manifest.size, rows, self._store()),
+        )
+
+
+def chosen(
+    found: Sequence[views.RecordedMessage], document: str, manifest: PiecesManifest
+) -> tuple[list[int], list[int]]:
+    """Return the rows of the pieces of a document in order, and all its rows, with those that were sent twice.
+
+    Raises PiecesMissing unless they are the pieces that the manifest was made of.
+    """
+    rows: dict[int, tuple[int, bytes]] = {}
+    brefs: list[int] = []
+    for each in found:
+        envelope = decode_envelope(Stored(each.envelope, b""))
+        if not envelope.attributes.pieces.startswith(f"{document}/"):
+            continue
+        name = parse_piece_name(envelope.attributes.pieces)
+        if name.document != document:
+            continue
+        brefs.append(each.bref)
+        if name.number < manifest.count and each.size == manifest.size_of(name.number):
+            rows.setdefault(name.number, (each.bref, envelope.digest))
+    if len(rows) < manifest.count:
+        raise PiecesMissing(document=document, pieces=manifest.count, found=len(rows))
+    in_order = [rows[number] for number in range(manifest.count)]
+    if digest_of(digest for _, digest in in_order) != manifest.pieces:
+        raise PiecesMissing("The pieces are not those of which the sender made the document.", document=document)
+    return [bref for bref, _ in in_order], brefs

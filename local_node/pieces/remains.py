@@ -1,0 +1,108 @@
+"""The removal of pieces whose document has ended before it was complete.
+
+At the sender: pieces without a submission that waits for them, except those of bodies that arrive now. At the receiver:
+pieces that were recorded long ago and whose manifest this node does not have; the ledger keeps their lines.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from local_node.pieces.upload import drop_pieces
+from semq.engine.bodies import decode_envelope
+from semq.engine.local_engine import LocalEngine
+from semq.errors import SemqError, Unavailable
+from semq.store.postgres.store import PostgresStore
+from semq.store.rows import Stored
+from semq.store.views import pieces as views
+from semq.umx_t.pieces import parse_piece_name
+
+LOOK_S = 60.0
+KEPT_DAYS = 30  # how long pieces wait for their manifest
+MANIFEST_MAX = 4096  # bytes
+PAGE = 1000
+DAY_MS = 86_400_000
+log = structlog.get_logger("semq.pieces")
+
+
+class Remains:
+    """Finds and removes what is left of documents in pieces."""
+
+    def __init__(
+        self,
+        engine: Callable[[], LocalEngine],
+        store: Callable[[], PostgresStore],
+        arriving: Callable[[], set[int]],
+    ) -> None:
+        """``arriving``: the documents whose bodies are not accepted yet."""
+        self._engine = engine
+        self._store = store
+        self._arriving = arriving
+        self._looking: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """Remove what is left, unless a search is under way."""
+        if not self.is_looking:
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name="remains")
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether a search is under way."""
+        return self._looking is not None and not self._looking.done()
+
+    async def stop(self) -> None:
+        """End a search under way."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def _look(self) -> None:
+        try:
+            await self._look_at_sender()
+            await self._look_at_receiver()
+        except Unavailable:
+            return  # the next look finds them
+
+    async def _look_at_sender(self) -> None:
+        arriving = self._arriving()  # before the query: a body may be accepted while it runs
+        for document in await self._store().read(views.without_document):
+            if document not in arriving:
+                log.info("pieces_removed", document=document)
+                self._engine().core.post(drop_pieces(document))
+
+    async def _look_at_receiver(self) -> None:
+        before = self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
+        for source in await self._store().read(views.sources):
+            old: defaultdict[str, list[int]] = defaultdict(list)
+            for each in await self._store().read(views.arrived, source, before):
+                old[document_of(each)].append(each.bref)
+            if not old:
+                continue
+            known = await self._documents(source)
+            for document, brefs in old.items():
+                if document not in known:
+                    log.warning("pieces_without_document", document=document, source=source, pieces=len(brefs))
+                    self._engine().answers.finish(brefs)
+
+    async def _documents(self, source: str) -> set[str]:
+        """Return the documents of an institution whose manifests wait here or are parked."""
+        found: set[str] = set()
+        after = 0
+        while page := await self._store().read(views.others, source, MANIFEST_MAX, after, PAGE):
+            found |= _named(page)
+            after = page[-1].bref
+        return found
+
+
+def document_of(piece: views.RecordedMessage) -> str:
+    """Return the document of a recorded piece; an empty text if it says none that can be read."""
+    try:
+        return parse_piece_name(decode_envelope(Stored(piece.envelope, b"")).attributes.pieces).document
+    except SemqError:
+        return ""
+
+
+def _named(page: Sequence[views.RecordedMessage]) -> set[str]:
+    return {decode_envelope(Stored(each.envelope, b"")).attributes.pieces for each in page} - {""}

@@ -1,0 +1,219 @@
+"""The pieces of documents on their way to the receiver's node; the manifest follows when all have arrived.
+
+Each piece is a message of class 3 like any other, sealed or signed, repeated and receipted by the engine. Few are under
+way to one node at a time, so that other documents never wait behind many of them. A piece is deleted when its receipt
+has come; what is left after a restart is sent again, and the receiver ignores repeated pieces. The manifest is a
+submission that waits (``sender.scheduled``), and is released when no piece is left.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from local_node.doors.events import EventExchange
+from local_node.doors.refused_submissions import refuse_open
+from semq.engine.bodies import decode_envelope
+from semq.engine.errors import PieceNotDelivered
+from semq.engine.local_engine import LocalEngine
+from semq.engine.ports import Accepted, AppEvent, Submission
+from semq.engine.sender.scheduled import AFTER_PIECES_MS, release_early
+from semq.errors import BadInput, SemqError, Unavailable
+from semq.store.postgres.store import PostgresStore
+from semq.store.rows import PieceGone, Stored
+from semq.store.views import pieces as views
+from semq.store.work import NO_NEEDS, Steps, work
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.pieces import USER, PieceName
+
+UNDER_WAY_MAX = 4  # pieces of all documents to one node: 1 MiB
+DOCUMENTS_MAX = 16  # whose pieces are under way at the same time; others wait
+READ = 4  # pieces read from the store at once
+AGAIN_S = 1.0  # after a refusal that time can change
+DELIVERED = "delivered"
+log = structlog.get_logger("semq.pieces")
+
+
+@dataclass(slots=True)
+class PieceOutcome:
+    """The event about a piece, for ``Transfers`` instead of the applications."""
+
+    told: Callable[[AppEvent], None]
+    event: AppEvent
+    ops: tuple[Any, ...] = ()  # nothing is stored for it
+
+    def commit(self) -> None:
+        """Report it, after the commit of the change."""
+        self.told(self.event)
+
+
+class EventsWithPieces:
+    """The engine's ``Events``: those about pieces go to ``Transfers``, all others to the applications."""
+
+    def __init__(self, events: EventExchange, told: Callable[[AppEvent], None]) -> None:
+        self._events = events
+        self._told = told
+
+    def prepare(self, event: AppEvent) -> Any:
+        """Prepare an event in the transaction of its change."""
+        if event.target is not None and event.target.user == USER:
+            return PieceOutcome(self._told, event)
+        return self._events.prepare(event)
+
+    def publish(self, prepared: Any) -> None:
+        """Publish after the commit."""
+        self._events.publish(prepared)
+
+
+@dataclass(slots=True)
+class PieceTransfer:
+    """One document on its way."""
+
+    number: int  #: of the submission that waits for its pieces
+    envelope: Envelope
+
+
+class Transfers:
+    """All documents in pieces that this node sends."""
+
+    def __init__(
+        self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore], released: Callable[[], None]
+    ) -> None:
+        """``released`` is called when a manifest may be accepted."""
+        self._engine = engine
+        self._store = store
+        self._released = released
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0 of a piece under way
+        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(UNDER_WAY_MAX))
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def documents(self) -> set[int]:
+        """The numbers of the documents whose pieces are being sent."""
+        return set(self._tasks)
+
+    def begin(self) -> None:
+        """Begin with a new engine: the outcomes of pieces under way are unknown, so they are sent again."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        self._ended.clear()
+        self._places.clear()
+        self.look()
+
+    async def stop(self) -> None:
+        """Send no more pieces."""
+        tasks = [*self._tasks.values(), *filter(None, [self._looking])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def look(self) -> None:
+        """Find the documents that wait for their pieces, unless a search is under way."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name="pieces")
+
+    def told(self, event: AppEvent) -> None:
+        """Note what has become of a piece."""
+        if event.kind == DELIVERED or event.outcome:
+            ended = self._ended.pop(str(event.lk0), None)
+            if ended is not None and not ended.done():
+                ended.set_result(event)
+
+    async def _look(self) -> None:
+        try:
+            found = dict(await self._store().read(views.transfers, datetime.fromtimestamp(AFTER_PIECES_MS / 1000, UTC)))
+        except Unavailable:
+            return  # the next look finds them
+        for number in self._tasks.keys() - found.keys():
+            self._tasks[number].cancel()  # withdrawn
+        for number, envelope in found.items():
+            if number not in self._tasks and len(self._tasks) < DOCUMENTS_MAX:
+                self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
+
+    def _start(self, transfer: PieceTransfer) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry(transfer), name=f"pieces of {transfer.number}")
+        self._tasks[transfer.number] = task
+        task.add_done_callback(lambda done: self._over(transfer.number, done))
+
+    def _over(self, number: int, task: "asyncio.Task[None]") -> None:
+        if self._tasks.get(number) is task:
+            del self._tasks[number]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("transfer_failed", number=number, error=str(error))
+
+    async def _carry(self, transfer: PieceTransfer) -> None:
+        """Send all pieces of a document, then release its manifest; refuse it if a piece cannot be delivered."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._send_all(transfer, group)
+        except* BadInput as errors:
+            error = errors.exceptions[0]
+            assert isinstance(error, SemqError)
+            engine = self._engine()
+            engine.core.post(refuse_open(engine.core, transfer.number, error))
+        except* Unavailable as errors:
+            log.warning("pieces_wait", number=transfer.number, error=str(errors.exceptions[0]))
+        else:
+            core = self._engine().core
+            core.post(release_early(core, transfer.number, self._released), failed=lambda error: None)
+
+    async def _send_all(self, transfer: PieceTransfer, group: asyncio.TaskGroup) -> None:
+        places, after = self._places[str(transfer.envelope.target.node)], -1
+        while found := await self._store().read(views.staged, transfer.number, after, READ):
+            for number, stored in found:
+                payload = self._store().locking.unlock_piece(transfer.number, number, stored)
+                await places.acquire()
+                group.create_task(self._send(transfer, number, payload, places))
+            after = found[-1][0]
+
+    async def _send(self, transfer: PieceTransfer, number: int, payload: bytes, places: asyncio.Semaphore) -> None:
+        """Send one piece, again after refusals that time can change, and wait for its receipt."""
+        event: AppEvent | None = None
+        try:
+            while event is None:
+                try:
+                    event = await self._submitted(transfer, number, payload)
+                except Unavailable as error:
+                    log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
+                    await asyncio.sleep(AGAIN_S)
+        finally:
+            places.release()
+        if event.kind != DELIVERED:
+            code, text = event.reason or ("", "")
+            raise PieceNotDelivered(piece=number, outcome=event.outcome, code=code, text=text)
+        self._engine().core.post(_piece_gone(PieceGone(transfer.number, number)), later=True)
+
+    def _submitted(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
+        """Submit a piece; the result is the event of its end. Raises the error of a refusal."""
+        envelope, a = transfer.envelope, transfer.envelope.attributes
+        ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
+
+        def done(accepted: Accepted) -> None:
+            self._ended[str(accepted.lk0)] = ended
+
+        def failed(error: Exception) -> None:
+            if not ended.done():
+                ended.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+
+        # Without the key, by which people find the document itself; agreements look at the type only.
+        attributes = Attributes(
+            app_key=a.app_key._replace(key=""), encrypt=a.encrypt, priority=a.priority, expires_at=a.expires_at,
+            pieces=str(PieceName(a.pieces, number)),
+        )  # fmt: skip
+        target = Address(envelope.target.type, envelope.target.id, USER)
+        self._engine().submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])
+        return ended
+
+
+@work
+def _piece_gone(piece: PieceGone) -> Steps:
+    """Delete a piece that the receiver's node has recorded."""
+    unit = yield NO_NEEDS
+    unit.rare.append(piece)

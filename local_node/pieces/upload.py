@@ -1,0 +1,179 @@
+"""A large body on its way from an application into the store: each piece is committed as it arrives.
+
+Its name is drawn at the first byte, because the pieces are stored under it. The manifest is accepted when all pieces
+are posted to the store, so that its commit follows theirs, and the application's confirm follows that commit. Pieces
+of a body that never became complete are removed. Made by ``doors.submission``.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
+
+from semq.broker.services import ArrivingDocument
+from semq.engine.local_engine import LocalEngine
+from semq.engine.ports import Accepted, Submission
+from semq.errors import BadInput, SemqError, Unavailable
+from semq.store.rows import NewPiece, PiecesGone
+from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
+from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
+
+UNCOMMITTED_MAX = 4 << 20  # bytes of one body; beyond it nothing is read from its client
+
+
+class Upload(ArrivingDocument):
+    """One body."""
+
+    def __init__(
+        self,
+        engine: Callable[[], LocalEngine],
+        size: int,
+        ended: Callable[["Upload", bool], None],
+        pause: Callable[[bool], None],
+        fault: Exception | None = None,
+    ) -> None:
+        """``ended`` is called with True when the document is committed, with False when it will not be. ``pause`` stops
+        reading from the client; with ``fault`` the body is dropped, and refused at its end."""
+        super().__init__(size)
+        self._engine = engine
+        self._core = engine().core  # a body does not outlive the store in which it began
+        self.name = self._core.new_lk0()
+        self._ended = ended
+        self._pause = pause
+        self._fault = fault
+        self._parts = bytearray()
+        self._piece_bytes = min(PIECE_BYTES, self._core.settings.max_document)
+        self._digests: list[bytes] = []
+        self._whole = sha256()
+        self._count = 0
+        self._uncommitted = 0
+
+    @property
+    def document(self) -> int:
+        """The number under which its pieces are stored."""
+        return self.name.object_id
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of what has arrived."""
+        return self._whole.digest()
+
+    def add(self, data: bytes) -> None:
+        if self._fault is not None:
+            return
+        self._whole.update(data)
+        self._parts += data
+        while len(self._parts) >= self._piece_bytes:
+            self._keep(bytes(self._parts[: self._piece_bytes]))
+            del self._parts[: self._piece_bytes]
+
+    def finish(self, submission: Submission) -> None:
+        """Submit the document, all bytes of which have been added; its ``done`` or ``failed`` gets the result."""
+        if self._parts and self._fault is None:
+            self._keep(bytes(self._parts))
+            self._parts.clear()
+        fault = self._fault
+        if fault is None and self._engine().core is not self._core:
+            fault = Unavailable("The node lost its store while the document arrived.")
+        if fault is not None:
+            self.abandon()
+            submission.failed(fault)
+            return
+        submission.name = self.name
+        submission.attributes = replace(submission.attributes, pieces=str(self.name))
+        waits = submission.done
+
+        def done(accepted: Accepted) -> None:
+            if accepted.repeated:
+                self.abandon()  # the token names an earlier document
+            else:
+                self._ended(self, True)
+            waits(accepted)
+
+        submission.done = done
+        refused = submission.failed
+
+        def failed(error: Exception) -> None:
+            # After an unknown outcome the document may be accepted: the next look finds what it left if it is not.
+            if isinstance(error, BadInput):
+                self.abandon()
+            else:
+                self._ended(self, False)
+            refused(error)
+
+        submission.failed = failed
+        submission.body = PiecesManifest(
+            self.size, self._piece_bytes, digest_of(self._digests), self.digest.hex()
+        ).encode()
+        self._engine().accepting.submit_in_pieces(submission)
+
+    def abandon(self) -> None:
+        self._ended(self, False)
+        if self._count:
+            self._core.post(drop_pieces(self.document))
+        self._count = 0
+        self._fault = self._fault or Unavailable("The body is incomplete.")
+        self._parts.clear()
+        self._pause(False)
+
+    def _keep(self, payload: bytes) -> None:
+        piece = NewPiece(self.document, self._count, payload)
+        self._count += 1
+        self._digests.append(sha256(payload).digest())
+        self._uncommitted += len(payload)
+        if self._uncommitted > UNCOMMITTED_MAX:
+            self._pause(True)
+        self._core.post(keep_piece(piece, self._committed), failed=self._failed)
+
+    def _committed(self, size: int) -> None:
+        self._uncommitted -= size
+        if self._uncommitted <= UNCOMMITTED_MAX // 2:
+            self._pause(False)
+
+    def _failed(self, error: Exception) -> None:
+        """Drop the rest; the client hears at the end that the document was not accepted."""
+        self._fault = self._fault or (error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+        self._pause(False)
+
+
+class Uploads:
+    """The bodies that arrive now."""
+
+    def __init__(self, engine: Callable[[], LocalEngine], accepted: Callable[[], None]) -> None:
+        """``accepted`` is called when a document has been committed."""
+        self._engine = engine
+        self._accepted = accepted
+        self._arriving: WeakValueDictionary[int, Upload] = WeakValueDictionary()
+
+    @property
+    def documents(self) -> set[int]:
+        """The numbers of bodies that are not accepted yet, whose pieces must stay."""
+        return set(self._arriving)
+
+    def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:
+        """Return a new body of so many bytes."""
+        upload = Upload(self._engine, size, self._has_ended, pause, fault)
+        self._arriving[upload.document] = upload
+        return upload
+
+    def _has_ended(self, upload: Upload, is_accepted: bool) -> None:
+        self._arriving.pop(upload.document, None)
+        if is_accepted:
+            self._accepted()
+
+
+@work
+def keep_piece(piece: NewPiece, done: Callable[[int], None]) -> Steps:
+    """Store a piece."""
+    unit = yield NO_NEEDS
+    unit.rare.append(piece)
+    yield COMMITTED
+    done(len(piece.payload))
+
+
+@work
+def drop_pieces(document: int) -> Steps:
+    """Delete all pieces of a document."""
+    unit = yield NO_NEEDS
+    unit.rare.append(PiecesGone(document))

@@ -1,0 +1,82 @@
+"""Documents in pieces: what the sender has to transfer, and what the receiver has (PROTOCOL.md section 24).
+
+Read-only, like all views. Bodies come as they are stored; the caller decrypts them (``locked_bodies``).
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, exists, func, select
+
+from semq.store.submission_tables import tb_0031_piece, tb_0031_submit
+from semq.store.tables import tb_0030, tb_0030_body
+from semq.umx_t.pieces import USER
+from semq.umx_t.status import AppStatus, Arrival
+
+P, S, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0030.c
+
+
+class RecordedMessage(NamedTuple):
+    """A message of tb_0030 with its stored envelope."""
+
+    bref: int
+    size: int
+    envelope: bytes
+
+
+def transfers(connection: Connection, release_at: Any) -> list[tuple[int, bytes]]:
+    """Return the submissions that wait for their pieces (``not_before`` is ``release_at``), with their envelopes."""
+    waits = S.not_before == release_at, S.envelope.is_not(None), S.reason_code.is_(None)
+    query = select(S.number, S.envelope).where(*waits).order_by(S.number)
+    return [(row.number, bytes(row.envelope)) for row in connection.execute(query)]
+
+
+def staged(connection: Connection, document: int, after: int, limit: int) -> list[tuple[int, bytes]]:
+    """Return pieces of a document with numbers above ``after``, in order."""
+    query = select(P.number, P.payload).where(P.document == document, P.number > after).order_by(P.number).limit(limit)
+    return [(row.number, bytes(row.payload)) for row in connection.execute(query)]
+
+
+def without_document(connection: Connection) -> list[int]:
+    """Return the documents of which there are pieces, and no submission (any more)."""
+    waits = exists().where(S.number == P.document, S.not_before.is_not(None))
+    return list(connection.execute(select(P.document).where(~waits).distinct()).scalars())
+
+
+def arrived(connection: Connection, source: str, before_ms: int | None = None) -> list[RecordedMessage]:
+    """Return the pieces of an institution that this node has recorded; ``before_ms``: only those recorded earlier."""
+    conditions = [IN.target_user == USER, IN.source == source, IN.status == Arrival.RECV]
+    if before_ms is not None:
+        conditions.append(IN.received_at < func.to_timestamp(before_ms / 1000))
+    return _arrived(connection, conditions)
+
+
+def sources(connection: Connection) -> list[str]:
+    """Return the institutions whose pieces this node has."""
+    return list(connection.execute(select(IN.source).where(IN.target_user == USER).distinct()).scalars())
+
+
+def others(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
+    """Return unfinished messages of an institution that are no pieces, of at most ``size_max`` bytes, in order."""
+    conditions = [
+        IN.target_user != USER, IN.source == source, IN.size <= size_max, IN.bref > after,
+        IN.app_status != AppStatus.DONE,
+    ]  # fmt: skip
+    return _arrived(connection, conditions, limit)
+
+
+def _arrived(connection: Connection, conditions: Sequence[Any], limit: int | None = None) -> list[RecordedMessage]:
+    query = (
+        select(IN.bref, IN.size, tb_0030_body.c.envelope)
+        .join(tb_0030_body, tb_0030_body.c.bref == IN.bref)
+        .where(*conditions)
+        .order_by(IN.bref)
+        .limit(limit)
+    )
+    return [RecordedMessage(row.bref, row.size, bytes(row.envelope)) for row in connection.execute(query)]
+
+
+def payload(connection: Connection, bref: int) -> bytes | None:
+    """Return the stored payload of a received message."""
+    found = connection.execute(select(tb_0030_body.c.payload).where(tb_0030_body.c.bref == bref)).scalar()
+    return None if found is None else bytes(found)

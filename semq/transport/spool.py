@@ -1,0 +1,48 @@
+"""A large body that a client receives: it goes to a temporary file as it arrives, and is never complete in memory.
+
+Made by ``client_channel`` for contents above the limit of the connection, if its owner wants them.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+
+BLOCK = 256 * 1024
+
+
+class SpooledBody:
+    """One body. Its file has no name, and ends with it."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="semq-")  # noqa: SIM115 - closed with this object
+        self._hash = sha256()
+        self._size = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.blocks())
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256, hexadecimal."""
+        return self._hash.hexdigest()
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._file.write(data)
+        self._hash.update(data)
+        self._size += len(data)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes from the beginning, in blocks; may be called again."""
+        self._file.flush()
+        at = 0
+        while block := os.pread(self._file.fileno(), BLOCK, at):
+            yield block
+            at += len(block)

@@ -1,0 +1,77 @@
+"""Documents in pieces (PROTOCOL.md section 24): the names of pieces, and the manifest that joins them.
+
+A piece is a message to the user ``_pieces`` of the receiver's node; ``@Pieces`` names its document and number. The
+manifest is the message to the receiver itself; its payload says how many bytes and pieces there are, and has the
+digest of the pieces' digests, so that a piece that is missing, exchanged or altered is found.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from semq.umx_t.errors import BadManifest
+
+USER = "_pieces"  # the user of a node to whom pieces are addressed; no application has it
+PIECE_BYTES = 256 * 1024
+PIECE_BYTES_MAX = 16 << 20  # of a node of another version
+PIECES_MAX = 1 << 24
+
+Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class PieceName(NamedTuple):
+    """A piece: its document, and its number from 0."""
+
+    document: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.document}/{self.number}"
+
+
+def parse_piece_name(text: str) -> PieceName:
+    """Read the attribute of a piece. Raises BadManifest."""
+    document, _, number = text.rpartition("/")
+    if not document or not number.isdecimal() or not number.isascii() or int(number) >= PIECES_MAX:
+        raise BadManifest("The name of a piece cannot be read.", name=text[:80])
+    return PieceName(document, int(number))
+
+
+class PiecesManifest(msgspec.Struct, frozen=True):
+    """The payload of the message that stands for a document in pieces."""
+
+    size: Annotated[int, msgspec.Meta(ge=1)]  #: bytes of the document
+    piece_bytes: Annotated[int, msgspec.Meta(ge=1, le=PIECE_BYTES_MAX)]  #: of each piece but the last
+    pieces: Hash  #: SHA-256 of the SHA-256 of all pieces, one after the other
+    digest: Hash  #: SHA-256 of the document
+
+    @property
+    def count(self) -> int:
+        """The number of pieces."""
+        return -(-self.size // self.piece_bytes)
+
+    def size_of(self, number: int) -> int:
+        """Return the bytes of one piece."""
+        return min(self.piece_bytes, self.size - number * self.piece_bytes)
+
+    def encode(self) -> bytes:
+        """Return the payload of the message."""
+        return msgspec.json.encode(self)
+
+
+def read_manifest(payload: bytes) -> PiecesManifest:
+    """Read the payload of a manifest. Raises BadManifest."""
+    try:
+        manifest = msgspec.json.decode(payload, type=PiecesManifest)
+    except msgspec.MsgspecError as error:
+        raise BadManifest(fault=str(error)[:200]) from error
+    if manifest.count > PIECES_MAX:
+        raise BadManifest("The manifest names too many pieces.", count=manifest.count)
+    return manifest
+
+
+def digest_of(digests: Iterable[bytes]) -> str:
+    """Return the digest of the digests of all pieces."""
+    return sha256(b"".join(digests)).hexdigest()

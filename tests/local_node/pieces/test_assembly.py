@@ -1,0 +1,52 @@
+"""The pieces of a document are chosen by its manifest: what is missing, exchanged or altered is found."""
+
+from hashlib import sha256
+
+import pytest
+
+from local_node.pieces.assembly import chosen
+from semq.engine.bodies import encode_envelope
+from semq.engine.errors import PiecesMissing
+from semq.store.views.pieces import RecordedMessage
+from semq.umx_t.address import parse_address
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.locator import parse_lk0
+from semq.umx_t.pieces import USER, PieceName, PiecesManifest, digest_of
+
+DOCUMENT = "1.10008.1.1.ab.7"
+PARTS = [b"aaaa", b"bbbb", b"cc"]
+MANIFEST = PiecesManifest(10, 4, digest_of(sha256(part).digest() for part in PARTS), "0" * 64)
+
+
+def piece(bref: int, number: int, part: bytes, document: str = DOCUMENT) -> RecordedMessage:
+    envelope = Envelope(
+        source=parse_address("10008"), target=parse_address(f"56001/{USER}"), lk0=parse_lk0(f"1.10008.1.1.ab.{bref}"),
+        attributes=Attributes(pieces=str(PieceName(document, number))), digest=sha256(part).digest(),
+    )  # fmt: skip
+    return RecordedMessage(bref, len(part), encode_envelope(envelope))
+
+
+ALL = [piece(10 + number, number, part) for number, part in enumerate(PARTS)]
+
+
+def test_they_are_found_in_any_order_with_those_that_were_sent_twice() -> None:
+    again = piece(20, 1, PARTS[1])
+    other = piece(21, 0, b"dddd", document=f"{DOCUMENT}1")
+    assert chosen([ALL[2], other, ALL[0], ALL[1], again], DOCUMENT, MANIFEST) == ([10, 11, 12], [12, 10, 11, 20])
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        ALL[:2],
+        [*ALL[:2], piece(12, 3, PARTS[2])],
+        [*ALL[:2], piece(12, 2, b"c")],
+        [*ALL[:2], piece(12, 2, b"CC")],
+        [piece(10, 1, PARTS[0]), piece(11, 0, PARTS[1]), ALL[2]],
+        [],
+    ],
+    ids=["one is missing", "another number", "too short", "altered", "exchanged", "none"],
+)
+def test_a_document_with_other_pieces_is_not_given(found: list[RecordedMessage]) -> None:
+    with pytest.raises(PiecesMissing):
+        chosen(found, DOCUMENT, MANIFEST)

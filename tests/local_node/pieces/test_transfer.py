@@ -1,0 +1,188 @@
+"""Documents in pieces through three nodes: from the application's frames to the receiver's, and what remains."""
+
+import asyncio
+from collections.abc import Sequence
+from hashlib import sha256
+
+import psycopg
+import pytest
+
+from local_node.node import LocalNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.transport.client_channel import ClientChannel
+from semq.umx_t.pieces import PIECE_BYTES
+from tests.local_node.test_node import lose_store
+from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.waiting import until
+
+SIZE = 20 * PIECE_BYTES + 5  # above what is gathered in memory
+SMALLER = "max_document_bytes = 1000\n"  # than a piece
+PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"
+
+
+async def local(inprocess: InProcess, name: str, hub_port: int, more: str = PIECES) -> LocalNode:
+    text = LOCAL.format(name=name, hub=hub_port).replace("max_document_bytes = 100000\n", more)
+    return await inprocess.started(inprocess.settings(name, text))
+
+
+def body_of(size: int) -> bytes:
+    return b"".join(sha256(bytes([number % 251])).digest() for number in range(size // 32 + 1))[:size]
+
+
+async def confirming(inprocess: InProcess, node: LocalNode) -> ClientChannel:
+    channel = await (await inprocess.client(node)).open_channel()
+    await channel.confirm_select()
+    return channel
+
+
+async def published(channel: ClientChannel, target: str, body: bytes, **headers: str | int) -> bool:
+    header = ContentHeader.build(len(body), Properties(headers={f"@{k}": v for k, v in headers.items()}))
+    async with asyncio.timeout(60):
+        return await channel.publish_and_wait("semq", target, header, body)
+
+
+class KeepingConsumer:
+    """An application that keeps what it gets."""
+
+    def __init__(self, channel: ClientChannel) -> None:
+        self.channel = channel
+        self.got: asyncio.Queue[Delivered] = asyncio.Queue()
+
+    @classmethod
+    async def on(cls, inprocess: InProcess, node: LocalNode) -> "KeepingConsumer":
+        made = cls(await (await inprocess.client(node)).open_channel())
+        await made.channel.qos(1)
+        await made.channel.consume("semq.inbox", made._take)
+        return made
+
+    def _take(self, batch: Sequence[Delivered]) -> None:
+        for delivered in batch:
+            self.got.put_nowait(delivered)
+
+    async def next(self) -> Delivered:
+        async with asyncio.timeout(60):
+            return await self.got.get()
+
+
+def counted(node: LocalNode, query: str) -> int:
+    return counted_at(node.store.url, query)
+
+
+def counted_at(url: str | None, query: str) -> int:
+    assert url is not None
+    with psycopg.connect(url) as connection:
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def is_clean(node: LocalNode) -> bool:
+    tables = ("tb_0031", "tb_0031_submit", "tb_0031_piece", "tb_0030")
+    return not any(counted(node, f"SELECT count(*) FROM {table}") for table in tables)
+
+
+@pytest.mark.parametrize("size", [SIZE, 5 * PIECE_BYTES])
+async def test_a_document_goes_in_pieces_and_leaves_nothing(inprocess: InProcess, size: int) -> None:
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    body = body_of(size)
+    assert await published(await confirming(inprocess, a), "56001", body, AppKey="trade/film//F1")
+    consumer = await KeepingConsumer.on(inprocess, b)
+    delivered = await consumer.next()
+    assert sha256(bytes(delivered.body)).digest() == sha256(body).digest()
+    headers = delivered.header.headers or {}
+    assert (headers["@AppKey"], headers["@Digest"]) == ("trade/film//F1", sha256(body).hexdigest())
+    consumer.channel.ack(delivered.delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
+    assert consumer.got.empty()
+
+
+async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    text = LOCAL.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
+    settings = inprocess.settings("10008", text)
+    a = await inprocess.started(settings)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    await a.stop()
+    assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == 21
+    again = await inprocess.started(settings)
+    b = await local(inprocess, "56001", hub.port)
+    consumer = await KeepingConsumer.on(inprocess, b)
+    delivered = await consumer.next()
+    assert bytes(delivered.body) == body_of(SIZE)
+    consumer.channel.ack(delivered.delivery_tag)
+    await until(lambda: is_clean(again) and is_clean(b))
+
+
+@pytest.mark.parametrize("at_sender", [True, False])
+async def test_a_lost_store_costs_no_piece(inprocess: InProcess, at_sender: bool) -> None:
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030") > 2)
+    loser = a if at_sender else b
+    lose_store(loser)
+    await until(lambda: loser.lives > 1)
+    consumer = await KeepingConsumer.on(inprocess, b)
+    delivered = await consumer.next()
+    assert bytes(delivered.body) == body_of(SIZE)
+    consumer.channel.ack(delivered.delivery_tag)
+    await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 0 AND target_user = ''"))
+    assert consumer.got.empty()
+
+
+async def test_a_document_is_given_again_with_all_its_pieces(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    assert await published(await confirming(inprocess, a), "10008", body_of(SIZE))  # to the institution itself
+    first = await KeepingConsumer.on(inprocess, a)
+    delivered = await first.next()
+    await first.channel.close()  # not acknowledged
+    second = await (await inprocess.client(a)).open_channel()
+
+    async def got() -> bytes | None:
+        found = await second.get("semq.inbox")
+        if found is None:
+            return None
+        second.ack(found.delivery_tag)
+        return bytes(found.body)
+
+    assert await until(got) == bytes(delivered.body) == body_of(SIZE)
+    await until(lambda: is_clean(a))
+
+
+async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    link = await inprocess.client(a)
+    shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
+    assert shown["state"] == "SCHEDULED"
+    released = await ask(link, "msg.release", {"id": "K1", "why": "now"})
+    assert released["error"]["code"] == "SEMQ-1233"
+    await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"})
+    a.transfers.look()
+    await until(lambda: not a.transfers.documents)
+    a.remains.look()
+    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031_piece"))
+    assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
+
+
+async def test_a_piece_that_is_refused_refuses_its_document(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, SMALLER)
+    await linked(a, b)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    link = await inprocess.client(a)
+
+    async def refused() -> str | None:
+        shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
+        return str(shown["reason"]) if shown.get("reason") else None
+
+    assert "SEMQ-1231" in await until(refused)
+    assert not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''")

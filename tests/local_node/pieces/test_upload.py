@@ -1,0 +1,125 @@
+"""Large bodies from an application: what is refused before they arrive, and what is left of those that do not end."""
+
+import asyncio
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.amqp import errors as amqp
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader, Properties
+from tests.local_node.pieces.test_transfer import (
+    SIZE,
+    body_of,
+    confirming,
+    counted,
+    local,
+    published,
+)
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
+
+
+def pieces(node: LocalNode) -> int:
+    return counted(node, "SELECT count(*) FROM tb_0031_piece")
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "code"),
+    [
+        ("56001", {"SaveFwd": 2}, "SEMQ-1203"),
+        ("56001", {"OrderKey": "k"}, "SEMQ-1203"),
+        ("56001", {"Fixed": 1}, "SEMQ-1203"),
+        ("56001", {"SaveFwd": 9}, "SEMQ-1102"),
+        ("56001/_pieces", {}, "SEMQ-1101"),
+        ("56001", {"Pieces": "1.10008.1.1.ab.1/0"}, "SEMQ-1102"),
+        ("99999", {}, "SEMQ-1201"),
+    ],
+)
+async def test_what_cannot_go_in_pieces_is_refused_before_its_body(
+    inprocess: InProcess, target: str, headers: dict[str, str | int], code: str
+) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    channel = await confirming(inprocess, a)
+    with pytest.raises(amqp.AmqpError) as refused:
+        await published(channel, target, body_of(SIZE), **headers)
+    assert code in str(refused.value)
+    assert not pieces(a)
+
+
+async def test_a_body_beyond_the_largest_is_refused(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port, "max_large_document_bytes = 1000000\n")
+    channel = await confirming(inprocess, a)
+    with pytest.raises(amqp.ContentTooLarge):
+        await published(channel, "56001", bytes((64 << 20) + 1))
+
+
+async def test_a_body_that_does_not_end_leaves_nothing(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    link = await inprocess.client(a)
+    channel = await link.open_channel()
+    header = ContentHeader.build(SIZE, Properties())
+    link.machine.start_content(channel.number, m.BasicPublish("semq", "56001"), header)
+    link.machine.send_chunk(channel.number, body_of(SIZE - 10))
+    link.link.touch()
+    await until(lambda: pieces(a) == 19)
+    link.link.abort()
+    await until(lambda: not pieces(a))
+    assert not counted(a, "SELECT count(*) FROM tb_0031_submit")
+
+
+async def test_what_a_crash_has_left_is_removed(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    upload = a.uploads.begin(SIZE, lambda is_paused: None)
+    upload.add(body_of(SIZE - 10))
+    await until(lambda: pieces(a) == 19)
+    a.remains.look()
+    await a.store.read(lambda connection: None)
+    assert pieces(a) == 19  # it arrives still
+    del upload
+
+    def is_gone() -> bool:
+        a.remains.look()  # an earlier search may be under way
+        return not pieces(a)
+
+    await until(is_gone)
+
+
+async def test_a_repeated_token_accepts_nothing(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    channel = await confirming(inprocess, a)
+    for _ in range(2):
+        assert await published(channel, "56001", body_of(SIZE), Token="T1")
+    await until(lambda: pieces(a) <= 21)
+    assert counted(a, "SELECT count(*) FROM tb_0031_submit") == 1
+    other = await confirming(inprocess, a)
+    with pytest.raises(amqp.PreconditionFailed) as refused:
+        await published(other, "56001", body_of(SIZE - 1), Token="T1")
+    assert "SEMQ-1205" in str(refused.value)
+    await until(lambda: pieces(a) <= 21)
+
+
+async def test_with_an_answer_wanted_the_channel_stays_open(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    link = await inprocess.client(a)
+    channel = await link.open_channel()
+    await channel.confirm_select()
+    queue = (await channel.declare_queue(exclusive=True)).queue
+    header = ContentHeader.build(SIZE, Properties(reply_to=queue, headers={"@SaveFwd": 2}))
+    async with asyncio.timeout(60):
+        assert not await channel.publish_and_wait("semq", "56001", header, body_of(SIZE))
+        told = await channel.get(queue, no_ack=True)
+    assert told is not None
+    assert b"SEMQ-1203" in bytes(told.body)
+    assert channel.is_open
+    assert (await ask(link, "node.status", {}))["ok"]

@@ -1,0 +1,16 @@
+"""A large body in a file: what was added is read again, in blocks."""
+
+from hashlib import sha256
+
+from semq.transport.spool import BLOCK, SpooledBody
+
+
+def test_it_has_the_bytes_that_were_added_as_often_as_they_are_read() -> None:
+    body = SpooledBody()
+    parts = [bytes([number]) * (BLOCK // 2 + 1) for number in range(5)]
+    for part in parts:
+        body.add(part)
+    whole = b"".join(parts)
+    assert (len(body), body.digest) == (len(whole), sha256(whole).hexdigest())
+    assert [bytes(body), b"".join(body.blocks())] == [whole, whole]
+    assert max(map(len, body.blocks())) <= BLOCK
