@@ -29,6 +29,9 @@ COUNTERS: dict[str, str] = {
     "stored": "stored for targets that are offline or busy",
     "refused_by_operator": "stored copies that an operator refused",
     "ack_other": "acknowledgements that name another message than the stored copy",
+    "carried": "passed to the instance that serves the home of their target",
+    "carrier_returned": "messages between instances that came back, because no instance serves that store",
+    "carrier_dropped": "documents of other instances dropped, because their target takes none",
     "unknown_packet": "packets of a kind that this version does not know",
     # at the receiver
     "received": "received and recorded",

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from semq.clock import Clock
 from semq.engine.core import Core, keep_rows
 from semq.engine.errors import IntroducedTooOften, NotYours
+from semq.engine.hub.carried_link import CarriedLink
 from semq.engine.hub.copies import Copies
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forwarding import Relay
+from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub.refusals import Refusals
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import faults, record_name
@@ -39,6 +41,7 @@ class HubEngine:
         settings: EngineSettings,
         directory: Directory,
         on_mail: Callable[[], None],
+        cluster: Cluster | None = None,
     ) -> None:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail)
         self.directory = directory
@@ -47,6 +50,7 @@ class HubEngine:
         self.copies = Copies(self.holding)
         self.refusals = Refusals(self.holding)
         self.relay = Relay(core, self.sessions, self.holding, directory)
+        self.instances = Instances(self, self.holding.stores.home, cluster) if cluster is not None else None
 
     # --- sessions
     def link_up(self, link: Link) -> None:
@@ -55,12 +59,15 @@ class HubEngine:
         old = self.sessions.get(node)
         if old is not None:
             self.link_down(old.link)
-        self.sessions[node] = PresentNode(link)
+        session = self.sessions[node] = PresentNode(link, not isinstance(link, CarriedLink))
         self.core.mail.wake()  # timers are due now
-        self._tell_directory(link)
+        if session.is_here:
+            self._tell_directory(link)
         self._tell_presence(link.peer, online=True)
         self.flush()  # a node with a new certificate may have signed the packets that are passed on next
         self.holding.came(node)
+        if session.is_here and self.instances is not None:
+            self.instances.fronts.came(link)
 
     def link_down(self, link: Link) -> None:
         """End a session: its forwards without an Ack2 are reported to their senders (H15)."""
@@ -72,9 +79,13 @@ class HubEngine:
         self.holding.went(node)
         self.relay.report(session)
         self._tell_presence(link.peer, online=False)
+        if session.is_here and self.instances is not None:
+            self.instances.went(link)
 
     def room(self, link: Link) -> None:
         """Send waiting messages, as the session has room again."""
+        if self.instances is not None:
+            self.instances.room(link)
         self.holding.run(str(link.peer))
 
     def _tell_directory(self, link: Link) -> None:
@@ -88,7 +99,7 @@ class HubEngine:
     def _tell_presence(self, node: Address, *, online: bool) -> None:
         for session in self.sessions.values():
             peer = session.link.peer
-            if peer != node:
+            if peer != node and session.is_here:
                 record = self._presence(peer, node, online=online)
                 self.core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
@@ -104,7 +115,7 @@ class HubEngine:
 
     def defined(self, gone: Sequence[Address]) -> None:
         """Send the changed directory to every online node; the nodes in ``gone`` as no longer allowed."""
-        for session in list(self.sessions.values()):
+        for session in [one for one in self.sessions.values() if one.is_here]:
             for node in gone:
                 record = Presence(node=str(node), allowed=False, terms=())
                 self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
@@ -120,7 +131,8 @@ class HubEngine:
             return
         for run in runs(frames):
             if isinstance(run, list):
-                self.relay.hear_messages(link.peer, run)
+                here = run if self.instances is None else self.instances.route(link.peer, run)
+                self.relay.hear_messages(link.peer, here)
             else:
                 self._hear_packet(session, run)
 
@@ -142,7 +154,22 @@ class HubEngine:
             packet = Packet(packet.source, packet.target, packet.function, packet.primitive, honest)
         if packet.target.node != self.core.address:
             self._pass_on(session, packet)
-            return
+        elif packet.function is Function.PRESENCE:
+            self._hear_introduction(session, packet.records)
+        elif self.instances is None:
+            self._hear_about_copies(peer, packet)
+        elif (here := self.instances.split(peer, packet)) is not None:
+            self._hear_about_copies(peer, here)
+
+    def take_packet(self, speaker: Address, packet: Packet) -> None:
+        """Process a packet that another instance has checked: about copies in this store, or inquiries of a sender
+        about messages for a node whose home this store is."""
+        if packet.target.node == self.core.address:
+            self._hear_about_copies(speaker, packet)
+        elif packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
+            self.copies.hear_inquiries(speaker, packet.target.node, packet.records)
+
+    def _hear_about_copies(self, peer: Address, packet: Packet) -> None:
         match packet.function, packet.primitive:
             case Function.RECEIPTS, Primitive.INDICATION:
                 self.copies.hear_acks(peer, [r for r in packet.records if r.ack_flag is AckFlag.TRANSPORT])
@@ -153,8 +180,6 @@ class HubEngine:
                 self.copies.hear_custody(peer, [r for r in packet.records if r.role is InquiryRole.S])
             case Function.INQUIRIES, Primitive.CONFIRMATION:
                 self.copies.hear_answers(peer, packet.records)
-            case Function.PRESENCE, Primitive.INDICATION:
-                self._hear_introduction(session, packet.records)
             case _:
                 self.core.count("unknown_packet")
 
@@ -168,14 +193,19 @@ class HubEngine:
                     self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
                     continue
                 try:
-                    known = self.directory.introduce(peer, record.certificates)
+                    self.introduced(peer, record.certificates)
                 except SemqError as error:
                     self.relay.note_violation(error, str(peer))
-                    continue
-                if known is not None:
-                    self.core.post(keep_rows([Certificates(str(peer), known)]))
-                    self._tell_presence(peer, online=True)
-                    self.flush()  # before packets signed with the new key, which are passed on immediately
+
+    def introduced(self, node: Address, certificates: Sequence[str]) -> None:
+        """Keep the certificates of a node and send them to all. Raises SemqError for certificates that are refused."""
+        known = self.directory.introduce(node, certificates)
+        if known is not None:
+            self.core.post(keep_rows([Certificates(str(node), known)]))
+            self.certified(node)
+            if self.instances is not None:
+                self.instances.fronts.changed(node)
+            self.flush()  # before packets signed with the new key, which are passed on immediately
 
     def certified(self, node: Address) -> None:
         """Send the changed certificates of a node (renewed, revoked)."""
@@ -185,7 +215,7 @@ class HubEngine:
         """H8 and H14: pass on packets between nodes; inquiries about stored copies are answered here (H7)."""
         if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
             asks = [record for record in packet.records if record.role is InquiryRole.S]
-            if asks:
+            if asks and (self.instances is None or not self.instances.ask_home(packet, asks)):
                 self.copies.hear_inquiries(session.link.peer, packet.target.node, asks)
             rest = [record for record in packet.records if record.role is not InquiryRole.S]
             if rest and not asks:
@@ -195,7 +225,10 @@ class HubEngine:
             return
         if packet.function is Function.RECEIPTS and packet.primitive is Primitive.INDICATION:
             # All of them are Ack2: ``hub.speakers``.
-            self.relay.acknowledged(session, [record.ident for record in packet.records])
+            idents = [record.ident for record in packet.records]
+            self.relay.acknowledged(session, idents)
+            if self.instances is not None:
+                self.instances.acknowledged(session.link.peer, idents)
         self.relay.pass_on(packet)
 
     # --- time and turns
@@ -204,11 +237,14 @@ class HubEngine:
         self.core.tick(Side.HUB)
         self.relay.notes.tick()
         self.holding.sweep.tick()
+        if self.instances is not None:
+            self.instances.fronts.tick()
 
     @property
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due (monotonic seconds), or None."""
-        dues = (self.relay.notes.next_due, self.holding.sweep.next_due, self.core.violations.next_due)
+        others = self.instances.fronts.next_due if self.instances is not None else None
+        dues = (self.relay.notes.next_due, self.holding.sweep.next_due, self.core.violations.next_due, others)
         return min((due for due in dues if due is not None), default=None)
 
     def flush(self) -> None:
@@ -216,3 +252,5 @@ class HubEngine:
         self.relay.flush()
         for packet in self.core.mail.flush():
             self.relay.pass_on(packet)
+        if self.instances is not None:
+            self.instances.flush()

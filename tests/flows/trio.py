@@ -280,15 +280,12 @@ class Trio:
             self.settle()
 
     def _turn(self) -> bool:
-        busy = False
-        for store in (self.hub_store, *(node.store for node in self.nodes)):
-            if not store.idle:
-                store.run()
-                busy = True
-        engines: list[HubEngine | LocalEngine] = [self.hub, *(node.engine for node in self.nodes)]
-        for engine in engines:
-            engine.tick()
-            engine.flush()
+        is_busy = engine_turn(self.hub_store, self.hub)
+        return self._nodes_turn() or is_busy
+
+    def _nodes_turn(self) -> bool:
+        worked = [engine_turn(node.store, node.engine) for node in self.nodes]
+        busy = any(worked)
         wires, self.wires = self.wires, []
         for wire, frame in wires:
             busy = True
@@ -321,6 +318,16 @@ class Trio:
     def is_clean(self) -> bool:
         """Whether every queue of every node is empty."""
         return self.held == 0 and all(node.rows == CLEAN for node in self.nodes)
+
+
+def engine_turn(store: MemoryStore, engine: HubEngine | LocalEngine) -> bool:
+    """Run the work of a store and the timers of its engine; whether there was work."""
+    is_busy = not store.idle
+    if is_busy:
+        store.run()
+    engine.tick()
+    engine.flush()
+    return is_busy
 
 
 def forwarded() -> Trio:

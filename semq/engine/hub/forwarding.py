@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from semq.engine.bodies import document_size
 from semq.engine.core import Core, note_lines, of_marker
-from semq.engine.errors import DocumentTooLarge, Expired, NotYours, QuotaReached
+from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forward_notes import ForwardNotes, told
 from semq.engine.hub.sessions import PresentNode
+from semq.engine.hub.speakers import message_fault
 from semq.engine.ports import Directory
 from semq.engine.time.expiry import is_expired
 from semq.errors import SemqError
@@ -45,7 +46,7 @@ class Relay:
         self._at = self.core.now_ms()
         for message in messages:
             envelope = message.envelope
-            fault = self._foreign(peer, envelope)
+            fault = message_fault(peer, envelope)
             if fault is not None:
                 self.note_violation(fault, str(peer), envelope)
             elif (reason := self._refusal(message)) is not None:
@@ -63,15 +64,6 @@ class Relay:
                 to_store.append(message)
         if to_store:
             self.holding.store(to_store, barred, self._refuse)
-
-    @staticmethod
-    def _foreign(peer: Address, envelope: Envelope) -> SemqError | None:
-        """Return the fault of a message that its sender's node did not accept itself, in its own name (section 10)."""
-        if envelope.source.node != peer or envelope.lk0.node != peer:
-            return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
-        if envelope.lk1 is not None:
-            return NotYours("A node names a copy in the hub's store.", lk0=envelope.ident, peer=str(peer))
-        return None
 
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope

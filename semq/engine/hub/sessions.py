@@ -15,6 +15,7 @@ class PresentNode:
     """A node that is online: its link, and the messages forwarded on it without an Ack2 so far."""
 
     link: Link
+    is_here: bool = True  #: at this instance (``instances``)
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))

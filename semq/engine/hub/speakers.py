@@ -4,14 +4,16 @@ The name of a session is proven (certificate, or password on loopback); every re
 makes statements for itself only (PROTOCOL.md section 10): it acknowledges only messages addressed to it, answers only
 for itself, inquires only about its own messages, and never sends the hub's records. The receiver of a packet also
 checks whether the row was addressed to the packet's source, because only the receiver has the row. Called by
-``hub_engine``.
+``hub_engine`` and ``forwarding``.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from semq.engine.errors import NotYours
+from semq.errors import SemqError
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Function, Packet, Primitive
+from semq.umx_t.envelope import Envelope, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, InquiryRole
 
 INDICATION, RESPONSE = Primitive.INDICATION, Primitive.RESPONSE
@@ -32,6 +34,15 @@ def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], 
         return packet.records, wrong
     bad = {id(record) for record, _ in wrong}
     return [record for record in packet.records if id(record) not in bad], wrong
+
+
+def message_fault(peer: Address, envelope: Envelope) -> SemqError | None:
+    """Return the fault of a message that its sender's node did not accept itself, in its own name (section 10)."""
+    if envelope.source.node != peer or envelope.lk0.node != peer:
+        return NotYours(lk0=envelope.ident, source=str(envelope.source), peer=str(peer))
+    if envelope.lk1 is not None:
+        return NotYours("A node names a copy in the hub's store.", lk0=envelope.ident, peer=str(peer))
+    return None
 
 
 def record_name(record: Any) -> str:

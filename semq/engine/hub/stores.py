@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from semq.engine.core import Core
 from semq.engine.errors import StoreInUse
+from semq.engine.hub.carrier import StoreName
 from semq.engine.hub.deeds import Ack, answered, reack
 from semq.store.rows import RetiredStore
 from semq.store.unit import Recovered
@@ -19,7 +20,6 @@ from semq.umx_t.locator import LK1
 from semq.umx_t.records import Answer, Inquiry
 
 Done = Callable[[bool], None]
-StoreName = tuple[int, int]  #: semq_id and semq_db_id
 MISSED_MAX = 100  # bound of ``missed``, because a peer may name any number of stores
 
 

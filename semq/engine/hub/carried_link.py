@@ -1,0 +1,56 @@
+"""The link to a node that is present at another instance: its frames travel through the carrier.
+
+Its room is what the node's session had left when its front last said so, less the documents that have been sent since.
+Documents that were lost on the way count until later ones have arrived, or for the time of one inquiry.
+"""
+
+from collections import deque
+
+from semq.engine.core import Core
+from semq.engine.hub.carrier import Carrier, Credit, Passed
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame
+
+BYTES_MAX = 8 << 20  # on the way to one session
+
+
+class CarriedLink:
+    """A session at another front. Implements ``ports.Link``."""
+
+    def __init__(self, core: Core, carrier: Carrier, peer: Address, life: int, session: int, room: int) -> None:
+        self.peer = peer
+        self.life = life
+        self.session = session
+        self._core = core
+        self._carrier = carrier
+        self._room = room
+        self._number = 0
+        self._under_way: deque[tuple[int, int, float]] = deque()  #: number, bytes and time; oldest first
+        self._bytes = 0
+
+    @property
+    def room(self) -> int:
+        if self._under_way and self._room <= len(self._under_way):
+            self._forget_before(self._core.now() - self._core.settings.inquiry_s)
+        return self._room - len(self._under_way) if self._bytes < BYTES_MAX else 0
+
+    def send(self, frame: Frame) -> None:
+        number = 0
+        if isinstance(frame, Data):
+            number = self._number = self._number + 1
+            self._under_way.append((number, len(frame.body), self._core.now()))
+            self._bytes += len(frame.body)
+        self._carrier.to_front(self.life, Passed(str(self.peer), self.session, number, frame))
+
+    def hear(self, credit: Credit) -> None:
+        """Take a statement of the front. An earlier one that comes late only delays documents."""
+        self._room = credit.room
+        while self._under_way and self._under_way[0][0] <= credit.number:
+            self._drop_oldest()
+
+    def _forget_before(self, since: float) -> None:
+        while self._under_way and self._under_way[0][2] < since:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._bytes -= self._under_way.popleft()[1]

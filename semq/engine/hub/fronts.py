@@ -1,0 +1,220 @@
+"""The sessions of nodes at all instances of the hub, as one of them knows them.
+
+Each instance tells the others which nodes have come to it and have left it. ``Fronts`` makes a session at another
+instance look like a link of the engine (``carried_link``). What is missed is asked for: each sign of life says how many
+sessions there are. Used by ``instances``.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from semq.engine.core import Core
+from semq.engine.hub.carried_link import CarriedLink
+from semq.engine.hub.carrier import Alive, Asking, Came, Carrier, Roll, StoreName, Went
+from semq.engine.hub.copies import Copies
+from semq.engine.hub.forwarding import Relay
+from semq.engine.hub.sessions import PresentNode
+from semq.engine.ports import Directory, Link
+from semq.errors import SemqError
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.envelope import Packet
+
+ALIVE_S = 5.0
+SILENT_S = 16.0  # an instance without a sign of life for so long is gone
+
+
+class CarriedHub(Protocol):
+    """The part of the hub's engine that is used here."""
+
+    core: Core
+    directory: Directory
+    sessions: dict[str, PresentNode]
+    relay: Relay
+    copies: Copies
+
+    def link_up(self, link: Link) -> None:
+        """A node has a session at another front."""
+
+    def link_down(self, link: Link) -> None:
+        """A session at another front has ended."""
+
+    def room(self, link: Link) -> None:
+        """A session has room again."""
+
+    def take_packet(self, speaker: Address, packet: Packet) -> None:
+        """Process a packet that the front of its speaker has checked."""
+
+    def introduced(self, node: Address, certificates: Sequence[str]) -> None:
+        """Take the certificates of a node. Raises SemqError."""
+
+
+class Fronts:
+    """This instance and the others, by their lives."""
+
+    def __init__(
+        self, hub: CarriedHub, store: StoreName, carrier: Carrier, end_second: Callable[[Address], None]
+    ) -> None:
+        self.own: dict[str, Came] = {}  #: sessions here, by node, as told to the others
+        self._hub = hub
+        self._core = hub.core
+        self._store = store
+        self._carrier = carrier
+        self._end_second = end_second
+        self._told: dict[int, dict[str, Came]] = {}  #: sessions elsewhere, by life and node
+        self._heard_at: dict[int, float] = {}
+        self._last_session = 0
+        self._alive_due = 0.0
+
+    # --- sessions here
+    def came(self, link: Link) -> None:
+        """Tell the others of a session that begins here."""
+        self._last_session += 1
+        node = str(link.peer)
+        self.own[node] = Came(
+            node, self._last_session, self._core.now_ms(), link.room, self._hub.directory.certificates(link.peer)
+        )
+        self._carrier.to_all(self.own[node])
+
+    def changed(self, node: Address) -> None:
+        """Tell the others of changed certificates of a node that is present here."""
+        own = self.own.get(str(node))
+        if own is not None:
+            certificates = self._hub.directory.certificates(node)
+            self.own[own.node] = Came(own.node, own.session, own.since_ms, own.room, certificates)
+            self._carrier.to_all(self.own[own.node])
+
+    def went(self, link: Link) -> None:
+        """Tell the others of a session that has ended here. The node may have another one elsewhere."""
+        node = str(link.peer)
+        own = self.own.pop(node, None)
+        if own is not None:
+            self._carrier.to_all(Went(node, own.session))
+            self._fall_back(node)
+
+    def is_elsewhere(self, node: Address) -> bool:
+        """Whether a node has a session at another instance, as far as is known here."""
+        session = self._hub.sessions.get(str(node))
+        return session is not None and not session.is_here
+
+    def link(self, life: int, node: str, number: int) -> CarriedLink | None:
+        """Return the link to a session at another instance, if it is in use."""
+        session = self._hub.sessions.get(node)
+        link = session.link if session is not None else None
+        is_it = isinstance(link, CarriedLink) and (link.life, link.session) == (life, number)
+        return link if is_it and isinstance(link, CarriedLink) else None
+
+    # --- what others send
+    def heard_from(self, life: int) -> None:
+        """Note a sign of life."""
+        self._heard_at[life] = self._core.now()
+
+    def hear_came(self, life: int, came: Came) -> None:
+        """A node has come to another instance."""
+        self._told.setdefault(life, {})[came.node] = came
+        self._has_come(life, came)
+
+    def hear_went(self, life: int, went: Went) -> None:
+        """A session elsewhere has ended."""
+        self._has_gone(life, [went.node], lambda came: came.session == went.session)
+
+    def hear_roll(self, life: int, roll: Roll) -> None:
+        """Sessions elsewhere that are not named have ended."""
+        named = set(roll.sessions)
+        self._has_gone(life, list(self._told.get(life, ())), lambda came: came.session not in named)
+
+    def hear_asking(self, life: int, asking: Asking) -> None:
+        """Tell another instance who is present here."""
+        self._answer(life)
+
+    def hear_alive(self, life: int, alive: Alive) -> None:
+        """Ask for what was missed."""
+        told = self._told.get(life, {}).values()
+        if (alive.count, alive.total) != (len(told), sum(came.session for came in told)):
+            self._carrier.to_front(life, Asking(self._store))
+
+    def gone(self, life: int) -> None:
+        """Note that an instance has ended, and with it the sessions at it."""
+        self._heard_at.pop(life, None)
+        self._has_gone(life, list(self._told.get(life, ())), lambda came: True)
+        self._told.pop(life, None)
+
+    def joined(self) -> None:
+        """The carrier can be used: tell who is present here, and ask who is present elsewhere."""
+        self._carrier.to_all(Asking(self._store))
+        for came in self.own.values():
+            self._carrier.to_all(came)
+
+    def cut(self) -> None:
+        """The carrier is away: nobody elsewhere can be reached."""
+        for life in list(self._told):
+            self.gone(life)
+
+    # --- time
+    def tick(self) -> None:
+        """Give a sign of life, and drop instances that give none."""
+        now = self._core.now()
+        if now >= self._alive_due:
+            self._alive_due = now + ALIVE_S
+            self._carrier.to_all(Alive(len(self.own), sum(came.session for came in self.own.values())))
+        for life in [life for life, at in self._heard_at.items() if at < now - SILENT_S]:
+            self.gone(life)
+
+    @property
+    def next_due(self) -> float:
+        """When ``tick`` is due (monotonic seconds)."""
+        return self._alive_due
+
+    # --- inside
+    def _has_come(self, life: int, came: Came) -> None:
+        peer = parse_address(came.node)
+        if came.certificates is not None and not self._introduce(peer, came.certificates):
+            return
+        present = self._hub.sessions.get(came.node)
+        own = self.own.get(came.node)
+        if own is not None:
+            # Two sessions of one node: a copy of it, or the older one is half-open. The older one stays.
+            if (came.since_ms, life) < (own.since_ms, self._core.inc):
+                self._end_second(peer)
+            else:
+                self._carrier.to_front(life, own)
+            return
+        link = present.link if present is not None else None
+        if isinstance(link, CarriedLink):
+            if (link.life, link.session) == (life, came.session):
+                return
+            known = self._told.get(link.life, {}).get(came.node)
+            if link.life != life and known is not None and known.since_ms > came.since_ms:
+                return
+        self._hub.link_up(CarriedLink(self._core, self._carrier, peer, life, came.session, came.room))
+
+    def _introduce(self, node: Address, certificates: Sequence[str]) -> bool:
+        try:
+            self._hub.introduced(node, certificates)
+        except SemqError as error:
+            self._hub.relay.note_violation(error, str(node))
+            return False
+        return True
+
+    def _has_gone(self, life: int, nodes: Iterable[str], is_over: Callable[[Came], bool]) -> None:
+        told = self._told.get(life, {})
+        for node in nodes:
+            came = told.get(node)
+            if came is None or not is_over(came):
+                continue
+            del told[node]
+            link = self.link(life, node, came.session)
+            if link is not None:
+                self._hub.link_down(link)
+                self._fall_back(node)
+
+    def _fall_back(self, node: str) -> None:
+        """Use another known session of a node."""
+        known = [(told[node].since_ms, life) for life, told in self._told.items() if node in told]
+        if known:
+            _, life = max(known)
+            self._has_come(life, self._told[life][node])
+
+    def _answer(self, life: int) -> None:
+        for came in self.own.values():
+            self._carrier.to_front(life, came)
+        self._carrier.to_front(life, Roll(tuple(came.session for came in self.own.values())))

@@ -1,0 +1,216 @@
+"""The other instances of the hub: what goes to the stores that they serve and to the nodes that are present at them.
+
+Each instance serves the sessions of some nodes (it is their *front*) and one store. ``Instances`` sends what concerns
+another store to the instance that serves it, and does here what other instances ask for. What it knows of others
+(``fronts``) may be outdated: that costs time, and nothing else (rules S9, S11, H15). Made and called by
+``hub_engine``; a hub of one process has none.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from semq.engine.hub.carrier import (
+    Acknowledged,
+    Alive,
+    Asking,
+    Came,
+    Carrier,
+    Credit,
+    Message,
+    Passed,
+    Roll,
+    Said,
+    StoreName,
+    Went,
+)
+from semq.engine.hub.fronts import CarriedHub, Fronts
+from semq.engine.hub.speakers import message_fault
+from semq.engine.hub.unserved import Unserved
+from semq.engine.ports import Link, runs
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Function, Packet
+from semq.umx_t.records import AckFlag
+
+BEYOND_BYTES_MAX = 16 << 20  # of documents for a session that has no room
+
+
+class Homes(Protocol):
+    """The stores of the hub, and in which of them documents for each node wait."""
+
+    def of(self, node: Address) -> StoreName | None:
+        """Return the home of a node; None if it has none, or is none of the hub."""
+
+    def is_in_use(self, store: StoreName) -> bool:
+        """Whether this is a store of the hub that is not retired."""
+
+
+class Cluster(NamedTuple):
+    """The surroundings of one engine among several."""
+
+    carrier: Carrier
+    homes: Homes
+    end_second: Callable[[Address], None]  #: end the session of a node that had an earlier one at another instance
+
+
+class Instances:
+    """The instances besides this one, by their lives."""
+
+    def __init__(self, hub: CarriedHub, store: StoreName, cluster: Cluster) -> None:
+        self._hub = hub
+        self._core = hub.core
+        self._store = store
+        self._carrier, self._homes, end_second = cluster
+        self.fronts = Fronts(hub, store, self._carrier, end_second)
+        self._unserved = Unserved(hub.core)
+        self._arrived: dict[str, dict[int, int]] = {}  #: by node here: the last document of each engine
+        self._to_credit: set[str] = set()
+        self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
+
+    def went(self, link: Link) -> None:
+        """Forget what is known of a session here that has ended, and tell the others."""
+        self._arrived.pop(str(link.peer), None)
+        self._beyond.pop(str(link.peer), None)
+        self.fronts.went(link)
+
+    def room(self, link: Link) -> None:
+        """Note that a session here has room again, for the engines that send to it."""
+        node = str(link.peer)
+        self._beyond.pop(node, None)
+        if node in self._arrived:
+            self._to_credit.add(node)
+            self._core.mail.wake()
+
+    def flush(self) -> None:
+        """Send the room of sessions to the engines that send to them."""
+        nodes, self._to_credit = self._to_credit, set()
+        for node in nodes:
+            session, own = self._hub.sessions.get(node), self.fronts.own.get(node)
+            if session is not None and own is not None:
+                for life, number in self._arrived.get(node, {}).items():
+                    self._carrier.to_front(life, Credit(node, own.session, number, session.link.room))
+
+    # --- what concerns other stores
+    def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
+        """Send messages to the homes of their targets; return those whose home is here, and those with a fault."""
+        here: list[Data] = []
+        away: dict[StoreName, list[Data]] = {}
+        for message in messages:
+            home = self._homes.of(message.envelope.target.node)
+            if home is None or home == self._store or message_fault(peer, message.envelope) is not None:
+                here.append(message)
+            else:
+                away.setdefault(home, []).append(message)
+        for store, said in away.items():
+            self._core.count("carried", len(said))
+            self._carrier.to_store(store, Said(peer, said))
+        return here
+
+    def split(self, peer: Address, packet: Packet) -> Packet | None:
+        """Send records about copies in other stores to these; return the packet with the others, None without any."""
+        here: list[Any] = []
+        away: dict[StoreName, list[Any]] = {}
+        for record in packet.records:
+            store = named_store(packet.function, record)
+            if store is None or store == self._store or not self._homes.is_in_use(store):
+                here.append(record)
+            else:
+                away.setdefault(store, []).append(record)
+        for store, records in away.items():
+            self._carrier.to_store(store, Said(peer, [_with(packet, records)]))
+        if not away:
+            return packet
+        return _with(packet, here) if here else None
+
+    def ask_home(self, packet: Packet, asks: Sequence[Any]) -> bool:
+        """Send inquiries about messages to the home of their target; False if that is here."""
+        home = self._homes.of(packet.target.node)
+        if home is None or home == self._store:
+            return False
+        self._carrier.to_store(home, Said(packet.source.node, [_with(packet, asks)]))
+        return True
+
+    def acknowledged(self, node: Address, idents: Sequence[str]) -> None:
+        """Tell the engine that has forwarded messages to a node of their Ack2."""
+        home = self._homes.of(node)
+        if home is not None and home != self._store:
+            self._carrier.to_store(home, Acknowledged(str(node), tuple(idents)))
+
+    # --- what others send
+    def heard(self, life: int, message: Message) -> None:
+        """Process a message of another instance."""
+        self.fronts.heard_from(life)
+        HEARD[type(message)](self, life, message)
+
+    def returned(self, store: StoreName, message: Message) -> None:
+        """Note that no instance serves a store at present."""
+        self._core.count("carrier_returned")
+        if isinstance(message, Said):
+            self._unserved.note(store, message)
+
+    # --- inside
+    def _hear_asking(self, life: int, asking: Asking) -> None:
+        self._unserved.is_served(asking.store)
+        self.fronts.hear_asking(life, asking)
+
+    def _hear_said(self, life: int, said: Said) -> None:
+        for run in runs(said.frames):
+            if isinstance(run, list):
+                self._hub.relay.hear_messages(said.speaker, run)
+            else:
+                self._hub.take_packet(said.speaker, run)
+
+    def _hear_credit(self, life: int, credit: Credit) -> None:
+        link = self.fronts.link(life, credit.node, credit.session)
+        if link is not None:
+            link.hear(credit)
+            self._hub.room(link)
+
+    def _hear_acknowledged(self, life: int, message: Acknowledged) -> None:
+        session = self._hub.sessions.get(message.node)
+        if session is not None:
+            self._hub.relay.acknowledged(session, message.idents)
+
+    def _deliver(self, life: int, passed: Passed) -> None:
+        """Send a frame to a node that is present here. A document that it has no room for is dropped at a bound."""
+        node = passed.node
+        session, own = self._hub.sessions.get(node), self.fronts.own.get(node)
+        if session is None or own is None or own.session != passed.session:
+            self._carrier.to_front(life, Went(node, passed.session))
+            return
+        if isinstance(passed.frame, Data):
+            arrived = self._arrived.setdefault(node, {})
+            arrived[life] = max(arrived.get(life, 0), passed.number)
+            self._to_credit.add(node)
+            self._core.mail.wake()
+            if session.link.room <= 0:
+                self._beyond[node] = self._beyond.get(node, 0) + len(passed.frame.body) + 1
+                if self._beyond[node] > BEYOND_BYTES_MAX:
+                    self._core.count("carrier_dropped")
+                    return
+        session.link.send(passed.frame)
+
+
+HEARD: dict[type[Message], Callable[[Instances, int, Any], None]] = {
+    Said: Instances._hear_said,
+    Passed: Instances._deliver,
+    Credit: Instances._hear_credit,
+    Acknowledged: Instances._hear_acknowledged,
+    Came: lambda self, life, message: self.fronts.hear_came(life, message),
+    Went: lambda self, life, message: self.fronts.hear_went(life, message),
+    Roll: lambda self, life, message: self.fronts.hear_roll(life, message),
+    Asking: Instances._hear_asking,
+    Alive: lambda self, life, message: self.fronts.hear_alive(life, message),
+}
+
+
+def named_store(function: Function, record: Any) -> StoreName | None:
+    """Return the store of the copy that a record for the hub names, or None."""
+    if function is Function.RECEIPTS:
+        return (record.src_semq_id, record.src_semq_db_id) if record.ack_flag is AckFlag.TRANSPORT else None
+    if function is Function.INQUIRIES and record.lk1 is not None:
+        return record.lk1[0], record.lk1[1]
+    return None
+
+
+def _with(packet: Packet, records: Sequence[Any]) -> Packet:
+    return Packet(packet.source, packet.target, packet.function, packet.primitive, records)

@@ -1,0 +1,45 @@
+"""Documents that came back because no instance served the home of their target.
+
+Their senders are told as soon as the store is served again (Ack-Fwd with flag 4, S3b), and send them again. What is
+beyond the bound is left to the senders' inquiries. Used by ``instances``.
+"""
+
+from semq.engine.core import Core
+from semq.engine.hub.carrier import Said, StoreName
+from semq.engine.hub.deeds import answered
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
+from semq.umx_t.locator import LK1
+from semq.umx_t.records import Answer, HubFlag, InquiryRole, Receipt
+
+DOCUMENTS_MAX = 100_000  # of all stores
+
+
+class Unserved:
+    """The documents, by store."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._waiting: dict[StoreName, dict[str, tuple[Address, int]]] = {}  #: ident to source and attempt
+
+    def note(self, store: StoreName, said: Said) -> None:
+        """Note the documents of a message that came back, and answer inquiries about copies: UNAVAIL (H9)."""
+        waiting = self._waiting.setdefault(store, {})
+        for frame in said.frames:
+            if isinstance(frame, Data):
+                if frame.envelope.is_class3 and sum(map(len, self._waiting.values())) < DOCUMENTS_MAX:
+                    waiting[frame.envelope.ident] = frame.envelope.lk0.node, frame.envelope.att
+            else:
+                self._answer(said.speaker, frame)
+
+    def _answer(self, source: Address, packet: Packet) -> None:
+        if packet.function is Function.INQUIRIES and packet.primitive is Primitive.REQUEST:
+            for record in packet.records:
+                if record.role is InquiryRole.S and record.lk1 is not None:
+                    self._core.mail.add(*answered(source, record, Answer.UNAVAIL, LK1(*record.lk1)))
+
+    def is_served(self, store: StoreName) -> None:
+        """A store is served again: its documents are to be sent again."""
+        for ident, (source, att) in self._waiting.pop(store, {}).items():
+            receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
+            self._core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)

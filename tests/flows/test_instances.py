@@ -1,0 +1,266 @@
+"""Two or three instances of the hub as one hub: any node at any instance, any home, and what the carrier may do.
+
+PROTOCOL.md section 10.
+"""
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from semq.engine.hub.carrier import Asking, Came, Passed, Said
+from semq.engine.hub.fronts import ALIVE_S, SILENT_S
+from semq.store.memory import MemoryStore
+from semq.umx_t.envelope import Data
+from semq.umx_t.status import SendStatus
+from tests.flows.several import Instance, Several
+
+PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # A's and B's instance, A's and B's home
+
+
+def pair(a: int = 1, b: int = 2, home_a: int = 1, home_b: int = 2, count: int = 2) -> Several:
+    several = Several(count)
+    several.at(several.a, a, home=home_a)
+    several.at(several.b, b, home=home_b)
+    return several
+
+
+@pytest.mark.parametrize(("a", "b", "home_a", "home_b"), PLACES)
+def test_a_document_for_a_node_that_is_online_is_forwarded_once_and_stored_nowhere(
+    a: int, b: int, home_a: int, home_b: int
+) -> None:
+    several = pair(a, b, home_a, home_b)
+    several.a.send(b"x", b"y")
+    several.later(3)
+    assert several.b.app.payloads == [b"x", b"y"]
+    assert sorted(several.a.told.kinds) == [
+        "delivered",
+        "delivered",
+        "sent",
+        "sent",
+    ]  # no "forwarded": the Ack2 was quicker
+    assert several.is_clean()
+    stored = [instance.hub.core.counters.counts.get("stored", 0) for instance in several.instances]
+    assert stored == [0, 0]
+    forwarded = [instance.hub.core.counters.counts.get("forwarded", 0) for instance in several.instances]
+    assert forwarded[home_b - 1] == sum(forwarded) == 2
+
+
+@pytest.mark.parametrize(("a", "b", "home_a", "home_b"), PLACES)
+def test_documents_for_a_node_that_is_offline_wait_in_its_home_in_their_order(
+    a: int, b: int, home_a: int, home_b: int
+) -> None:
+    several = pair(a, b, home_a, home_b)
+    several.cut(several.b)
+    several.settle()
+    several.a.send(b"1", b"2", b"3", order_key="k")
+    several.settle()
+    assert [instance.held for instance in several.instances] == [3 * (home_b == 1), 3 * (home_b == 2)]
+    (row, *_) = several.a.store.tables.outbound.values()
+    assert row.ss_status is SendStatus.SS_ACK
+    several.at(several.b, b)
+    several.later(3)
+    assert several.b.app.payloads == [b"1", b"2", b"3"]
+    assert several.is_clean()
+
+
+@pytest.mark.parametrize(("a", "b", "home_a", "home_b"), PLACES)
+def test_what_the_carrier_loses_is_repaired(a: int, b: int, home_a: int, home_b: int) -> None:
+    several = pair(a, b, home_a, home_b)
+    chance = Random(f"{a}{b}{home_a}{home_b}")
+    several.letters.lose = lambda message: chance.random() < 0.3
+    several.letters.repeat = lambda message: chance.random() < 0.2
+    several.letters.shuffle = chance.shuffle
+    several.a.send(*(b"%d" % n for n in range(20)), order_key="k")
+    several.b.send(*(b"%d" % n for n in range(20)), to="10008")
+    several.later(300, 1.0)
+    several.letters.lose = lambda message: False
+    several.later(900, 1.0)
+    assert several.b.app.payloads == [b"%d" % n for n in range(20)]
+    assert sorted(several.a.app.payloads) == sorted(b"%d" % n for n in range(20))
+    assert several.is_clean()
+
+
+def test_a_node_moves_to_another_instance_with_documents_on_their_way() -> None:
+    several = pair(1, 2, 1, 1)
+    several.letters.lose = lambda message: isinstance(message, Passed) and isinstance(message.frame, Data)
+    several.a.send(b"x")
+    several.settle()
+    several.letters.lose = lambda message: False
+    several.cut(several.b)
+    several.at(several.b, 1)
+    several.settle()
+    several.later(1)  # the end of the session was reported to A (H15), which has sent again
+    assert several.b.app.payloads == [b"x"]
+    several.later(3)
+    assert several.is_clean()
+
+
+def test_a_killed_instance_and_its_nodes_are_missed_as_soon_as_something_is_sent_there() -> None:
+    several = pair(1, 2, 1, 1)
+    killed = several.instances[1]
+    several.places.pop(several.b)  # nobody hears that B's session has ended
+    killed.kill()
+    assert several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    several.a.send(b"x")
+    several.settle()
+    assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    assert several.held == 1  # sent to the instance that is gone, reported, and stored
+
+
+def test_an_instance_that_is_silent_is_gone_after_a_while() -> None:
+    several = pair(1, 2, 1, 1)
+    several.later(ALIVE_S)
+    several.places.pop(several.b)
+    several.instances[1].kill()
+    several.later(SILENT_S + ALIVE_S)
+    assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
+
+
+def test_while_nobody_serves_a_home_nothing_is_lost_and_nothing_is_claimed() -> None:
+    several = pair(1, 1, 1, 2)
+    home = several.instances[1]
+    home.kill()
+    several.a.send(b"x")
+    several.settle()
+    (row,) = several.a.store.tables.outbound.values()
+    assert row.ss_status is SendStatus.SS_SENT
+    taken = Instance(several, 2, MemoryStore(home.store.tables))
+    several.instances.append(taken)
+    several.later(1)  # far below the interval of an inquiry: the front tells A as soon as the store is served
+    assert several.b.app.payloads == [b"x"]
+    several.later(3)
+    assert several.is_clean()
+
+
+def test_a_copy_in_a_store_that_was_taken_over_is_delivered_and_deleted() -> None:
+    several = pair(1, 1, 1, 2)
+    several.cut(several.b)
+    several.settle()
+    several.a.send(b"x", ack2=False)
+    several.settle()
+    home = several.instances[1]
+    assert home.held == 1
+    home.kill()
+    several.instances.append(Instance(several, 2, MemoryStore(home.store.tables)))
+    several.at(several.b, 1)
+    several.later(3)
+    assert several.b.app.payloads == [b"x"]
+    assert several.is_clean()
+
+
+def test_a_custodian_that_nobody_serves_is_reported_as_not_reachable() -> None:
+    several = pair(1, 1, 1, 2)
+    several.cut(several.b)
+    several.settle()
+    several.a.send(b"x")
+    several.settle()
+    several.instances[1].kill()
+    several.at(several.b, 1)
+    several.later(600, 1.0)  # after T_cust A asks B, which does not have it, and sends again; there is no home for it
+    assert not {"delivered", "failed"} & set(several.a.told.kinds)
+    several.homes[several.b.address] = (1, 1)
+    several.later(600, 1.0)
+    assert several.b.app.payloads == [b"x"]
+    assert several.a.told.kinds[-1] == "delivered"
+
+
+def test_the_later_of_two_sessions_of_one_node_ends() -> None:
+    several = pair(1, 2, 1, 1)
+    first, second = several.instances
+    several.later(1)
+    several.letters.lose = lambda message: isinstance(message, Came)
+    copy = several.b.down
+    several.at(several.b, 1)  # the instances do not hear of each other's sessions at first
+    several.letters.lose = lambda message: False
+    assert copy is not None
+    second.hub.link_up(copy)
+    several.later(ALIVE_S * 3)
+    assert first.ended == [several.b.address] or second.ended == [several.b.address]
+
+
+def test_what_an_instance_has_missed_it_asks_for() -> None:
+    several = Several(3)
+    several.at(several.a, 1, home=3)
+    several.letters.lose = lambda message: isinstance(message, Came)
+    several.at(several.b, 2, home=3)
+    several.letters.lose = lambda message: False
+    assert not several.instances[2].others.fronts.is_elsewhere(several.b.address)
+    several.later(ALIVE_S * 2)
+    assert several.instances[2].others.fronts.is_elsewhere(several.b.address)
+    several.letters.lose = lambda message: True
+    several.cut(several.b)
+    several.settle()
+    several.letters.lose = lambda message: False
+    assert several.instances[2].others.fronts.is_elsewhere(several.b.address)
+    several.later(ALIVE_S * 2)
+    assert not several.instances[2].others.fronts.is_elsewhere(several.b.address)
+
+
+def test_a_session_elsewhere_takes_no_more_documents_than_its_front_has_said() -> None:
+    several = pair(1, 2, 1, 1)
+    assert several.b.down is not None
+    several.b.down.room = 3
+    several.instances[1].hub.room(several.b.down)
+    several.a.send(b"first")
+    several.settle()
+    several.lose = lambda wire, frame: wire is several.b.down
+    link = several.instances[0].hub.sessions["1.56001"].link
+    several.b.down.room = 2
+    several.instances[1].hub.room(several.b.down)
+    several.settle()
+    several.letters.lose = lambda message: isinstance(message, Passed)
+    several.a.send(*(b"%d" % n for n in range(5)))
+    several.settle()
+    assert link.room == 0
+    assert several.instances[0].held == 3  # two were sent, and are under way; the others are stored
+
+
+def test_the_carrier_goes_away_and_comes_back() -> None:
+    several = pair(1, 2, 1, 1)
+    for instance in several.instances:
+        instance.others.fronts.cut()
+    several.letters.lose = lambda message: True
+    several.a.send(b"x")
+    several.later(5)
+    assert several.instances[0].held == 1
+    several.letters.lose = lambda message: False
+    for instance in several.instances:
+        instance.others.fronts.joined()
+    several.later(3)
+    assert several.b.app.payloads == [b"x"]
+    assert several.is_clean()
+
+
+def test_a_node_without_a_session_hears_nothing_and_its_instance_says_so() -> None:
+    several = pair(1, 2, 1, 1)
+    several.letters.lose = lambda message: True
+    several.cut(several.b)
+    several.settle()
+    several.letters.lose = lambda message: False
+    assert several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    several.a.send(b"x")
+    several.settle()
+    assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
+    assert [instance.held for instance in several.instances] == [1, 0]
+
+
+def test_certificates_of_a_node_are_known_at_every_instance() -> None:
+    several = pair(1, 2, 1, 1)
+    second = several.instances[1]
+    second.hub.introduced(several.b.address, ("pem",))
+    several.settle()
+    assert [one for one in several.letters.passed if isinstance(one, Came) and one.certificates == ("pem",)]
+    third = Instance(several, 3)
+    several.instances.append(third)
+    several.settle()
+    assert third.others.fronts.is_elsewhere(several.b.address)
+    assert any(isinstance(one, Asking) for one in several.letters.passed)
+
+
+def test_only_documents_for_nodes_whose_home_is_elsewhere_are_carried() -> None:
+    several = pair(1, 1, 1, 1)
+    several.a.send(b"x")
+    several.later(3)
+    assert several.b.app.payloads == [b"x"]
+    assert not [one for one in several.letters.passed if isinstance(one, Said | Passed)]
