@@ -45,6 +45,7 @@ FLOORS: dict[str, float] = {
     "semq.engine": 3,
     "semq.config": 3.5,  # how nodes are told what to do; engine, broker and store get their own settings from the nodes
     "semq.service": 3.7,  # what both kinds of node have in common as running processes
+    "semq.carrier": 3.8,  # what brings messages from one instance of the hub to another
     "local_node": 4,
     "platform_node": 4,
     "semq.app": 5,

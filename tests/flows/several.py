@@ -53,7 +53,7 @@ class Letters:
             if isinstance(name, tuple):
                 others.returned(name, message)
             else:
-                others.fronts.gone(name)
+                others.gone(name)
 
 
 class LettersOf:
@@ -93,7 +93,7 @@ class Instance:
             home, recovered, self.store, several.time, several.settings, several.directory, lambda: None, cluster
         )
         several.letters.members[self.life] = self
-        self.others.fronts.joined()
+        self.others.joined()
 
     @property
     def others(self) -> Instances:

@@ -219,14 +219,14 @@ def test_a_session_elsewhere_takes_no_more_documents_than_its_front_has_said() -
 def test_the_carrier_goes_away_and_comes_back() -> None:
     several = pair(1, 2, 1, 1)
     for instance in several.instances:
-        instance.others.fronts.cut()
+        instance.others.cut()
     several.letters.lose = lambda message: True
     several.a.send(b"x")
     several.later(5)
     assert several.instances[0].held == 1
     several.letters.lose = lambda message: False
     for instance in several.instances:
-        instance.others.fronts.joined()
+        instance.others.joined()
     several.later(3)
     assert several.b.app.payloads == [b"x"]
     assert several.is_clean()

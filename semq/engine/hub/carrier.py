@@ -66,8 +66,9 @@ class Went(msgspec.Struct, frozen=True):
 
 
 class Roll(msgspec.Struct, frozen=True):
-    """All sessions of the sender: those of it that are not named have ended."""
+    """All sessions of the sender, which serves this store: those of it that are not named have ended."""
 
+    store: StoreName
     sessions: tuple[int, ...]
 
 
@@ -78,8 +79,9 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """The sender is there; number and sum of its sessions show whether its Came and Went have all arrived."""
+    """The sender serves this store; number and sum of its sessions show whether its Came and Went have all arrived."""
 
+    store: StoreName
     count: int
     total: int
 

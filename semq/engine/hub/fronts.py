@@ -155,7 +155,7 @@ class Fronts:
         now = self._core.now()
         if now >= self._alive_due:
             self._alive_due = now + ALIVE_S
-            self._carrier.to_all(Alive(len(self.own), sum(came.session for came in self.own.values())))
+            self._carrier.to_all(Alive(self._store, len(self.own), sum(came.session for came in self.own.values())))
         for life in [life for life, at in self._heard_at.items() if at < now - SILENT_S]:
             self.gone(life)
 
@@ -217,4 +217,4 @@ class Fronts:
     def _answer(self, life: int) -> None:
         for came in self.own.values():
             self._carrier.to_front(life, came)
-        self._carrier.to_front(life, Roll(tuple(came.session for came in self.own.values())))
+        self._carrier.to_front(life, Roll(self._store, tuple(came.session for came in self.own.values())))

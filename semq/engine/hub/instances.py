@@ -139,6 +139,8 @@ class Instances:
     def heard(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
         self.fronts.heard_from(life)
+        if isinstance(message, Asking | Alive | Roll):
+            self._unserved.is_served(message.store)
         HEARD[type(message)](self, life, message)
 
     def returned(self, store: StoreName, message: Message) -> None:
@@ -147,11 +149,19 @@ class Instances:
         if isinstance(message, Said):
             self._unserved.note(store, message)
 
-    # --- inside
-    def _hear_asking(self, life: int, asking: Asking) -> None:
-        self._unserved.is_served(asking.store)
-        self.fronts.hear_asking(life, asking)
+    def gone(self, life: int) -> None:
+        """Note that an instance has ended, and with it the sessions at it."""
+        self.fronts.gone(life)
 
+    def joined(self) -> None:
+        """The carrier can be used: tell who is present here, and ask who is present elsewhere."""
+        self.fronts.joined()
+
+    def cut(self) -> None:
+        """The carrier is away: nobody elsewhere can be reached."""
+        self.fronts.cut()
+
+    # --- inside
     def _hear_said(self, life: int, said: Said) -> None:
         for run in runs(said.frames):
             if isinstance(run, list):
@@ -198,7 +208,7 @@ HEARD: dict[type[Message], Callable[[Instances, int, Any], None]] = {
     Came: lambda self, life, message: self.fronts.hear_came(life, message),
     Went: lambda self, life, message: self.fronts.hear_went(life, message),
     Roll: lambda self, life, message: self.fronts.hear_roll(life, message),
-    Asking: Instances._hear_asking,
+    Asking: lambda self, life, message: self.fronts.hear_asking(life, message),
     Alive: lambda self, life, message: self.fronts.hear_alive(life, message),
 }
 

@@ -1,0 +1,271 @@
+"""The carrier over AMQP 0-9-1: one connection, a queue for this life of the instance and one for each store it serves.
+
+| name                    | what it is                                                                           |
+|-------------------------|--------------------------------------------------------------------------------------|
+| ``semq.HUB.store.I.D``  | exclusive queue of a store: a second owner is refused (405), besides the store's epoch |
+| ``semq.HUB.front.LIFE`` | exclusive queue of one life of an instance, also bound to the exchange                |
+| ``semq.HUB.all``        | fanout exchange: who has come, who has gone, signs of life                            |
+
+HUB is the hub's id from the control database. Nothing is durable and nothing is waited for: confirms and prefetch are
+pressure only. If the connection is lost, the next address is tried; the engine is told at both ends of an absence.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError, ResourceLocked
+from semq.amqp.events import Delivered, Returned
+from semq.carrier.batch import open_batch, pack, seal
+from semq.carrier.errors import ForeignBatch, StoreServedElsewhere
+from semq.carrier.outgoing import Outgoing
+from semq.clock import Clock
+from semq.engine.hub.carrier import Message, StoreName
+from semq.errors import SemqError
+from semq.service.intake import Intake
+from semq.store.work import Work
+from semq.transport.client_channel import ClientChannel
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.errors import LinkLost
+from semq.transport.turn import Turn
+from semq.umx_t.retry import backoff
+
+PREFETCH = 64  # batches given to the engine and not processed
+UNCONFIRMED_MAX = 256  # batches
+PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0
+STALE_MS = "15000"  # the broker drops what has waited for an inquiry interval
+QUEUE_BYTES_MAX = 64 << 20
+ALL = "all"
+TRANSIENT = 1
+log = structlog.get_logger("semq.carrier")
+
+
+class Receiver(Protocol):
+    """What the messages are for: ``semq.engine.hub.instances.Instances``."""
+
+    def heard(self, life: int, message: Message) -> None:
+        """A message of another instance."""
+
+    def returned(self, store: StoreName, message: Message) -> None:
+        """Nobody serves this store."""
+
+    def gone(self, life: int) -> None:
+        """This life of an instance is over."""
+
+    def joined(self) -> None:
+        """The carrier can be used."""
+
+    def cut(self) -> None:
+        """The carrier is away."""
+
+
+class AmqpCarrier:
+    """The carrier of one process. Implements ``semq.engine.hub.carrier.Carrier``."""
+
+    def __init__(
+        self,
+        ways: Sequence[DialConfig],
+        hub_id: str,
+        key: bytes,
+        clock: Clock,
+        turn: Turn,
+        post: Callable[[Work, bool], None],
+    ) -> None:
+        self.is_joined = False
+        self.address = ""  #: of the broker in use
+        self.foreign = 0  #: batches that were not made by this hub, or could not be read
+        self.batches_out = self.batches_in = 0
+        self._ways = list(ways)
+        self._prefix = f"semq.{hub_id}."
+        self._key = key
+        self._clock = clock
+        self._turn = turn
+        self._outgoing = Outgoing()
+        self._intake: Intake[str, tuple[ClientChannel, Delivered]] = Intake(self._hear, post, turn)
+        self._life = 0
+        self._store: StoreName = (0, 0)
+        self._receiver: Receiver
+        self._out: ClientChannel | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # --- life
+    def begin(self, life: int, store: StoreName, receiver: Receiver) -> None:
+        """Serve a store for a new engine; the queues of the engine before are given up."""
+        before = self._abandon()
+        self._life, self._store, self._receiver = life, store, receiver
+        self._task = asyncio.get_running_loop().create_task(self._serve(before))
+
+    async def stop(self) -> None:
+        """Leave the carrier: from now on the store's queue can be taken by another instance."""
+        task = self._abandon()
+        if task is not None:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def _abandon(self) -> asyncio.Task[None] | None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        self.is_joined, self._out = False, None
+        self._outgoing.clear()
+        self._intake.forget()
+        return task
+
+    def status(self) -> dict[str, Any]:
+        """Return state and figures for operators."""
+        return {
+            "connected": self.is_joined,
+            "address": self.address,
+            "batches_out": self.batches_out,
+            "batches_in": self.batches_in,
+            "waiting_bytes": self._outgoing.waiting_bytes,
+            "dropped": self._outgoing.dropped,
+            "foreign": self.foreign,
+        }
+
+    # --- sending
+    def to_store(self, store: StoreName, message: Message) -> None:
+        if self.is_joined:
+            self._put(store_queue(store), message)
+        else:
+            self._receiver.returned(store, message)
+
+    def to_front(self, life: int, message: Message) -> None:
+        self._put(front_queue(life), message)
+
+    def to_all(self, message: Message) -> None:
+        self._put(ALL, message)
+
+    def _put(self, destination: str, message: Message) -> None:
+        if self.is_joined:
+            self._outgoing.put(destination, pack(message))
+            self._turn.before_flush(self._publish)
+
+    def _publish(self) -> None:
+        out = self._out
+        if out is None:
+            return
+        batches = self._outgoing.batches()
+        while out.may_publish and out.unconfirmed < UNCONFIRMED_MAX and (taken := next(batches, None)) is not None:
+            destination, packed = taken
+            body = seal(self._key, destination, self._life, packed)
+            header = ContentHeader.build(len(body), Properties(delivery_mode=TRANSIENT, expiration=STALE_MS))
+            exchange = self._prefix + ALL if destination == ALL else ""
+            key = "" if destination == ALL else self._prefix + destination
+            out.publish(exchange, key, header, body, mandatory=destination != ALL, token=0)
+            self.batches_out += 1
+
+    # --- connection
+    async def _serve(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])  # its connection holds the store's queue
+        failures = 0
+        while True:
+            way = self._ways[failures % len(self._ways)]
+            try:
+                await self._session(way)
+                failures = 0
+            except (SemqError, AmqpError, LinkLost) as error:
+                failures += 1
+                log.warning("carrier_away", address=f"{way.host}:{way.port}", error=str(error))
+            finally:
+                self._left()
+            await asyncio.sleep(backoff(max(failures, 1), PAUSE_S_FIRST, PAUSE_S_MAX, self._clock.random()))
+
+    def _left(self) -> None:
+        self._out = None
+        self._outgoing.clear()
+        self._intake.forget()
+        if self.is_joined:
+            self.is_joined = False
+            self._receiver.cut()
+
+    async def _session(self, way: DialConfig) -> None:
+        """Use one connection until it ends. Raises the error that prevented it, or ended it before it was used."""
+        link = await dial(way, self._clock, self._turn)
+        try:
+            inward, out = await link.open_channel(), await link.open_channel()
+            await inward.qos(PREFETCH)
+            await inward.declare_exchange(self._prefix + ALL, "fanout", auto_delete=True)
+            for destination in (front_queue(self._life), store_queue(self._store)):
+                await self._consume(inward, destination)
+            await out.confirm_select()
+            out.on_ready = self._publish
+            out.on_settled = lambda _: self._turn.before_flush(self._publish)
+            out.on_returned = self._returned
+            self._out, self.is_joined, self.address = out, True, f"{way.host}:{way.port}"
+            log.info("carrier_joined", address=self.address)
+            self._receiver.joined()
+            inward.on_closed = out.on_closed = lambda error: link.link.abort()
+            error = await link.wait_closed()
+            log.warning("carrier_lost", address=self.address, error=str(error))
+        finally:
+            await link.close(timeout_s=1.0)
+
+    async def _consume(self, channel: ClientChannel, destination: str) -> None:
+        queue = self._prefix + destination
+        try:
+            await channel.declare_queue(
+                queue, durable=False, exclusive=True, arguments={"x-max-length-bytes": QUEUE_BYTES_MAX}
+            )
+        except ResourceLocked as error:
+            raise StoreServedElsewhere(queue=queue) from error
+        if destination == front_queue(self._life):
+            await channel.bind_queue(queue, self._prefix + ALL)
+        await channel.consume(queue, partial(self._delivered, channel, destination))
+
+    # --- receiving
+    def _delivered(self, channel: ClientChannel, destination: str, delivered: list[Delivered]) -> None:
+        for one in delivered:
+            self._intake.put(destination, (channel, one), len(one.body))
+
+    def _hear(self, destination: str, pieces: list[tuple[ClientChannel, Delivered]]) -> None:
+        """Process batches of one queue: its turn has come."""
+        for channel, one in pieces:
+            meant = ALL if one.exchange else destination
+            self._hear_batch(meant, one)
+            channel.ack(one.delivery_tag)
+
+    def _hear_batch(self, destination: str, delivered: Delivered) -> None:
+        self.batches_in += 1
+        try:
+            if delivered.header.body_size > len(delivered.body):
+                raise ForeignBatch("It is too large.", queue=destination, size=delivered.header.body_size)
+            batch = open_batch(self._key, destination, delivered.body, self._note_foreign)
+        except ForeignBatch as error:
+            self._note_foreign(error)
+            return
+        if batch.life != self._life:
+            for message in batch.messages:
+                self._receiver.heard(batch.life, message)
+
+    def _note_foreign(self, error: SemqError) -> None:
+        self.foreign += 1
+        if self.foreign & (self.foreign - 1) == 0:  # the 1st, 2nd, 4th, 8th …
+            log.error("carrier_foreign", error=str(error), count=self.foreign)
+
+    def _returned(self, returned: Returned) -> None:
+        """Report what no queue has taken: the store is not served, or the life of the instance is over."""
+        destination = returned.routing_key.removeprefix(self._prefix)
+        kind, _, name = destination.partition(".")
+        if kind == "front":
+            self._receiver.gone(int(name, 16))
+            return
+        first, _, second = name.partition(".")
+        for message in open_batch(self._key, destination, returned.body, self._note_foreign).messages:
+            self._receiver.returned((int(first), int(second)), message)
+
+
+def store_queue(store: StoreName) -> str:
+    """Return the destination of a store."""
+    return f"store.{store[0]}.{store[1]}"
+
+
+def front_queue(life: int) -> str:
+    """Return the destination of one life of an instance."""
+    return f"front.{life:x}"

@@ -1,0 +1,99 @@
+"""Batches: messages between instances as one AMQP body.
+
+A body is an HMAC-SHA256 over the rest, followed by msgpack: destination, life of the sender, messages. The destination
+is part of it, so that nothing can be played back to another queue; what is played back to the same queue is a
+repetition, which every message allows for. A frame keeps content header and body as they travel on a link.
+"""
+
+import hmac
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from semq.amqp.content import ContentHeader
+from semq.carrier.errors import ForeignBatch
+from semq.engine.frames import read_frame, write_frame
+from semq.engine.hub.carrier import Acknowledged, Alive, Asking, Came, Credit, Message, Passed, Roll, Said, Went
+from semq.errors import SemqError
+from semq.umx_t.address import parse_address
+from semq.umx_t.envelope import Frame
+
+MAC_BYTES = 32
+KEY_BYTES = 32
+CarriedFrame = tuple[str, bytes, bytes]  #: routing key, content header, body
+# Messages without frames travel as they are. The numbers are never used for another one.
+PLAIN: dict[int, type[Message]] = {3: Credit, 4: Acknowledged, 5: Came, 6: Went, 7: Roll, 8: Asking, 9: Alive}
+SAID, PASSED = 1, 2
+NUMBERS = {kind: number for number, kind in PLAIN.items()}
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[str, int, list[tuple[int, msgspec.Raw]]]).decode
+_decode_said = msgspec.msgpack.Decoder(tuple[str, list[CarriedFrame]]).decode
+_decode_passed = msgspec.msgpack.Decoder(tuple[str, int, int, CarriedFrame]).decode
+_decode_plain = {number: msgspec.msgpack.Decoder(kind).decode for number, kind in PLAIN.items()}
+
+
+class Batch(NamedTuple):
+    """An opened batch."""
+
+    life: int
+    messages: list[Message]
+
+
+def pack(message: Message) -> bytes:
+    """Return a message as a member of a batch."""
+    if isinstance(message, Said):
+        return _encode((SAID, (str(message.speaker), [_written(frame) for frame in message.frames])))
+    if isinstance(message, Passed):
+        return _encode((PASSED, (message.node, message.session, message.number, _written(message.frame))))
+    return _encode((NUMBERS[type(message)], message))
+
+
+def seal(key: bytes, destination: str, life: int, packed: Sequence[bytes]) -> bytes:
+    """Return the body of a batch for a destination."""
+    content = _encode((destination, life, [msgspec.Raw(one) for one in packed]))
+    return hmac.digest(key, content, "sha256") + content
+
+
+def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[SemqError], None]) -> Batch:
+    """Return the content of a batch. Raises ForeignBatch.
+
+    A message that cannot be read is reported to ``unreadable`` and left out: it is that of a newer version.
+    """
+    mac, content = body[:MAC_BYTES], memoryview(body)[MAC_BYTES:]
+    if not hmac.compare_digest(mac, hmac.digest(key, content, "sha256")):
+        raise ForeignBatch("The key of the hub did not make it.", queue=destination, size=len(body))
+    try:
+        meant, life, members = _decode(content)
+    except msgspec.MsgspecError as error:
+        raise ForeignBatch(queue=destination, fault=str(error)) from error
+    if meant != destination:
+        raise ForeignBatch("It was made for another queue.", queue=destination, meant=meant[:80])
+    messages: list[Message] = []
+    for number, raw in members:
+        try:
+            messages.append(_unpacked(number, raw))
+        except (SemqError, msgspec.MsgspecError, KeyError) as error:
+            unreadable(ForeignBatch("One message in it cannot be read.", queue=destination, fault=str(error)[:200]))
+    return Batch(life, messages)
+
+
+def _unpacked(number: int, raw: msgspec.Raw) -> Message:
+    if number == SAID:
+        speaker, frames = _decode_said(raw)
+        return Said(parse_address(speaker).node, [_read(frame) for frame in frames])
+    if number == PASSED:
+        node, session, count, frame = _decode_passed(raw)
+        return Passed(node, session, count, _read(frame))
+    message: Any = _decode_plain[number](raw)
+    return message  # type: ignore[no-any-return]
+
+
+def _written(frame: Frame) -> tuple[str, bytes, Any]:
+    routing_key, header, body = write_frame(frame)
+    return routing_key, header.raw, body
+
+
+def _read(frame: CarriedFrame) -> Frame:
+    routing_key, header, body = frame
+    return read_frame(routing_key, ContentHeader.parse(header), body)

@@ -1,0 +1,56 @@
+"""What waits to be published: messages of one turn for one queue leave as one batch, within a bound.
+
+A broker costs per message, so frames are gathered. Beyond the bound the oldest messages are dropped and counted: rows
+and timers repair that.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+BATCH_BYTES = 1 << 20  # a batch is closed when it has reached this size
+WAITING_BYTES_MAX = 64 << 20
+
+
+class Outgoing:
+    """Packed messages by destination."""
+
+    def __init__(self, bytes_max: int = WAITING_BYTES_MAX) -> None:
+        self.dropped = 0
+        self.waiting_bytes = 0
+        self._bytes_max = bytes_max
+        self._waiting: dict[str, deque[bytes]] = {}
+
+    def put(self, destination: str, packed: bytes) -> None:
+        """Append a message; the oldest ones are dropped beyond the bound, never this one."""
+        self._waiting.setdefault(destination, deque()).append(packed)
+        self.waiting_bytes += len(packed)
+        while self.waiting_bytes > self._bytes_max and self.waiting_bytes > len(packed):
+            self._drop_oldest()
+
+    def batches(self) -> Iterator[tuple[str, list[bytes]]]:
+        """Take batches, one after the other, as long as the caller goes on; destinations take turns."""
+        while self._waiting:
+            destination, queue = next(iter(self._waiting.items()))
+            del self._waiting[destination]
+            batch: list[bytes] = []
+            size = 0
+            while queue and size < BATCH_BYTES:
+                batch.append(queue.popleft())
+                size += len(batch[-1])
+            if queue:
+                self._waiting[destination] = queue
+            self.waiting_bytes -= size
+            yield destination, batch
+
+    def clear(self) -> None:
+        """Forget everything, as the connection is lost; count it."""
+        self.dropped += sum(map(len, self._waiting.values()))
+        self._waiting.clear()
+        self.waiting_bytes = 0
+
+    def _drop_oldest(self) -> None:
+        destination, queue = max(self._waiting.items(), key=lambda item: len(item[1]))
+        self.waiting_bytes -= len(queue.popleft())
+        self.dropped += 1
+        if not queue:
+            del self._waiting[destination]

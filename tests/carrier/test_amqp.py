@@ -1,0 +1,221 @@
+"""The carrier over real brokers: ours, and RabbitMQ where it is installed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+import pytest
+
+from bench.rabbitmq import is_installed, rabbitmq
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.limits import ANY_SIZE, ConnectionLimits
+from semq.carrier.amqp import AmqpCarrier
+from semq.carrier.batch import pack, seal
+from semq.clock import SystemClock
+from semq.engine.hub.carrier import Asking, Came, Message, StoreName, Went
+from semq.store.memory import MemoryStore
+from semq.store.work import Work
+from semq.transport.dialer import DialConfig, dial
+from semq.transport.turn import Turn
+from tests.transport.pair import pair
+
+T = TypeVar("T")
+KEY = bytes(range(32))
+HUB = "0f0f"
+BODY_MAX = 100_000
+BROKERS = ["semq", *(["rabbitmq"] if is_installed() else [])]
+
+
+@pytest.fixture(scope="module")
+def rabbit() -> Iterator[int]:
+    """Return the port of a RabbitMQ."""
+    with rabbitmq() as port:
+        yield port
+
+
+@asynccontextmanager
+async def broker(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[int]:
+    """Run a broker of a kind."""
+    if kind == "rabbitmq":
+        yield request.getfixturevalue("rabbit")
+    else:
+        async with pair() as both:
+            yield both.server.port
+
+
+def at_once(work: Work, later: bool) -> None:
+    """Complete work on a store of its own."""
+    store = MemoryStore()
+    store.post(work, later=later)
+    store.run()
+
+
+class Member:
+    """An instance that notes what it hears."""
+
+    def __init__(self, *ports: int, life: int, store: StoreName, key: bytes = KEY, hub: str = HUB) -> None:
+        limits = ConnectionLimits(heartbeat=10, body_max=ANY_SIZE, arriving_max=1 << 20, stream_from=BODY_MAX + 1)
+        ways = [DialConfig("127.0.0.1", port, user="guest", password="guest", limits=limits) for port in ports]
+        self.carrier = AmqpCarrier(ways, hub, key, SystemClock(), Turn(), at_once)
+        self.messages: asyncio.Queue[tuple[int, Message]] = asyncio.Queue()
+        self.backs: asyncio.Queue[tuple[StoreName, Message]] = asyncio.Queue()
+        self.over: asyncio.Queue[int] = asyncio.Queue()
+        self.states: asyncio.Queue[str] = asyncio.Queue()
+        self.life, self.store = life, store
+
+    def heard(self, life: int, message: Message) -> None:
+        self.messages.put_nowait((life, message))
+
+    def returned(self, store: StoreName, message: Message) -> None:
+        self.backs.put_nowait((store, message))
+
+    def gone(self, life: int) -> None:
+        self.over.put_nowait(life)
+
+    def joined(self) -> None:
+        self.states.put_nowait("joined")
+
+    def cut(self) -> None:
+        self.states.put_nowait("cut")
+
+    async def join(self) -> "Member":
+        self.carrier.begin(self.life, self.store, self)
+        assert await within(self.states.get()) == "joined"
+        return self
+
+
+async def within(waiting: Awaitable[T], seconds: float = 30) -> T:
+    """Wait, but not for ever."""
+    return await asyncio.wait_for(waiting, seconds)
+
+
+@asynccontextmanager
+async def members(*ports: int, count: int = 2) -> AsyncIterator[list[Member]]:
+    async with AsyncExitStack() as stack:
+        made = []
+        for number in range(1, count + 1):
+            member = await Member(*ports, life=number, store=(1, number)).join()
+            stack.push_async_callback(member.carrier.stop)
+            made.append(member)
+        yield made
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+async def test_messages_come_to_stores_to_fronts_and_to_all_others(kind: str, request: pytest.FixtureRequest) -> None:
+    async with broker(kind, request) as port, members(port, count=3) as (one, two, three):
+        one.carrier.to_store((1, 2), Went("1.a", 1))
+        one.carrier.to_front(3, Went("1.b", 2))
+        one.carrier.to_all(Came("1.c", 3, 0, 10, None))
+        assert await within(two.messages.get()) == (1, Went("1.a", 1))
+        assert await within(two.messages.get()) == (1, Came("1.c", 3, 0, 10, None))
+        assert await within(three.messages.get()) == (1, Went("1.b", 2))
+        assert await within(three.messages.get()) == (1, Came("1.c", 3, 0, 10, None))
+        assert one.messages.empty()
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+async def test_what_nobody_takes_comes_back(kind: str, request: pytest.FixtureRequest) -> None:
+    async with broker(kind, request) as port, members(port, count=1) as (one,):
+        one.carrier.to_store((7, 7), Went("1.a", 1))
+        one.carrier.to_front(99, Went("1.b", 2))
+        assert await within(one.backs.get()) == ((7, 7), Went("1.a", 1))
+        assert await within(one.over.get()) == 99
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+async def test_one_turn_is_one_batch_for_each_queue(kind: str, request: pytest.FixtureRequest) -> None:
+    async with broker(kind, request) as port, members(port) as (one, two):
+        for number in range(500):
+            one.carrier.to_front(2, Went("1.a", number))
+        heard = [await within(two.messages.get()) for _ in range(500)]
+        assert heard == [(1, Went("1.a", number)) for number in range(500)]
+        assert (one.carrier.batches_out, two.carrier.batches_in) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+async def test_a_store_has_one_owner_and_the_next_one_gets_it_when_it_leaves(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    async with broker(kind, request) as port, members(port, count=1) as (one,):
+        second = Member(port, life=2, store=(1, 1))
+        second.carrier.begin(2, (1, 1), second)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(second.states.get(), 1.0)
+        await one.carrier.stop()
+        try:
+            assert await within(second.states.get()) == "joined"
+        finally:
+            await second.carrier.stop()
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+async def test_what_others_put_into_the_queues_is_counted_and_dropped(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    async with broker(kind, request) as port, members(port) as (one, two):
+        hostile = await dial(
+            DialConfig("127.0.0.1", port, user="guest", password="guest"), SystemClock(), turn := Turn()
+        )
+        channel = await hostile.open_channel()
+        forged = seal(bytes(32), "front.2", 1, [pack(Asking((1, 1)))])
+        elsewhere = seal(KEY, "store.1.1", 1, [pack(Asking((1, 1)))])
+        for body in (b"", b"nonsense", forged, elsewhere, bytes(BODY_MAX + 1)):
+            for queue in ("front.2", "store.1.2"):
+                header = ContentHeader.build(len(body), Properties(content_type="text/plain"))
+                channel.publish("", f"semq.{HUB}.{queue}", header, body)
+        turn.mark(hostile.link)
+        await hostile.close()
+        one.carrier.to_front(2, Went("1.a", 1))
+        one.carrier.to_store((1, 2), Went("1.a", 2))
+        heard = [await within(two.messages.get()) for _ in range(2)]
+        assert sorted(message.session for _, message in heard if isinstance(message, Went)) == [1, 2]
+        assert two.carrier.status()["foreign"] == 10
+        assert two.carrier.is_joined
+
+
+async def test_two_hubs_on_one_broker_do_not_meet() -> None:
+    async with pair() as both:
+        one = await Member(both.server.port, life=1, store=(1, 1)).join()
+        other = await Member(both.server.port, life=2, store=(1, 1), hub="0a0a", key=bytes(32)).join()
+        one.carrier.to_all(Went("1.a", 1))
+        one.carrier.to_front(2, Went("1.a", 1))
+        assert await within(one.over.get()) == 2
+        assert other.messages.empty()
+        for member in (one, other):
+            await member.carrier.stop()
+
+
+async def test_the_carrier_goes_away_and_comes_back_at_another_address() -> None:
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(pair())
+        second = await stack.enter_async_context(pair())
+        one, two = await stack.enter_async_context(members(first.server.port, second.server.port))
+        await first.server.stop(0.1)
+        for member in (one, two):
+            assert await within(member.states.get()) == "cut"
+            assert await within(member.states.get()) == "joined"
+        one.carrier.to_store((1, 2), Went("1.a", 1))
+        assert await within(two.messages.get()) == (1, Went("1.a", 1))
+
+
+async def test_while_the_carrier_is_away_stores_are_not_served() -> None:
+    async with pair() as both:
+        one = await Member(both.server.port, life=1, store=(1, 1)).join()
+        await both.server.stop(0.1)
+        assert await within(one.states.get()) == "cut"
+        one.carrier.to_store((1, 2), Went("1.a", 1))
+        one.carrier.to_front(2, Went("1.a", 1))
+        assert one.backs.get_nowait() == ((1, 2), Went("1.a", 1))
+        assert one.carrier.status()["waiting_bytes"] == 0
+        await one.carrier.stop()
+
+
+async def test_a_new_life_leaves_the_queues_of_the_one_before() -> None:
+    async with pair() as both, members(both.server.port) as (one, two):
+        one.carrier.begin(11, (1, 1), one)
+        assert await within(one.states.get()) == "joined"
+        two.carrier.to_front(1, Went("1.a", 1))
+        two.carrier.to_front(11, Went("1.a", 2))
+        assert await within(two.over.get()) == 1
+        assert await within(one.messages.get()) == (2, Went("1.a", 2))
