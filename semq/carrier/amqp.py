@@ -23,7 +23,7 @@ from semq.amqp.errors import AmqpError, ResourceLocked
 from semq.amqp.events import Delivered, Returned
 from semq.carrier.batch import open_batch, pack, seal
 from semq.carrier.errors import ForeignBatch, StoreServedElsewhere
-from semq.carrier.outgoing import Outgoing
+from semq.carrier.outgoing import WaitingMessages
 from semq.clock import Clock
 from semq.engine.hub.carrier import Message, StoreName
 from semq.errors import SemqError
@@ -45,7 +45,7 @@ TRANSIENT = 1
 log = structlog.get_logger("semq.carrier")
 
 
-class Receiver(Protocol):
+class CarrierReceiver(Protocol):
     """What the messages are for: ``semq.engine.hub.instances.Instances``."""
 
     def heard(self, life: int, message: Message) -> None:
@@ -65,7 +65,7 @@ class Receiver(Protocol):
 
 
 class AmqpCarrier:
-    """The carrier of one process. Implements ``semq.engine.hub.carrier.Carrier``."""
+    """The carrier of one process. Implements ``semq.engine.hub.carrier.HubCarrier``."""
 
     def __init__(
         self,
@@ -85,16 +85,16 @@ class AmqpCarrier:
         self._key = key
         self._clock = clock
         self._turn = turn
-        self._outgoing = Outgoing()
+        self._outgoing = WaitingMessages()
         self._intake: Intake[str, tuple[ClientChannel, Delivered]] = Intake(self._hear, post, turn)
         self._life = 0
         self._store: StoreName = (0, 0)
-        self._receiver: Receiver
+        self._receiver: CarrierReceiver
         self._out: ClientChannel | None = None
         self._task: asyncio.Task[None] | None = None
 
     # --- life
-    def begin(self, life: int, store: StoreName, receiver: Receiver) -> None:
+    def begin(self, life: int, store: StoreName, receiver: CarrierReceiver) -> None:
         """Serve a store for a new engine; the queues of the engine before are given up."""
         before = self._abandon()
         self._life, self._store, self._receiver = life, store, receiver

@@ -14,7 +14,7 @@ import msgspec
 from semq.amqp.content import ContentHeader
 from semq.carrier.errors import ForeignBatch
 from semq.engine.frames import read_frame, write_frame
-from semq.engine.hub.carrier import Acknowledged, Alive, Asking, Came, Credit, Message, Passed, Roll, Said, Went
+from semq.engine.hub.carrier import Acknowledged, Alive, Asking, Came, Credit, Message, Passed, PresentSessions, Said, Went
 from semq.errors import SemqError
 from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Frame
@@ -23,7 +23,7 @@ MAC_BYTES = 32
 KEY_BYTES = 32
 CarriedFrame = tuple[str, bytes, bytes]  #: routing key, content header, body
 # Messages without frames travel as they are. The numbers are never used for another one.
-PLAIN: dict[int, type[Message]] = {3: Credit, 4: Acknowledged, 5: Came, 6: Went, 7: Roll, 8: Asking, 9: Alive}
+PLAIN: dict[int, type[Message]] = {3: Credit, 4: Acknowledged, 5: Came, 6: Went, 7: PresentSessions, 8: Asking, 9: Alive}
 SAID, PASSED = 1, 2
 NUMBERS = {kind: number for number, kind in PLAIN.items()}
 _encode = msgspec.msgpack.Encoder().encode
@@ -33,7 +33,7 @@ _decode_passed = msgspec.msgpack.Decoder(tuple[str, int, int, CarriedFrame]).dec
 _decode_plain = {number: msgspec.msgpack.Decoder(kind).decode for number, kind in PLAIN.items()}
 
 
-class Batch(NamedTuple):
+class CarriedBatch(NamedTuple):
     """An opened batch."""
 
     life: int
@@ -55,7 +55,7 @@ def seal(key: bytes, destination: str, life: int, packed: Sequence[bytes]) -> by
     return hmac.digest(key, content, "sha256") + content
 
 
-def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[SemqError], None]) -> Batch:
+def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[SemqError], None]) -> CarriedBatch:
     """Return the content of a batch. Raises ForeignBatch.
 
     A message that cannot be read is reported to ``unreadable`` and left out: it is that of a newer version.
@@ -75,7 +75,7 @@ def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[
             messages.append(_unpacked(number, raw))
         except (SemqError, msgspec.MsgspecError, KeyError) as error:
             unreadable(ForeignBatch("One message in it cannot be read.", queue=destination, fault=str(error)[:200]))
-    return Batch(life, messages)
+    return CarriedBatch(life, messages)
 
 
 def _unpacked(number: int, raw: msgspec.Raw) -> Message:

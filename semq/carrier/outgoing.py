@@ -11,7 +11,7 @@ BATCH_BYTES = 1 << 20  # a batch is closed when it has reached this size
 WAITING_BYTES_MAX = 64 << 20
 
 
-class Outgoing:
+class WaitingMessages:
     """Packed messages by destination."""
 
     def __init__(self, bytes_max: int = WAITING_BYTES_MAX) -> None:

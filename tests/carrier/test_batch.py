@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from semq.carrier.batch import MAC_BYTES, open_batch, pack, seal
 from semq.carrier.errors import ForeignBatch
-from semq.engine.hub.carrier import Acknowledged, Alive, Asking, Came, Credit, Message, Passed, Roll, Said, Went
+from semq.engine.hub.carrier import Acknowledged, Alive, Asking, Came, Credit, Message, Passed, PresentSessions, Said, Went
 from semq.errors import SemqError
 from semq.umx_t.address import Address, NodeType
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
@@ -41,7 +41,7 @@ messages = st.one_of(
     st.builds(Acknowledged, names, st.lists(st.text(max_size=80), max_size=5).map(tuple)),
     st.builds(Came, names, numbers, numbers, st.integers(0, 10_000), st.none() | st.just(("PEM", "PEM2"))),
     st.builds(Went, names, numbers),
-    st.builds(Roll, stores, st.lists(numbers, max_size=5).map(tuple)),
+    st.builds(PresentSessions, stores, st.lists(numbers, max_size=5).map(tuple)),
     st.builds(Asking, stores),
     st.builds(Alive, stores, numbers, numbers),
 )

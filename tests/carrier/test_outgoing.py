@@ -1,10 +1,10 @@
 """What waits to be published: batches, turns, and the bound."""
 
-from semq.carrier.outgoing import BATCH_BYTES, Outgoing
+from semq.carrier.outgoing import BATCH_BYTES, WaitingMessages
 
 
 def test_what_waits_for_one_destination_leaves_as_one_batch_in_order() -> None:
-    outgoing = Outgoing()
+    outgoing = WaitingMessages()
     for number in range(5):
         outgoing.put("a", b"%d" % number)
         outgoing.put("b", b"x")
@@ -13,7 +13,7 @@ def test_what_waits_for_one_destination_leaves_as_one_batch_in_order() -> None:
 
 
 def test_a_batch_ends_at_its_size_and_destinations_take_turns() -> None:
-    outgoing = Outgoing()
+    outgoing = WaitingMessages()
     piece = bytes(BATCH_BYTES // 2)
     for _ in range(3):
         outgoing.put("a", piece)
@@ -22,7 +22,7 @@ def test_a_batch_ends_at_its_size_and_destinations_take_turns() -> None:
 
 
 def test_what_is_not_taken_stays() -> None:
-    outgoing = Outgoing()
+    outgoing = WaitingMessages()
     outgoing.put("a", b"1")
     outgoing.put("b", b"2")
     assert next(outgoing.batches()) == ("a", [b"1"])
@@ -30,7 +30,7 @@ def test_what_is_not_taken_stays() -> None:
 
 
 def test_beyond_the_bound_the_oldest_of_the_longest_queue_go() -> None:
-    outgoing = Outgoing(bytes_max=10)
+    outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("short", b"12")
     for number in range(6):
         outgoing.put("long", b"%02d" % number)
@@ -39,7 +39,7 @@ def test_beyond_the_bound_the_oldest_of_the_longest_queue_go() -> None:
 
 
 def test_one_message_above_the_bound_is_still_sent() -> None:
-    outgoing = Outgoing(bytes_max=10)
+    outgoing = WaitingMessages(bytes_max=10)
     outgoing.put("a", b"1")
     outgoing.put("b", bytes(20))
     assert dict(outgoing.batches()) == {"b": [bytes(20)]}
@@ -47,7 +47,7 @@ def test_one_message_above_the_bound_is_still_sent() -> None:
 
 
 def test_what_is_forgotten_is_counted() -> None:
-    outgoing = Outgoing()
+    outgoing = WaitingMessages()
     outgoing.put("a", b"1")
     outgoing.clear()
     assert (outgoing.dropped, outgoing.waiting_bytes, list(outgoing.batches())) == (1, 0, [])

@@ -7,7 +7,7 @@ Documents that were lost on the way count until later ones have arrived, or for 
 from collections import deque
 
 from semq.engine.core import Core
-from semq.engine.hub.carrier import Carrier, Credit, Passed
+from semq.engine.hub.carrier import HubCarrier, Credit, Passed
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 
@@ -17,7 +17,7 @@ BYTES_MAX = 8 << 20  # on the way to one session
 class CarriedLink:
     """A session at another front. Implements ``ports.Link``."""
 
-    def __init__(self, core: Core, carrier: Carrier, peer: Address, life: int, session: int, room: int) -> None:
+    def __init__(self, core: Core, carrier: HubCarrier, peer: Address, life: int, session: int, room: int) -> None:
         self.peer = peer
         self.life = life
         self.session = session

@@ -65,7 +65,7 @@ class Went(msgspec.Struct, frozen=True):
     session: int
 
 
-class Roll(msgspec.Struct, frozen=True):
+class PresentSessions(msgspec.Struct, frozen=True):
     """All sessions of the sender, which serves this store: those of it that are not named have ended."""
 
     store: StoreName
@@ -86,10 +86,10 @@ class Alive(msgspec.Struct, frozen=True):
     total: int
 
 
-Message = Said | Passed | Credit | Acknowledged | Came | Went | Roll | Asking | Alive
+Message = Said | Passed | Credit | Acknowledged | Came | Went | PresentSessions | Asking | Alive
 
 
-class Carrier(Protocol):
+class HubCarrier(Protocol):
     """Sends messages to other instances. Never waits, and reports no loss but what ``Instances.returned`` is told."""
 
     def to_store(self, store: StoreName, message: Message) -> None:

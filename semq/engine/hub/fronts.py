@@ -10,7 +10,7 @@ from typing import Protocol
 
 from semq.engine.core import Core
 from semq.engine.hub.carried_link import CarriedLink
-from semq.engine.hub.carrier import Alive, Asking, Came, Carrier, Roll, StoreName, Went
+from semq.engine.hub.carrier import Alive, Asking, Came, HubCarrier, PresentSessions, StoreName, Went
 from semq.engine.hub.copies import Copies
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.sessions import PresentNode
@@ -52,7 +52,7 @@ class Fronts:
     """This instance and the others, by their lives."""
 
     def __init__(
-        self, hub: CarriedHub, store: StoreName, carrier: Carrier, end_second: Callable[[Address], None]
+        self, hub: CarriedHub, store: StoreName, carrier: HubCarrier, end_second: Callable[[Address], None]
     ) -> None:
         self.own: dict[str, Came] = {}  #: sessions here, by node, as told to the others
         self._hub = hub
@@ -117,7 +117,7 @@ class Fronts:
         """A session elsewhere has ended."""
         self._has_gone(life, [went.node], lambda came: came.session == went.session)
 
-    def hear_roll(self, life: int, roll: Roll) -> None:
+    def hear_roll(self, life: int, roll: PresentSessions) -> None:
         """Sessions elsewhere that are not named have ended."""
         named = set(roll.sessions)
         self._has_gone(life, list(self._told.get(life, ())), lambda came: came.session not in named)
@@ -217,4 +217,4 @@ class Fronts:
     def _answer(self, life: int) -> None:
         for came in self.own.values():
             self._carrier.to_front(life, came)
-        self._carrier.to_front(life, Roll(self._store, tuple(came.session for came in self.own.values())))
+        self._carrier.to_front(life, PresentSessions(self._store, tuple(came.session for came in self.own.values())))

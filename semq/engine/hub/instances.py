@@ -14,11 +14,11 @@ from semq.engine.hub.carrier import (
     Alive,
     Asking,
     Came,
-    Carrier,
+    HubCarrier,
     Credit,
     Message,
     Passed,
-    Roll,
+    PresentSessions,
     Said,
     StoreName,
     Went,
@@ -47,7 +47,7 @@ class Homes(Protocol):
 class Cluster(NamedTuple):
     """The surroundings of one engine among several."""
 
-    carrier: Carrier
+    carrier: HubCarrier
     homes: Homes
     end_second: Callable[[Address], None]  #: end the session of a node that had an earlier one at another instance
 
@@ -139,7 +139,7 @@ class Instances:
     def heard(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
         self.fronts.heard_from(life)
-        if isinstance(message, Asking | Alive | Roll):
+        if isinstance(message, Asking | Alive | PresentSessions):
             self._unserved.is_served(message.store)
         HEARD[type(message)](self, life, message)
 
@@ -207,7 +207,7 @@ HEARD: dict[type[Message], Callable[[Instances, int, Any], None]] = {
     Acknowledged: Instances._hear_acknowledged,
     Came: lambda self, life, message: self.fronts.hear_came(life, message),
     Went: lambda self, life, message: self.fronts.hear_went(life, message),
-    Roll: lambda self, life, message: self.fronts.hear_roll(life, message),
+    PresentSessions: lambda self, life, message: self.fronts.hear_roll(life, message),
     Asking: lambda self, life, message: self.fronts.hear_asking(life, message),
     Alive: lambda self, life, message: self.fronts.hear_alive(life, message),
 }
