@@ -1,6 +1,6 @@
 """Errors about nodes, certificates and definitions, besides those of ``semq.pki.errors``. Codes 1250–1269."""
 
-from semq.errors import BadInput, ProtocolViolation, Unavailable
+from semq.errors import BadInput, Misconfigured, ProtocolViolation, Unavailable
 
 
 class SecondStore(BadInput):
@@ -61,4 +61,21 @@ class DefinitionsChanged(BadInput):
     remedy = (
         "`semq definitions diff FILE` compares with those in force and names their version N; if the file still says "
         "what you want, `semq definitions import FILE --expect N`."
+    )
+
+
+class ControlOfAnotherHub(Misconfigured):
+    """The control database belongs to another hub."""
+
+    code = "SEMQ-1262"
+    remedy = "Set cluster.control to the control database of this hub, or node.id to the name of the hub it belongs to."
+
+
+class StoreNumberTaken(Misconfigured):
+    """Another database already is the store with these numbers."""
+
+    code = "SEMQ-1263"
+    remedy = (
+        "Two instances of one hub must not have the same node.semq_id and node.semq_db_id. If the database was made "
+        "anew on purpose, retire the store and choose another node.semq_db_id."
     )

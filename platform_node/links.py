@@ -168,6 +168,12 @@ class Links:
         self.lives[session.user] = life
 
     # --- presence
+    def is_elsewhere(self, node: Address) -> bool:
+        """Whether a node has a session at another instance, as far as is known. An instance that has ended is found
+        out by that, so that the node's next login is accepted."""
+        instances = self._engine().instances
+        return instances is not None and instances.fronts.probe(node)
+
     def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
         """Note a consumer of one of a node's queues; the node is online when both queues are consumed."""
         halves = self._halves.setdefault(str(node), {})
@@ -297,6 +303,8 @@ class NodeQueue(ServiceQueue):
             # long enough (section 10).
             log.warning("second_session", node=str(self._node), peer=str(session.peer), queue=self.name)
             return ResourceLocked(f"node {self._node} has another session, which has not been silent for long enough")
+        if self._links.is_elsewhere(self._node):
+            return ResourceLocked(f"node {self._node} has a session at another instance of the hub")
         return None
 
     def attach(self, consumer: ServiceConsumer) -> None:

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import structlog
 
@@ -12,6 +13,7 @@ from platform_node.ask_exchange import AskService
 from platform_node.authority_roll import LOOK_S as ROLL_S
 from platform_node.authority_roll import AuthorityRoll
 from platform_node.certificate_directory import NEVER, KnownCertificates
+from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory
 from platform_node.enrolment import Enrolling
 from platform_node.links import Links
@@ -19,11 +21,12 @@ from platform_node.logins import ENROLL, UMX, HubLogins
 from platform_node.operations.authority import AuthorityOperations
 from platform_node.operations.definitions import FOLLOW_S, Defining
 from platform_node.operations.held import HeldOperations
+from platform_node.operations.instances import InstanceOperations
 from platform_node.operations.registration import RegistryOperations
 from platform_node.operations.stores import StoreOperations
 from platform_node.operations.table import OPERATIONS
 from platform_node.questions import Questions
-from platform_node.registry import Registry, prepare_authority, sign_own
+from platform_node.registry import Read, Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
 from semq.amqp.errors import AccessRefused, ConnectionForced
 from semq.broker.users import Authenticator, User
@@ -52,6 +55,7 @@ from semq.service.operations.trust import TrustOperations
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates, held_by_pair
+from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
@@ -66,20 +70,34 @@ class HubNode(Node[HubEngine]):
     table = OPERATIONS
     who: NodeIdentity | None = None  #: with amqp.tls
     registry: Registry
+    membership: Membership | None = None  #: with [cluster]
+    control: Read  #: reads from the control database and writes to it
     authority_roll: AuthorityRoll | None = None  #: with an authority of its own
 
     async def prepare(self) -> None:
+        await self._open_control()
         authority = None
         if self.settings.amqp.tls:
             authority = await asyncio.to_thread(prepare_authority, self.settings, self.clock)
             self.who = NodeIdentity(self.settings, self.clock)
             log.info("authorities", fingerprints=self.who.trust.fingerprints, signs=authority is not None)
-        self.registry = Registry(self.store.read, self.clock, self.settings, authority)
+        self.registry = Registry(self.control, self.clock, self.settings, authority)
         await self.registry.open()
         self.certificates = KnownCertificates(await self.store.read(certificates), self._check_certificate)
         self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
         self.defining = Defining(self)
         await self.defining.follow()
+
+    async def _open_control(self) -> None:
+        """Open the control database: this node's own, unless it is one of several instances."""
+        self.control = self.store.read
+        if self.settings.cluster is not None:
+            if self.membership is None:
+                self.membership = Membership(self.settings, self.settings.cluster, self.clock, self.store.read)
+                self._begun.push_async_callback(self.membership.close)
+                self._begun.push_async_callback(self.membership.leave)  # when the sessions have ended
+            await self.membership.open()
+            self.control = self.membership.read
 
     def tls(self) -> ssl.SSLContext | None:
         return self.who.server() if self.who is not None else None
@@ -90,9 +108,22 @@ class HubNode(Node[HubEngine]):
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}
 
     def build_engine(self, recovered: Recovered) -> HubEngine:
-        return HubEngine(
-            self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory, self.clockwork.on_mail
-        )
+        cluster = None
+        if self.membership is not None:
+            cluster = self.membership.build(self.directory, self.turn, self._post, self._end_second)
+        engine = HubEngine(
+            self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory,
+            self.clockwork.on_mail, cluster,
+        )  # fmt: skip
+        if self.membership is not None:
+            self.membership.begin(engine)
+        return engine
+
+    def _post(self, work: Work, later: bool) -> None:
+        self.engine.core.post(work, later=later)
+
+    def _end_second(self, node: Address) -> None:
+        self.links.end_session_of(str(node), ConnectionForced("the node has an older session at another instance"))
 
     def authenticator(self) -> Authenticator:
         return HubLogins(
@@ -167,6 +198,8 @@ class HubNode(Node[HubEngine]):
             ScheduledJob("lives", LIVES_S, self.registry.write_lives),
             ScheduledJob("definitions", FOLLOW_S, self.defining.follow),
         ]
+        if self.membership is not None:
+            jobs += self.membership.jobs()
         if self.who is not None:
             jobs += [
                 ScheduledJob("revocation", REVOCATION_S, self._look_at_links),
@@ -252,6 +285,8 @@ class HubNode(Node[HubEngine]):
         self.who.rotate()
 
     async def began(self) -> None:
+        if self.membership is not None:
+            await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint)
         self.engine.holding.count_pairs(await self.store.read(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all(ConnectionForced("the hub has opened its store again"))
@@ -261,6 +296,7 @@ class HubNode(Node[HubEngine]):
             NodeOperations(self),
             HeldOperations(self),
             StoreOperations(self),
+            InstanceOperations(self),
             RegistryOperations(self),
             AuthorityOperations(self),
             TrustOperations(self),
@@ -318,6 +354,8 @@ class HubNode(Node[HubEngine]):
 
     async def status(self) -> dict[str, Any]:
         base = await super().status()
+        if self.membership is not None:
+            base["carrier"] = self.membership.carrier.status()
         if self.who is not None:
             base["certificate"] = self.who.status()
             base["certificates"] = await self.registry.days_left()

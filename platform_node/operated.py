@@ -2,9 +2,10 @@
 
 from typing import Any, Protocol
 
+from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory
 from platform_node.questions import Questions
-from platform_node.registry import Registry
+from platform_node.registry import Read, Registry
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
@@ -25,6 +26,8 @@ class OperatedHub(Looking, Protocol):
     store: PostgresStore
     engine: HubEngine
     registry: Registry
+    membership: Membership | None
+    control: Read  #: reads from the control database and writes to it
     directory: HubDirectory
     questions: Questions
 

@@ -56,7 +56,7 @@ class Defining:
 
     async def follow(self) -> None:
         """Put the newest stored definitions in force, if they are newer than those in force."""
-        newest = await self._node.store.read(identities.latest_definition)
+        newest = await self._node.control(identities.latest_definition)
         if newest is not None and newest[0] > self._node.directory.version:
             self._apply(newest[0], newest[1], read_definitions(newest[1]))
 
@@ -101,7 +101,7 @@ class Defining:
             raise DefinitionsChanged(expected=arguments.expect, in_force=directory.version)
         said, before = changes(directory.definitions, definitions), directory.version
         now = self._node.clock.wall()
-        version = await self._node.store.read(identities.add_definition, document, now, why, before)
+        version = await self._node.control(identities.add_definition, document, now, why, before)
         if version is None:
             raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=before)
         if directory.version < version:

@@ -4,6 +4,7 @@ from platform_node.ask_exchange import TRACE
 from platform_node.operations.authority import AUTHORITY
 from platform_node.operations.definitions import DEFINITIONS
 from platform_node.operations.held import HELD
+from platform_node.operations.instances import INSTANCES
 from platform_node.operations.registration import REGISTRATION
 from platform_node.operations.stores import STORES
 from semq.service.operations.audit import AUDIT
@@ -26,6 +27,7 @@ OPERATIONS = (
     *DEFINITIONS,
     *HELD,
     *STORES,
+    *INSTANCES,
     *READING,
     *OVERVIEW,
     *OUTLOOK,

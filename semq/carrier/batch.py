@@ -14,7 +14,18 @@ import msgspec
 from semq.amqp.content import ContentHeader
 from semq.carrier.errors import ForeignBatch
 from semq.engine.frames import read_frame, write_frame
-from semq.engine.hub.carrier import Acknowledged, Alive, Asking, Came, Credit, Message, Passed, PresentSessions, Said, Went
+from semq.engine.hub.carrier import (
+    Acknowledged,
+    Alive,
+    Asking,
+    Came,
+    Credit,
+    Message,
+    Passed,
+    PresentSessions,
+    Said,
+    Went,
+)
 from semq.errors import SemqError
 from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Frame
@@ -23,7 +34,15 @@ MAC_BYTES = 32
 KEY_BYTES = 32
 CarriedFrame = tuple[str, bytes, bytes]  #: routing key, content header, body
 # Messages without frames travel as they are. The numbers are never used for another one.
-PLAIN: dict[int, type[Message]] = {3: Credit, 4: Acknowledged, 5: Came, 6: Went, 7: PresentSessions, 8: Asking, 9: Alive}
+PLAIN: dict[int, type[Message]] = {
+    3: Credit,
+    4: Acknowledged,
+    5: Came,
+    6: Went,
+    7: PresentSessions,
+    8: Asking,
+    9: Alive,
+}
 SAID, PASSED = 1, 2
 NUMBERS = {kind: number for number, kind in PLAIN.items()}
 _encode = msgspec.msgpack.Encoder().encode

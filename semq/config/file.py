@@ -32,6 +32,7 @@ NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_FAILPOINT", "SEMQ_KEY_PASSPHRASE"
 # section | keys whose values are paths, relative to the file
 PATHS = (
     ("tls", ("dir", "trust", "passphrase_file")),
+    ("cluster", ("trust",)),
     ("extract", ("folder", "salt_file")),
     ("secrecy", ("bodies_key_file",)),
     ("http", ("certificate", "key", "client_authorities")),

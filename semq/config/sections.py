@@ -44,7 +44,8 @@ def _issuer(url: str) -> str:
     return url
 
 
-def _database_url(url: SecretStr) -> SecretStr:
+def database_url(url: SecretStr) -> SecretStr:
+    """Check the address of a database. Raises ValueError."""
     scheme = url.get_secret_value().partition("://")[0]
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ValueError("must be postgresql://user:password@host:port/database (or omitted for an embedded server)")
@@ -111,7 +112,7 @@ class NodeSection(Section):
 class DatabaseSection(Section):
     """The database with the queues."""
 
-    url: Annotated[SecretStr, AfterValidator(_database_url)] | None = None
+    url: Annotated[SecretStr, AfterValidator(database_url)] | None = None
     """a Postgres server, 14 or newer; default: the node starts its own in data_dir"""
     migrate: bool = True
     """migrate an older schema at the start; false: refuse to start and print the command"""

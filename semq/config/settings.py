@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from semq.config.cluster import ClusterSection
 from semq.config.defaults import NESTED, PREFIX
 from semq.config.nearest import did_you_mean
 from semq.config.sections import (
@@ -63,6 +64,7 @@ class Settings(BaseSettings):
     amqp: AmqpSection = AmqpSection()
     hub: HubSection | None = None
     nodes: dict[NodeId, AccountSection] = {}
+    cluster: ClusterSection | None = None
     tls: TlsSection = TlsSection()
     secrecy: SecrecySection = SecrecySection()
     protocol: ProtocolSection = ProtocolSection()
@@ -140,6 +142,8 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "nodes", "only the hub has institutions; remove this section or set node.kind to platform"
     if kind == "platform" and settings.hub is not None:
         yield "hub", "this node is the hub; remove this section or set node.kind to local"
+    if kind == "local" and settings.cluster is not None:
+        yield "cluster", "only the hub runs as several instances; remove this section or set node.kind to platform"
     yield from _folder_faults(settings)
     yield from _webhook_faults(settings)
     yield from _http_faults(settings)
@@ -249,6 +253,14 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         for name, url in [("hub.url", hub.url), *(("hub.more_urls", url) for url in hub.more_urls)]:
             if not (hub.allow_plain or is_loopback(urlsplit(url).hostname or "")):
                 yield name, "leads to another machine without TLS: use amqps://, or set hub.allow_plain to permit it"
+    cluster = settings.cluster
+    for carrier in cluster.carrier if cluster is not None and not cluster.allow_plain else ():
+        parts = urlsplit(carrier.get_secret_value())
+        if parts.scheme == "amqp" and not is_loopback(parts.hostname or ""):
+            yield (
+                "cluster.carrier",
+                "leads to another machine without TLS: use amqps://, or set cluster.allow_plain to permit it",
+            )
     if not amqp.tls:
         for node_id, account in settings.nodes.items():
             if account.password is None:

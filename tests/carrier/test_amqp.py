@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from bench.rabbitmq import is_installed, rabbitmq
+from bench.rabbitmq.server import is_installed, rabbitmq
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.carrier.amqp import AmqpCarrier

@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 
 from semq.carrier.batch import MAC_BYTES, open_batch, pack, seal
 from semq.carrier.errors import ForeignBatch
-from semq.engine.hub.carrier import Acknowledged, Alive, Asking, Came, Credit, Message, Passed, PresentSessions, Said, Went
+from semq.engine.hub.carrier import (
+    Acknowledged,
+    Alive,
+    Asking,
+    Came,
+    Credit,
+    Message,
+    Passed,
+    PresentSessions,
+    Said,
+    Went,
+)
 from semq.errors import SemqError
 from semq.umx_t.address import Address, NodeType
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive

@@ -7,7 +7,7 @@ Documents that were lost on the way count until later ones have arrived, or for 
 from collections import deque
 
 from semq.engine.core import Core
-from semq.engine.hub.carrier import HubCarrier, Credit, Passed
+from semq.engine.hub.carrier import Credit, HubCarrier, Passed
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 

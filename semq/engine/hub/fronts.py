@@ -103,6 +103,15 @@ class Fronts:
         is_it = isinstance(link, CarriedLink) and (link.life, link.session) == (life, number)
         return link if is_it and isinstance(link, CarriedLink) else None
 
+    def probe(self, node: Address) -> bool:
+        """Whether a node has a session at another instance. That gets a message, which comes back if it has ended."""
+        session = self._hub.sessions.get(str(node))
+        link = session.link if session is not None else None
+        if not isinstance(link, CarriedLink):
+            return False
+        self._carrier.to_front(link.life, self._sign_of_life())
+        return True
+
     # --- what others send
     def heard_from(self, life: int) -> None:
         """Note a sign of life."""
@@ -155,7 +164,7 @@ class Fronts:
         now = self._core.now()
         if now >= self._alive_due:
             self._alive_due = now + ALIVE_S
-            self._carrier.to_all(Alive(self._store, len(self.own), sum(came.session for came in self.own.values())))
+            self._carrier.to_all(self._sign_of_life())
         for life in [life for life, at in self._heard_at.items() if at < now - SILENT_S]:
             self.gone(life)
 
@@ -165,6 +174,9 @@ class Fronts:
         return self._alive_due
 
     # --- inside
+    def _sign_of_life(self) -> Alive:
+        return Alive(self._store, len(self.own), sum(came.session for came in self.own.values()))
+
     def _has_come(self, life: int, came: Came) -> None:
         peer = parse_address(came.node)
         if came.certificates is not None and not self._introduce(peer, came.certificates):

@@ -6,6 +6,7 @@ Column names come from ``tables``. Only syntax that Postgres 14 supports.
 
 from sqlalchemy import Table
 
+from semq.store import cluster_tables as cluster_tables
 from semq.store import proof_tables as proof_tables  # so that their tables are part of the schema
 from semq.store import submission_tables as submission_tables
 from semq.store import tables

@@ -19,9 +19,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
@@ -35,6 +34,7 @@ from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, agree
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire
+from semq.store.postgres.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import check
 from semq.store.postgres.statements import STATEMENTS
@@ -43,20 +43,7 @@ from semq.store.unit import Recovered
 from semq.store.work import Work
 from semq.umx_t.retry import backoff
 
-CONNECT_S = 10
-READINGS_S = 10.0  # seconds that ``stop`` waits for queries in progress
-# A server that disappears without closing the connection is noticed after about 15 seconds.
-KEEPALIVE: dict[str, Any] = {
-    "connect_timeout": CONNECT_S,
-    "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 3,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
-# Errors of a query if the server, its connection or a free connection of the pool is unavailable.
-AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only leads to a search before the next poll
 
 P = ParamSpec("P")
@@ -93,10 +80,7 @@ class PostgresStore:
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
-        self._readings: set[asyncio.Future[Any]] = set()
-        self._engine = create_engine(
-            "postgresql+psycopg://", creator=self._reader, pool_size=2, max_overflow=2, pool_pre_ping=True
-        )
+        self._reader = Reader(lambda: self.url)
 
     # ------------------------------------------------------------------------------------------------- the contract
 
@@ -148,27 +132,14 @@ class PostgresStore:
         lease_, self._lease = self._lease, None
         alive = self._wire is not None and not self._wire.closed
         self._close()
-        if self._readings:
-            await asyncio.wait(self._readings, timeout=READINGS_S)
-        self._engine.dispose()
+        await self._reader.close()
         if lease_ is not None and alive:
             await self._give_back(lease_)
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a read-only query (``views``) in a thread, on a separate connection. Raises StoreUnavailable."""
 
-        def run() -> T:
-            with self._engine.connect() as connection:
-                return query(connection, *args, **kwargs)
-
-        # If the caller stops waiting, the thread continues, and ``stop`` waits for it before it closes the connections.
-        reading = asyncio.get_running_loop().run_in_executor(None, run)
-        self._readings.add(reading)
-        reading.add_done_callback(self._read)
-        try:
-            return await asyncio.shield(reading)
-        except AWAY as error:
-            raise StoreUnavailable(fault=str(error).strip()) from error
+        return await self._reader.read(query, *args, **kwargs)
 
     # ------------------------------------------------------------------------------------------------- inside
 
@@ -203,11 +174,6 @@ class PostgresStore:
         self._writer = Writer(
             wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, lambda: self.after_unit()
         )
-
-    def _read(self, reading: "asyncio.Future[Any]") -> None:
-        self._readings.discard(reading)
-        if not reading.cancelled():
-            reading.exception()  # marks the exception as retrieved: the caller may not be waiting any more
 
     def _inspect(self) -> None:
         """Check the requirements on the database."""
@@ -244,6 +210,3 @@ class PostgresStore:
                 await lease.give_back(connection, held)
         except psycopg.Error:
             pass  # it expires by itself
-
-    def _reader(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(**{**KEEPALIVE, **conninfo_to_dict(self.url), "application_name": "semq-reader"})

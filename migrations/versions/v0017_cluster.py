@@ -1,0 +1,16 @@
+"""Identity, stores, homes and instances of a hub with several instances."""
+
+from pathlib import Path
+
+import psycopg
+from alembic import op
+
+revision = "0017"
+down_revision = "0016"
+
+
+def upgrade() -> None:
+    """Add tables that a node of the previous version does not use."""
+    driver = op.get_bind().connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    driver.execute(Path(__file__).with_name("v0017_cluster.sql").read_bytes())

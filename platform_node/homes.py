@@ -1,0 +1,47 @@
+"""The homes of institutions: in which store of the hub the documents for each of them wait.
+
+A home is drawn by rendezvous hashing over the stores, by their weights, when an institution has none, and is then a row
+in the control database: a further store changes no home. Each instance reads the rows every few seconds. Used by
+``cluster``.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+from semq.engine.hub.carrier import StoreName
+from semq.umx_t.address import Address
+
+
+class HubHomes:
+    """Stores and homes, as last read. Implements ``semq.engine.hub.instances.Homes``."""
+
+    def __init__(self) -> None:
+        self.stores: dict[StoreName, float] = {}  #: weights
+        self.homes: dict[str, StoreName] = {}
+        self.retired: set[StoreName] = set()
+
+    def of(self, node: Address) -> StoreName | None:
+        return self.homes.get(str(node))
+
+    def is_in_use(self, store: StoreName) -> bool:
+        return store in self.stores and store not in self.retired
+
+    def missing(self, nodes: Iterable[Address]) -> dict[str, StoreName]:
+        """Return a home for each node that has none in use."""
+        open_stores = {store: weight for store, weight in self.stores.items() if self.is_in_use(store) and weight > 0}
+        if not open_stores:
+            return {}
+        return {str(node): draw(str(node), open_stores) for node in nodes if str(node) not in self.homes}
+
+
+def draw(node: str, stores: Mapping[StoreName, float]) -> StoreName:
+    """Return the store of a node: the same for all who ask, spread by the weights."""
+    return max(stores, key=lambda store: (_score(node, store, stores[store]), store))
+
+
+def _score(node: str, store: StoreName, weight: float) -> float:
+    """Return the score of a store: the one with the highest wins in proportion to its weight."""
+    digest = blake2b(f"{node} {store[0]}.{store[1]}".encode(), digest_size=8).digest()
+    chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)  # in (0, 1)
+    return -weight / math.log(chance)

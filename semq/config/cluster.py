@@ -1,0 +1,33 @@
+"""The section of a hub that runs as several instances."""
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from semq.config.sections import Section, database_url
+
+
+def _carrier_url(url: SecretStr) -> SecretStr:
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+        raise ValueError("must be amqp://user:password@host:port/virtual-host, or amqps://")
+    if not parts.username or parts.password is None:
+        raise ValueError("must hold a user and a password")
+    _ = parts.port  # raises ValueError itself when it is out of range
+    return url
+
+
+class ClusterSection(Section):
+    """Several instances of one hub: where they meet. Each has a store of its own, named by node.semq_id and
+    node.semq_db_id."""
+
+    carrier: Annotated[list[Annotated[SecretStr, AfterValidator(_carrier_url)]], Field(min_length=1)]
+    """addresses of the AMQP broker between the instances: amqp://user:password@host:port/virtual-host, tried in turn"""
+    control: Annotated[SecretStr, AfterValidator(database_url)] | None = None
+    """control database: definitions, tokens, revocations, homes; default: the database of this instance"""
+    trust: Path | None = None
+    """PEM file of the authorities of the broker (amqps); those of the system unless given; relative to the file"""
+    allow_plain: bool = False
+    """let amqp:// lead to another machine: anybody on the way can read documents that are not sealed"""

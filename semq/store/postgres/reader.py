@@ -1,0 +1,76 @@
+"""Queries beside the writer of a store: on connections of their own, in threads.
+
+Used by ``store`` for a node's own database, and by the hub for its control database. Rows on which messages depend are
+written by ``writer`` only.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from semq.store.postgres.errors import StoreUnavailable
+
+CONNECT_S = 10
+READINGS_S = 10.0  # seconds that ``close`` waits for queries in progress
+# A server that disappears without closing the connection is noticed after about 15 seconds.
+KEEPALIVE: dict[str, Any] = {
+    "connect_timeout": CONNECT_S,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+# Errors of a query if the server, its connection or a free connection of the pool is unavailable.
+AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError, PoolTimeout)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Reader:
+    """A small pool of connections to the database that ``url`` names at the time of each connect."""
+
+    def __init__(self, url: Callable[[], str]) -> None:
+        self._url = url
+        self._readings: set[asyncio.Future[Any]] = set()
+        self._engine = create_engine(
+            "postgresql+psycopg://", creator=self._connect, pool_size=2, max_overflow=2, pool_pre_ping=True
+        )
+
+    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query in a thread. Raises StoreUnavailable."""
+
+        def run() -> T:
+            with self._engine.connect() as connection:
+                return query(connection, *args, **kwargs)
+
+        # If the caller stops waiting, the thread continues, and ``close`` waits for it before it closes the
+        # connections.
+        reading = asyncio.get_running_loop().run_in_executor(None, run)
+        self._readings.add(reading)
+        reading.add_done_callback(self._read)
+        try:
+            return await asyncio.shield(reading)
+        except AWAY as error:
+            raise StoreUnavailable(fault=str(error).strip()) from error
+
+    async def close(self) -> None:
+        """Close the connections when the queries in progress have ended."""
+        if self._readings:
+            await asyncio.wait(self._readings, timeout=READINGS_S)
+        self._engine.dispose()
+
+    def _read(self, reading: "asyncio.Future[Any]") -> None:
+        self._readings.discard(reading)
+        if not reading.cancelled():
+            reading.exception()  # marks the exception as retrieved: the caller may not be waiting any more
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(**{**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"})

@@ -1,0 +1,186 @@
+"""Two instances of the hub on two databases and a broker: one hub for its institutions."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.errors import ControlOfAnotherHub, StoreNumberTaken
+from platform_node.node import HubNode
+from semq.clock import SystemClock
+from semq.umx_t.address import Address, NodeType
+from tests.local_node.test_node import confirming, publish
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.transport.pair import pair
+from tests.waiting import until
+
+CLUSTER = """
+[cluster]
+carrier = ["amqp://guest:guest@127.0.0.1:{port}/"]
+"""
+
+
+@dataclass
+class Hubs:
+    """The instances of a hub."""
+
+    inprocess: InProcess
+    port: int
+    control: str = ""
+
+    async def instance(self, number: int, hub: str = "hub", db_id: int = 0) -> HubNode:
+        """Start an instance; the first one has the control database."""
+        text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
+        text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + CLUSTER.format(port=self.port)
+        if self.control:
+            text += f'control = "{self.control}"\n'
+        settings = self.inprocess.settings(f"hub{number}{hub}{db_id}", text)
+        node = HubNode(settings, SystemClock())
+        self.inprocess.stack.push_async_callback(node.stop)
+        await node.start()
+        self.control = self.control or settings.database.dsn or ""
+        await until(lambda: node.membership is not None and node.membership.carrier.is_joined)
+        return node
+
+    async def local(self, name: str, *hubs: HubNode) -> LocalNode:
+        """Start a node that knows these instances, in this order."""
+        more = [f"amqp://127.0.0.1:{hub.port}" for hub in hubs[1:]]
+        text = LOCAL.format(name=name, hub=hubs[0].port).replace(
+            "reconnect_s_min", f"more_urls = {more}\nreconnect_s_min".replace("'", '"')
+        )
+        return await self.inprocess.started(self.inprocess.settings(name, text))
+
+
+@asynccontextmanager
+async def hubs_of(inprocess: InProcess) -> AsyncIterator[Hubs]:
+    async with pair() as broker:
+        yield Hubs(inprocess, broker.server.port)
+        await inprocess.stack.aclose()  # the nodes end before their broker
+
+
+def homes(hub: HubNode) -> dict[str, tuple[int, int]]:
+    assert hub.membership is not None
+    return hub.membership.homes.homes
+
+
+async def settle_homes(*hubs: HubNode) -> None:
+    """Let every instance know every store and home."""
+    for hub in hubs:
+        assert hub.membership is not None
+        await hub.membership.follow()
+
+
+async def received(node: LocalNode, inprocess: InProcess, count: int) -> list[bytes]:
+    """Return the bodies of documents of a node's inbox."""
+    channel = await (await inprocess.client(node)).open_channel()
+    got: list[bytes] = []
+
+    def take(batch: list[object]) -> None:
+        for one in batch:
+            got.append(bytes(one.body))  # type: ignore[attr-defined]
+            channel.ack(one.delivery_tag)  # type: ignore[attr-defined]
+
+    await channel.consume("semq.inbox", take)  # type: ignore[arg-type]
+    await until(lambda: len(got) >= count)
+    return got
+
+
+async def test_institutions_at_two_instances_exchange_documents(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        assert homes(one) == homes(two)
+        a, b = await hubs.local("10008", one), await hubs.local("56001", two)
+        await linked(a, b)
+        await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
+        for sender, target in ((a, "56001"), (b, "10008")):
+            channel = await confirming(await inprocess.client(sender))
+            for number in range(20):
+                assert await publish(channel, target, b"%d" % number, OrderKey="k")
+        assert await received(b, inprocess, 20) == [b"%d" % n for n in range(20)]
+        assert await received(a, inprocess, 20) == [b"%d" % n for n in range(20)]
+        for node in (a, b):
+            await until(partial(_is_settled, node))
+        told = (await ask(await inprocess.client(two), "hub.instances", {}))["result"]
+        assert sorted(row["store"] for row in told if row["alive"]) == ["1.1", "2.2"]
+
+
+def _is_settled(node: LocalNode) -> bool:
+    return node.engine.core.counters.counts.get("delivered") == 20
+
+
+async def test_what_waits_in_one_store_is_delivered_through_the_other_instance(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        a = await hubs.local("10008", one)
+        await linked(a)
+        channel = await confirming(await inprocess.client(a))
+        assert await publish(channel, "56001", b"waits")
+        home = one if homes(one)["1.56001"] == (1, 1) else two
+        other = two if home is one else one
+        await until(lambda: home.engine.holding.held.get("1.56001") == 1)
+        b = await hubs.local("56001", other)
+        assert await received(b, inprocess, 1) == [b"waits"]
+        await until(lambda: not home.engine.holding.held)
+        await until(lambda: a.engine.core.counters.counts.get("delivered") == 1)
+
+
+async def test_nodes_of_an_instance_that_stops_go_on_at_another_one(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        a, b = await hubs.local("10008", one, two), await hubs.local("56001", two, one)
+        await linked(a, b)
+        await until(lambda: "1.10008" in two.engine.sessions)
+        assert two.engine.instances is not None
+        assert two.engine.instances.fronts.is_elsewhere(a.address)
+        await one.stop()
+        await until(lambda: "1.10008" in two.links.links)
+        await linked(a, b)
+        assert not two.engine.instances.fronts.is_elsewhere(a.address)
+
+
+async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        a = await hubs.local("10008", one)
+        await linked(a)
+        await until(lambda: "1.10008" in two.engine.sessions)
+        copy = LocalNode(inprocess.settings("copy", LOCAL.format(name="10008", hub=two.port)), SystemClock())
+        inprocess.stack.push_async_callback(copy.stop)
+        two.registry.lives.clear()  # a copy with the same store would come as far as its queues
+        await copy.start()
+        await asyncio.sleep(1)
+        assert "1.10008" not in two.links.links
+        assert a.uplink.link is not None
+
+
+async def test_definitions_imported_at_one_instance_are_in_force_at_the_other(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        document = '[nodes."77001"]\nname = "new"\n'
+        await ask(await inprocess.client(one), "definitions.import", {"document": document})
+        await two.defining.follow()
+        await settle_homes(one, two)
+        new = Address(NodeType.LOCAL, "77001")
+        assert two.directory.knows(str(new))
+        assert homes(two)[str(new)] == homes(one)[str(new)]
+
+
+async def test_an_instance_refuses_the_control_database_of_another_hub(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        await hubs.instance(1)
+        with pytest.raises(ControlOfAnotherHub):
+            await hubs.instance(2, hub="other")
+
+
+async def test_two_databases_are_not_one_store(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        await hubs.instance(1)
+        with pytest.raises(StoreNumberTaken):
+            await hubs.instance(1, db_id=1)
