@@ -28,7 +28,7 @@ from semq.engine.hub.instances import Cluster
 from semq.engine.hub_engine import HubEngine
 from semq.service.clockwork import ScheduledJob
 from semq.store import cluster as rows
-from semq.store.postgres import migration
+from semq.store.postgres import schema_version
 from semq.store.postgres.reader import Reader
 from semq.store.work import Work
 from semq.transport.dialer import DialConfig
@@ -64,7 +64,7 @@ class Membership:
     async def open(self) -> None:
         """Read the control database. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable."""
         if self._own_url is not None:
-            await asyncio.to_thread(migration.check, self._own_url)
+            await asyncio.to_thread(schema_version.check, self._own_url)
         hub = self._settings.node.id
         drawn = rows.HubIdentity(hub, self._clock.uuid(), draw_secret(KEY_BYTES))
         self._identity = await self.read(rows.claim_identity, *drawn)

@@ -21,6 +21,17 @@ platform_node.ask_exchange             local_node/operations/test_trace.py
 platform_node.directory                platform_node/test_definitions.py
 platform_node.node                     local_node/test_node.py
 platform_node.operated                 platform_node/operations/test_held.py
+platform_node.operations.instances     platform_node/test_cluster.py
+semq.carrier.errors                    carrier/test_batch.py
+semq.config.cluster                    test_config.py
+semq.engine.hub.carried_link           flows/test_instances.py
+semq.engine.hub.carrier                flows/test_instances.py
+semq.engine.hub.fronts                 flows/test_instances.py
+semq.engine.hub.instances              flows/test_instances.py
+semq.engine.hub.unserved               flows/test_instances.py
+semq.store.cluster                     platform_node/test_cluster.py
+semq.store.cluster_tables              store/postgres/test_migration.py
+semq.store.postgres.reader             store/postgres/test_store.py
 platform_node.operations.registration  platform_node/test_enrolment.py
 platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py

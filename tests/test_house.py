@@ -191,6 +191,7 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
         (
             "semq.errors",
             "semq.umx_t",
+            "semq.carrier",
             "semq.engine",
             "local_node",
             "platform_node",

@@ -143,7 +143,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     if kind == "platform" and settings.hub is not None:
         yield "hub", "this node is the hub; remove this section or set node.kind to local"
     if kind == "local" and settings.cluster is not None:
-        yield "cluster", "only the hub runs as several instances; remove this section or set node.kind to platform"
+        yield "cluster", "only the hub has instances; remove this section or set node.kind to platform"
     yield from _folder_faults(settings)
     yield from _webhook_faults(settings)
     yield from _http_faults(settings)
@@ -259,7 +259,7 @@ def _plain_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         if parts.scheme == "amqp" and not is_loopback(parts.hostname or ""):
             yield (
                 "cluster.carrier",
-                "leads to another machine without TLS: use amqps://, or set cluster.allow_plain to permit it",
+                "leads to another machine in clear: use amqps://, or set cluster.allow_plain to permit it",
             )
     if not amqp.tls:
         for node_id, account in settings.nodes.items():

@@ -66,6 +66,22 @@ async def rebind(session: Session, institution: Institution) -> None:
     session.out.say(told, f"{told['node']}  may come with another store")
 
 
+@group.command("instances")
+@on_node
+async def list_instances(session: Session) -> None:
+    """List the instances of a hub and the store that each serves; a hub of one process has no list."""
+    rows = await session.ask("hub.instances")
+    table = [
+        (row["store"], "running" if row["alive"] else "ended", row["host"], row["endpoint"], row["started"])
+        for row in rows
+    ]
+    if session.out.as_json:
+        session.out.data(rows)
+    else:
+        heads = (("store", "<"), ("state", "<"), ("host", "<"), ("endpoint", "<"), ("started", "<"))
+        session.out.table(heads, table)
+
+
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:

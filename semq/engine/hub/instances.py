@@ -2,7 +2,7 @@
 
 Each instance serves the sessions of some nodes (it is their *front*) and one store. ``Instances`` sends what concerns
 another store to the instance that serves it, and does here what other instances ask for. What it knows of others
-(``fronts``) may be outdated: that costs time, and nothing else (rules S9, S11, H15). Made and called by
+(``fronts``) may be outdated: that costs time, and nothing else (S9, S11, H15). Made and called by
 ``hub_engine``; a hub of one process has none.
 """
 

@@ -1,0 +1,39 @@
+"""Homes: drawn by weight, the same at every instance, and never drawn again."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_node.homes import HubHomes, draw
+from semq.umx_t.address import Address, NodeType
+
+NODES = [Address(NodeType.LOCAL, str(10_000 + number)) for number in range(3000)]
+
+
+def test_homes_are_spread_by_weight() -> None:
+    stores = {(1, 1): 1.0, (2, 2): 2.0, (3, 3): 3.0}
+    counted = Counter(draw(str(node), stores) for node in NODES)
+    assert abs(counted[1, 1] - 500) < 90
+    assert abs(counted[2, 2] - 1000) < 120
+    assert abs(counted[3, 3] - 1500) < 140
+
+
+@given(st.dictionaries(st.tuples(st.integers(1, 99), st.integers(1, 99)), st.floats(0.1, 10), min_size=2, max_size=6))
+def test_a_store_that_goes_moves_its_own_nodes_only(stores: dict[tuple[int, int], float]) -> None:
+    gone = next(iter(stores))
+    rest = {store: weight for store, weight in stores.items() if store != gone}
+    for node in NODES[:20]:
+        before = draw(str(node), stores)
+        assert before == gone or draw(str(node), rest) == before
+
+
+def test_only_nodes_without_a_home_get_one_and_only_in_a_store_in_use() -> None:
+    homes = HubHomes()
+    assert homes.missing(NODES) == {}
+    homes.stores = {(1, 1): 1.0, (2, 2): 0.0, (3, 3): 1.0}
+    homes.retired = {(3, 3)}
+    homes.homes = {str(NODES[0]): (2, 2)}
+    assert homes.missing(NODES[:3]) == {str(NODES[1]): (1, 1), str(NODES[2]): (1, 1)}
+    assert homes.of(NODES[0]) == (2, 2)
+    assert [homes.is_in_use(store) for store in ((1, 1), (2, 2), (3, 3), (4, 4))] == [True, True, False, False]
