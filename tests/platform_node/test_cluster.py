@@ -1,6 +1,5 @@
 """Two instances of the hub on two databases and a broker: one hub for its institutions."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -145,7 +144,9 @@ async def test_nodes_of_an_instance_that_stops_go_on_at_another_one(inprocess: I
         assert not two.engine.instances.fronts.is_elsewhere(a.address)
 
 
-async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(inprocess: InProcess) -> None:
+async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         a = await hubs.local("10008", one)
@@ -154,8 +155,16 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(inpro
         copy = LocalNode(inprocess.settings("copy", LOCAL.format(name="10008", hub=two.port)), SystemClock())
         inprocess.stack.push_async_callback(copy.stop)
         two.registry.lives.clear()  # a copy with the same store would come as far as its queues
+        asked: list[Address] = []
+        refused = two.links.is_elsewhere
+
+        def ask_and_note(node: Address) -> bool:
+            asked.append(node)
+            return refused(node)
+
+        monkeypatch.setattr(two.links, "is_elsewhere", ask_and_note)
         await copy.start()
-        await asyncio.sleep(1)
+        await until(lambda: len(asked) > 4)  # it has come again
         assert "1.10008" not in two.links.links
         assert a.uplink.link is not None
 
