@@ -27,9 +27,9 @@ from semq.engine.hub.carrier import StoreName
 from semq.engine.hub.instances import Cluster
 from semq.engine.hub_engine import HubEngine
 from semq.service.clockwork import ScheduledJob
-from semq.store import cluster as rows
+from semq.store.control import cluster as rows
 from semq.store.postgres import schema_version
-from semq.store.postgres.reader import Reader
+from semq.store.reader import Reader
 from semq.store.work import Work
 from semq.transport.dialer import DialConfig
 from semq.transport.turn import Turn

@@ -7,7 +7,7 @@ from semq.access_rights import AccessRole
 from semq.moments import utc_text
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import look
-from semq.store.cluster import instances
+from semq.store.control.cluster import instances
 
 
 class InstanceOperations:

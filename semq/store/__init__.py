@@ -3,13 +3,14 @@
 | room                                  | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
 | unit, work, rows                      | the contract: one transaction, work on it, its rows as values   |
-| tables, proof_tables, submission_tables, web_tables, cluster_tables | the schema                        |
+| tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the contract on Postgres, with group commit                     |
 | memory, ended                         | the contract in memory, in which the simulator runs whole nodes |
 | embedded                              | a Postgres server that the node runs itself                     |
 | broker                                | the durable part of the broker                                  |
 | views                                 | read-only queries for people and tools                          |
 | identities, files                     | the nodes that the hub admits; crash-safe writing of files      |
-| cluster                               | the control database of a hub with several instances            |
+| control                               | the control database of a hub with several instances            |
+| reader                                | queries beside the writer                                       |
 | accounts, audit                       | users, tokens and audit log of the web process                  |
 """

@@ -6,12 +6,12 @@ Column names come from ``tables``. Only syntax that Postgres 14 supports.
 
 from sqlalchemy import Table
 
-from semq.store import cluster_tables as cluster_tables
 from semq.store import proof_tables as proof_tables  # so that their tables are part of the schema
 from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store import web_tables as web_tables
 from semq.store.broker.statements import BROKER
+from semq.store.control import cluster_tables as cluster_tables
 from semq.store.postgres.conversion.rows import CHANGES
 from semq.store.rows import CORRECTED
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus

@@ -34,11 +34,11 @@ from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, agree
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire
-from semq.store.postgres.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import check
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import Writer, WriterCounters
+from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.unit import Recovered
 from semq.store.work import Work
 from semq.umx_t.retry import backoff

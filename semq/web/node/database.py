@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from semq.store.postgres.errors import StoreUnavailable
-from semq.store.postgres.reader import AWAY, KEEPALIVE
+from semq.store.reader import AWAY, KEEPALIVE
 from semq.web.errors import QueryTooSlow
 
 READERS, WRITERS = 4, 2

@@ -1,6 +1,6 @@
 """The control database of a hub with several instances: its identity, stores, homes of institutions, instances.
 
-Functions on a connection of a ``postgres.reader.Reader``; each change is a transaction of its own. Used by
+Functions on a connection of a ``semq.store.reader.Reader``; each change is a transaction of its own. Used by
 ``platform_node.cluster``.
 """
 
@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from semq.store.cluster_tables import hub_identity, hub_instance, hub_store, node_home
+from semq.store.control.cluster_tables import hub_identity, hub_instance, hub_store, node_home
 
 VALID_S = 15  # an instance without a sign of life for so long counts as ended
 KEPT_S = 86_400  # ended instances are shown for a day

@@ -1,0 +1,106 @@
+"""Instances of the hub as processes, killed and started again; their institutions run in the test's event loop."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.ports import free_port
+from local_node.node import LocalNode
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess
+from tests.transport.pair import pair
+
+
+@dataclass
+class InstanceProcess:
+    """One process of the hub: an instance, or a standby of one."""
+
+    config: Path
+    port: int
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def launch(self) -> None:
+        """Start the process."""
+        with self.config.with_suffix(".log").open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "platform_node", "--config", str(self.config)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out, start_new_session=True,
+            )  # fmt: skip
+
+    async def ready(self) -> None:
+        """Wait until it serves."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        line = await asyncio.to_thread(self.process.stdout.readline)
+        assert line.startswith(b"ready "), self.log
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal and wait for the end of the process."""
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(60)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+
+    @property
+    def log(self) -> str:
+        return self.config.with_suffix(".log").read_text("utf-8", "replace")
+
+
+@dataclass
+class InstanceProcesses:
+    """The processes of one hub."""
+
+    inprocess: InProcess
+    new_database: Callable[[], str]
+    broker: int  #: port
+    brokers: AsyncExitStack
+    databases: dict[int, str] = field(default_factory=dict)
+    processes: list[InstanceProcess] = field(default_factory=list)
+
+    def instance(self, number: int) -> InstanceProcess:
+        """Start an instance, or a standby if there is one with this number already."""
+        database = self.databases.get(number) or self.databases.setdefault(number, self.new_database())
+        name, port = f"hub-{number}-{len(self.processes)}", free_port()
+        text = HUB_CONFIG.replace('id = "hub"', f'id = "hub"\nsemq_id = {number}\nsemq_db_id = {number}')
+        text = text.replace('data_dir = "hub"', f'data_dir = "{name}"').replace("port = 0", f"port = {port}")
+        config = self.inprocess.folder / f"{name}.toml"
+        config.write_text(
+            f'{text}\n[database]\nurl = "{database}"\n[cluster]\ncontrol = "{self.databases[1]}"\n'
+            f'carrier = ["amqp://guest:guest@127.0.0.1:{self.broker}/"]\n'
+        )
+        made = InstanceProcess(config, port)
+        made.launch()
+        self.processes.append(made)
+        return made
+
+    async def restart_broker(self) -> None:
+        """End the broker with all connections, and start an empty one on the same port."""
+        await self.brokers.aclose()
+        await self.brokers.enter_async_context(pair(port=self.broker, drain_s=0.1))
+
+    async def local(self, name: str, *hubs: InstanceProcess) -> LocalNode:
+        """Start a node that knows these processes, in this order."""
+        more = ", ".join(f'"amqp://127.0.0.1:{hub.port}"' for hub in hubs[1:])
+        text = LOCAL.format(name=name, hub=hubs[0].port)
+        text = text.replace("reconnect_s_min", f"more_urls = [{more}]\nreconnect_s_min")
+        return await self.inprocess.started(self.inprocess.settings(name, text))
+
+
+@asynccontextmanager
+async def instance_processes(inprocess: InProcess, new_database: Callable[[], str]) -> AsyncIterator[InstanceProcesses]:
+    """Run a broker of ours for the carrier; end all processes at the end."""
+    async with AsyncExitStack() as brokers:
+        hub = InstanceProcesses(inprocess, new_database, free_port(), brokers)
+        await hub.restart_broker()
+        try:
+            yield hub
+        finally:
+            await inprocess.stack.aclose()
+            for process in hub.processes:
+                process.end(signal.SIGKILL)

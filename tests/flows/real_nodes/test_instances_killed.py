@@ -1,0 +1,114 @@
+"""Instances of the hub as processes: killed and stopped while documents are on their way between two institutions."""
+
+import json
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.amqp.events import Delivered
+from semq.transport.client_channel import ClientChannel
+from tests.flows.real_nodes.instance_processes import instance_processes
+from tests.local_node.test_node import confirming, publish
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+
+pytestmark = pytest.mark.processes
+LOT = 30
+
+
+class Correspondent:
+    """The application of one institution: sends numbered documents, and notes what it receives and hears."""
+
+    def __init__(self, node: LocalNode, target: str) -> None:
+        self.node, self.target = node, target
+        self.sent = 0
+        self.got: list[int] = []
+        self.events: list[str] = []
+        self._out: ClientChannel
+
+    async def begin(self, inprocess: InProcess) -> "Correspondent":
+        link = await inprocess.client(self.node)
+        self._out = await confirming(link)
+        inward = await link.open_channel()
+        queue = (await inward.declare_queue(exclusive=True)).queue
+        await inward.bind_queue(queue, "semq.events", "#")
+        await inward.consume(queue, self._note, no_ack=True)
+
+        def take(batch: Sequence[Delivered]) -> None:
+            for one in batch:
+                self.got.append(int(bytes(one.body)))
+                inward.ack(one.delivery_tag)
+
+        await inward.consume("semq.inbox", take)
+        return self
+
+    def _note(self, batch: Sequence[Delivered]) -> None:
+        self.events += [json.loads(bytes(one.body))["event"] for one in batch]
+
+    async def send(self) -> None:
+        for _ in range(LOT):
+            assert await publish(self._out, self.target, b"%d" % self.sent, OrderKey="k")
+            self.sent += 1
+
+
+async def all_delivered(*both: Correspondent) -> None:
+    """Wait until everything was received and acknowledged, once and in order."""
+    a, b = both
+    for one, other in ((a, b), (b, a)):
+        await until(partial(_is_done, one, other), 120)
+        assert other.got == list(range(one.sent))
+        assert one.events.count("delivered") == one.sent
+        assert "failed" not in one.events
+
+
+def _is_done(one: Correspondent, other: Correspondent) -> bool:
+    return len(other.got) >= one.sent and one.events.count("delivered") >= one.sent
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+async def test_an_instance_ends_and_its_standby_serves_its_store(
+    end: signal.Signals, inprocess: InProcess, new_database: Callable[[], str]
+) -> None:
+    async with instance_processes(inprocess, new_database) as hub:
+        one = hub.instance(1)
+        await one.ready()
+        two = hub.instance(2)
+        await two.ready()
+        standby = hub.instance(1)
+        a = await Correspondent(await hub.local("10008", one, two), "56001").begin(inprocess)
+        b = await Correspondent(await hub.local("56001", two, one), "10008").begin(inprocess)
+        await linked(a.node, b.node)
+        for each in (a, b):
+            await each.send()
+        await all_delivered(a, b)
+        for each in (a, b):
+            await each.send()
+        one.end(end)
+        for each in (a, b):
+            await each.send()
+        await linked(a.node)  # at the other instance
+        await standby.ready()
+        await all_delivered(a, b)
+        assert "carrier_foreign" not in two.log
+
+
+async def test_the_broker_between_instances_ends_and_comes_back(
+    inprocess: InProcess, new_database: Callable[[], str]
+) -> None:
+    async with instance_processes(inprocess, new_database) as hub:
+        one = hub.instance(1)
+        await one.ready()
+        two = hub.instance(2)
+        await two.ready()
+        a = await Correspondent(await hub.local("10008", one), "56001").begin(inprocess)
+        b = await Correspondent(await hub.local("56001", two), "10008").begin(inprocess)
+        await linked(a.node, b.node)
+        for each in (a, b):
+            await each.send()
+        await hub.restart_broker()
+        for each in (a, b):
+            await each.send()
+        await all_delivered(a, b)
