@@ -23,7 +23,7 @@ platform_node.node                     local_node/test_node.py
 platform_node.operated                 platform_node/operations/test_held.py
 platform_node.operations.instances     platform_node/test_cluster.py
 semq.carrier.errors                    carrier/test_batch.py
-semq.config.cluster                    test_config_cluster.py
+semq.config.cluster                    platform_node/test_cluster_configuration.py
 semq.engine.hub.carried_link           flows/test_instances.py
 semq.engine.hub.carrier                flows/test_instances.py
 semq.engine.hub.fronts                 flows/test_instances.py
