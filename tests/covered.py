@@ -22,7 +22,6 @@ platform_node.directory                platform_node/test_definitions.py
 platform_node.node                     local_node/test_node.py
 platform_node.operated                 platform_node/operations/test_held.py
 platform_node.operations.instances     platform_node/test_cluster.py
-semq.carrier.errors                    carrier/test_batch.py
 semq.config.cluster                    platform_node/test_cluster_configuration.py
 semq.engine.hub.carried_link           flows/test_instances.py
 semq.engine.hub.carrier                flows/test_instances.py
