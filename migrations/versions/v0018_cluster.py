@@ -5,12 +5,12 @@ from pathlib import Path
 import psycopg
 from alembic import op
 
-revision = "0017"
-down_revision = "0016"
+revision = "0018"
+down_revision = "0017"
 
 
 def upgrade() -> None:
     """Add tables that a node of the previous version does not use."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
-    driver.execute(Path(__file__).with_name("v0017_cluster.sql").read_bytes())
+    driver.execute(Path(__file__).with_name("v0018_cluster.sql").read_bytes())
