@@ -29,10 +29,10 @@ from bench.load import LoadListener, LoadReceiver
 from bench.network import A, BenchNetwork
 
 Result = dict[str, Any]
-TRIAL, SHARE = 20_000, 0.8  # documents that find the rate, and the share of it
+TRIAL, SHARE = 20_000, 0.8  # documents of the measurement of the sustained rate, and the share of that rate to keep up
 MINUTE_S = 60.0
 BEHIND_S = 30.0
-# Tables whose size does not depend on how many documents have passed, and those that note each document.
+# Tables whose size is independent of the number of documents sent so far, and tables with a row for each document.
 QUEUE_TABLES = ("tb_0031", "tb_0031_body", "tb_0030", "tb_0030_body", "tb_0030_ledger")
 SIZE = """
     SELECT coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relname = ANY(%s)), 0)::bigint,
@@ -47,14 +47,16 @@ SUMMARY = """
 
 
 class Numbers(set[int]):
-    """Numbers of documents: all below ``floor``, and the members. Bounded if they come about in order."""
+    """A set of numbers of documents: all below ``floor``, and the members. Its size is bounded if the numbers are added
+    nearly in order.
+    """
 
     def __init__(self, first: int) -> None:
         super().__init__()
         self.floor = first
 
     def add(self, number: int) -> None:
-        """Add a number; raise the floor as far as there is no gap."""
+        """Add a number; raise the floor up to the first gap."""
         super().add(number)
         while super().__contains__(self.floor):
             self.discard(self.floor)
@@ -66,7 +68,7 @@ class Numbers(set[int]):
 
 @dataclass(slots=True)
 class Latencies:
-    """The documents under way, and the latencies of the present minute."""
+    """The times of documents not yet delivered, and the latencies of the present minute."""
 
     sent: dict[int, float] = field(default_factory=dict)
     took: list[float] = field(default_factory=list)
@@ -110,7 +112,7 @@ async def run(folder: Path, minutes: float, rate: float, size: int) -> Result:
 
 
 async def measure(bench: phases.Bench, minutes: float, rate: float) -> Result:
-    """Find the rate if none is given, then keep it up."""
+    """Measure the sustained rate if no rate is given, then run the load."""
     if not rate:
         cli.say(f"the sustained rate: {TRIAL} documents ...")
         rate = round(SHARE * int((await phases.online(bench, TRIAL))["per_s"]), 1)

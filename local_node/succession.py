@@ -1,4 +1,5 @@
-"""The node's side of a change of the hub's authority: what the hub asks for over the link, and what the node has done.
+"""The node's side of a change of the hub's authority: the requests of the hub over the link, and what the node does
+about each of them.
 
 | the hub asks | the node                                                              |
 |--------------|-----------------------------------------------------------------------|
@@ -6,8 +7,9 @@
 | renew        | the same; renews its certificate unless it is of the new authority    |
 | withdraw     | the same; then trusts the former authority no more                    |
 
-The answer states what is true when it is given; the hub asks again. Nothing is believed without the signature of the
-former authority (``semq.pki.succession``).
+An answer states which certificate and authorities the node uses at that moment; the hub repeats its request until the
+answer is as required. A node accepts a new authority only with the signature of the former authority
+(``semq.pki.succession``).
 """
 
 import asyncio
@@ -25,7 +27,7 @@ log = structlog.get_logger("semq.succession")
 
 
 class SuccessionQuestion(msgspec.Struct):
-    """What the hub asks for."""
+    """A request of the hub."""
 
     step: Literal["believe", "renew", "withdraw"]
     succession: Succession
@@ -40,11 +42,11 @@ class SucceededNode(Protocol):
         """Return the certificates and authorities. Raises NoIdentity."""
 
     def trust_widened(self) -> None:
-        """Use more authorities than before; the link stays."""
+        """Trust an additional authority; the link is kept."""
 
 
 class SuccessionDuty:
-    """Follow the changes that the hub asks for."""
+    """Carries out the requests of the hub."""
 
     def __init__(self, node: SucceededNode) -> None:
         self._node = node
@@ -52,7 +54,9 @@ class SuccessionDuty:
         self._fault = ""
 
     async def told(self, question: SuccessionQuestion) -> dict[str, Any]:
-        """Do what is asked, or begin it, and return what is true now. Raises WrongAuthority, NoIdentity."""
+        """Carry out the request, or begin to, and return which certificate and authorities are in use now. Raises
+        WrongAuthority, NoIdentity.
+        """
         who, said = self._node.identity_in_use(), question.succession
         new = said.new
         fingerprint, former = said.fingerprint, said.former

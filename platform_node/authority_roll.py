@@ -1,4 +1,4 @@
-"""The change of the hub's own authority on a living network: the job that carries it on.
+"""The change of the hub's own authority while the network is in operation: the job that continues it.
 
 | phase    | signs  | the hub trusts | a node is asked to                 | it ends when every node that counts     |
 |----------|--------|----------------|------------------------------------|-----------------------------------------|
@@ -8,9 +8,9 @@
 | done     | new    | new            | the same, if it was away           |                                         |
 
 A node counts if it is an institution of this hub, has a valid certificate, and the operator has not left it behind by
-name. ``authority.json`` (``authority_state``) names the phase; everything that a phase requires is done again
-at each look, so a hub that was killed at any step goes on from the file. Partners verify each other's certificates: so
-no certificate of the new authority is issued before every node trusts it. Operations: ``operations.authority``.
+name. ``authority.json`` (``authority_state``) names the phase; each run of the job does everything that the phase
+requires, so a hub that was killed at any step continues from the file. No certificate of the new authority is issued
+before every node trusts it, because partners verify each other's certificates. Operations: ``operations.authority``.
 """
 
 import asyncio
@@ -64,13 +64,13 @@ class RolledHub(Protocol):
         """Issue a new certificate for the hub itself."""
 
     def greet_anew(self) -> None:
-        """Show nodes that enrol the authority that signs now."""
+        """From now on, give enrolling nodes the certificate of the authority that signs now."""
 
     def trust_widened(self) -> None:
-        """Use more authorities than before; links stay."""
+        """Trust an additional authority; links are kept."""
 
     async def trust_changed(self) -> None:
-        """Use changed authorities, and end every link."""
+        """Trust the changed list of authorities, and end every link."""
 
 
 class AuthorityRoll:
@@ -81,11 +81,11 @@ class AuthorityRoll:
         self._folder = hub.settings.pki_dir
         self._passphrase = ring_of(hub.settings).passphrase
         self.state = read_roll(self._folder)
-        self._faults: dict[str, str] = {}  #: by node: why its last answer was none
+        self._faults: dict[str, str] = {}  #: by node: why it gave no answer to the last request
         self._looking = asyncio.Lock()
 
     def begin(self, left: Sequence[str]) -> bool:
-        """Begin a change, or go on with the one in progress; return whether it is a new one. Raises NoAuthority."""
+        """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority."""
         if self._hub.registry.authority is None:
             raise NoAuthority
         roll = self.state
@@ -106,14 +106,14 @@ class AuthorityRoll:
         return Roll(generation, Phase.BELIEVE, succession(former, new), now)
 
     def leave(self, nodes: Sequence[str]) -> None:
-        """Wait no more for these nodes. Raises NoRoll."""
+        """Stop waiting for these nodes. Raises NoRoll."""
         if self.state is None or self.state.phase is Phase.DONE:
             raise NoRoll
         self._save(self.state.noted("left", nodes))
         log.warning("authority_roll_leaves", nodes=list(nodes))
 
     async def look(self) -> None:
-        """Carry the change on. A job."""
+        """Continue the change. A job."""
         async with self._looking:
             if self.state is None or self._hub.registry.authority is None:
                 return
@@ -122,7 +122,7 @@ class AuthorityRoll:
             await self._advance()
 
     async def _establish(self, roll: Roll) -> None:
-        """Do what the phase requires of the hub itself, unless it is done."""
+        """Do what the phase requires of the hub itself, unless that is done already."""
         who, registry = self._hub.identity_in_use(), self._hub.registry
         new, former = roll.succession.fingerprint, roll.succession.former
         trusted = dict(zip(who.trust.fingerprints, who.trust.authorities, strict=True))
@@ -147,7 +147,7 @@ class AuthorityRoll:
             (folder_of(self._folder, roll.generation - 1) / KEY_FILE).unlink(missing_ok=True)
 
     async def _ask_all(self, roll: Roll) -> None:
-        """Ask every node that is online and has not done yet what the phase asks."""
+        """Send the request of the phase to every node that is online and has not fulfilled it yet."""
         questions = self._hub.questions
         nodes = [node for node in questions.readers() if not roll.has_done(node)]
         turns = asyncio.Semaphore(AT_ONCE)
@@ -220,7 +220,7 @@ class AuthorityRoll:
             self.state = roll
 
     async def status(self) -> dict[str, Any]:
-        """Return the phase, the authorities, and how far each node is."""
+        """Return the phase, the authorities, and the progress of each node."""
         authority, roll = self._hub.registry.authority, self.state
         told: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}
         if roll is None:

@@ -28,7 +28,7 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-# Phase | the next one, and the list of the nodes that have done what it asks.
+# Phase | the next phase, and the list of the nodes that have fulfilled its request.
 STEPS = {
     Phase.BELIEVE: (Phase.RENEW, "believing"),
     Phase.RENEW: (Phase.WITHDRAW, "renewed"),
@@ -60,7 +60,7 @@ class Roll(msgspec.Struct, frozen=True):
         return self.generation - 1 if self.phase is Phase.BELIEVE else self.generation
 
     def has_done(self, node: str) -> bool:
-        """Whether a node has done what the phase asks."""
+        """Whether a node has fulfilled the request of the phase."""
         return node in getattr(self, STEPS[self.phase][1])
 
     def noted(self, name: str, nodes: Iterable[str]) -> "Roll":

@@ -7,7 +7,7 @@ class SecondStore(BadInput):
     """The node logs in with another store than before."""
 
     code = "SEMQ-1250"
-    remedy = "Two nodes may have one identity. If the store was made anew on purpose: `semq hub nodes rebind NODE`."
+    remedy = "Two nodes may have one identity. If the store was created again on purpose: `semq hub nodes rebind NODE`."
 
 
 class NoSuchCertificate(BadInput):

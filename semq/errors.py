@@ -73,7 +73,7 @@ class Misconfigured(SemqError):
     """The configuration does not describe a node that can run."""
 
     code = "SEMQ-2000"
-    remedy = "Correct the configuration; `semq config check` names every fault at once."
+    remedy = "Correct the configuration; `semq config check` reports all faults together."
 
 
 class UnusablePath(Misconfigured):

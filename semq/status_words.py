@@ -21,7 +21,7 @@ WORDS: dict[str, str] = {
     "VOID": "a void marker: it was cancelled before it arrived",
     "AS_INIT": "not known to be noted",
     "AS_ACK": "noted",
-    "MUST": "must get there",
+    "MUST": "must be delivered",
     "SUBMITTED": "handed over by SQL, not processed yet",
     "WAITS": "handed over by SQL, cannot be accepted yet",
     "SCHEDULED": "waits for its time (@NotBefore)",

@@ -1,4 +1,4 @@
-"""The sources as the house tests read them: modules, imports, names, docstrings, and the tests opposite."""
+"""The sources as the house tests read them: modules, imports, names, docstrings, and the test file of each module."""
 
 import ast
 import re
@@ -81,14 +81,14 @@ def faults_of_prose(docstring: str) -> Iterator[str]:
 
 
 def unmirrored() -> list[str]:
-    """Modules of the product without a test opposite, name for name; packages and entry points need none."""
+    """Return the modules of the product without a test file of the same name; packages and entry points need none."""
     named = [name for name in modules() if not name.startswith("migrations.")]
     named = [name for name in named if name.rpartition(".")[2] not in ("__init__", "__main__", "errors")]
     return [name for name in named if not any(map(Path.exists, opposite_tests(name)))]
 
 
 def opposite_tests(module: str) -> Iterator[Path]:
-    """Yield where tests of a module may stand: of its name, of a part of it, or in a folder of its name."""
+    """Yield the possible test files of a module: of its name, of a part of its name, or in a folder of its name."""
     place = ROOT.joinpath("tests", *module.removeprefix("semq.").split("."))
     yield place.with_name(f"test_{place.name}.py")
     yield from place.parent.glob(f"test_{place.name}_*.py")
@@ -96,7 +96,9 @@ def opposite_tests(module: str) -> Iterator[Path]:
 
 
 def opposite(place: Path, subject: str) -> bool:
-    """Is there a module of that name, or one whose name the subject goes on with (test_frames_golden of frames)?"""
+    """Return whether there is a module of that name, or one whose name is the beginning of the subject (frames for
+    test_frames_golden).
+    """
     words = subject.split("_")
     stems = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
     return any((place / f"{stem}.py").exists() or (place / stem).is_dir() for stem in stems)

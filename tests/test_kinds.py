@@ -1,4 +1,6 @@
-"""Groups begin in the order of the rows, once each, and no long one waits behind another while a worker is idle."""
+"""Test groups begin once each, in the order of the table, and no long group waits behind another while a worker is
+idle.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ OWN, OTHER = "tests/seal/test_keys.py::test_a", "tests/flows/test_order.py::test
 
 
 class FakeCoverage:
-    """Notes what is asked of it."""
+    """Records the calls that it gets."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

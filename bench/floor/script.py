@@ -120,7 +120,7 @@ class Batch:
 
 def run(plan: ScriptPlan, barrier: Barrier, answers: Any) -> None:
     """Make the rows, wait for the other scripts, write; return (begin, end, fault)."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts: each ends at once
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all scripts: each ends immediately
     started = time.perf_counter()
     fault = ""
     try:

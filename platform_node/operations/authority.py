@@ -25,7 +25,7 @@ class LeaveBehind(Arguments, frozen=True, kw_only=True):
 
 
 class ChangeAuthority(Arguments, frozen=True, kw_only=True):
-    """The same, if any."""
+    """A change of the authority, and the institutions that it does not wait for, if any."""
 
     leave_behind: Annotated[
         tuple[Institution, ...],
@@ -52,7 +52,9 @@ class AuthorityOperations:
         self._hub = hub
 
     async def show(self, arguments: Arguments) -> dict[str, Any]:
-        """Show the hub's authority and how far its change is: phase, what each institution has, who is waited for."""
+        """Show the hub's authority and the progress of its change: phase, certificates and trust of each
+        institution, institutions still waited for.
+        """
         return await self._roll().status()
 
     async def roll(self, arguments: ChangeAuthority, caller: Caller) -> dict[str, Any]:
@@ -65,7 +67,7 @@ class AuthorityOperations:
         return {"began": is_new, **await roll.status()}
 
     async def leave(self, arguments: LeaveBehind, caller: Caller) -> dict[str, Any]:
-        """Wait no more for these institutions in the change of the authority; they must enrol again."""
+        """Exclude these institutions from the change of the authority; they must enrol again."""
         roll = self._roll()
         roll.leave(self._names(arguments.nodes))
         self._hub.roll_soon()

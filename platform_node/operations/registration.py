@@ -120,7 +120,7 @@ class RegistryOperations:
         }
 
     async def revoke(self, arguments: RevokeCertificates, caller: Caller) -> dict[str, Any]:
-        """Revoke the certificates of an institution, or one by its serial number; their links end at once."""
+        """Revoke the certificates of an institution, or one by its serial number; their links end immediately."""
         changed = await self._node.registry.revoke(arguments.which, caller.signed(arguments.why))
         self._node.revoked()
         return {"revoked": [one.serial for one in changed], "nodes": sorted({one.node for one in changed})}

@@ -49,15 +49,15 @@ PLAIN, AMQPLAIN and EXTERNAL. ``SecretOffered`` -> ``accept_secret()``.
     cancel_consumer(channel, consumer_tag) -> bool    server; False if it does not support consumer_cancel_notify
 
 ``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing if the channel or connection is
-closing or closed already (both sides may close at once). All other commands on a channel that the peer has closed raise
-``LocalMisuse``. ``header`` is a ``ContentHeader``: a received one is sent again with the same bytes
+closing or closed already (both sides may close at the same time). All other commands on a channel that the peer has
+closed raise ``LocalMisuse``. ``header`` is a ``ContentHeader``: a received one is sent again with the same bytes
 (``ContentHeader.build(body_size, Properties(...))`` makes one). ``body`` is bytes or memoryview, and its length must be
 ``body_size``.
 
 **Automatic**: negotiation of the limits, open-ok of channels, close-ok, flow-ok, heartbeats, fragmentation, ignoring
 frames after a close, assembly of contents, 311 for bodies over ``limits.body_max``, matching replies to requests. An
 error of the peer gives ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard) and the close method in the output;
-where the specification forbids sending (unknown frame type, bad frame end, silence) ``ConnectionClosed`` at once.
+where the specification forbids sending (unknown frame type, bad frame end, silence) ``ConnectionClosed`` immediately.
 
 **Connections** are in ``semq.amqp.connection``, **events** in ``semq.amqp.events``, **methods** in
 ``semq.amqp.methods``, **errors** in ``semq.amqp.errors``, tables in ``semq.amqp.wire`` (``Table``, ``Timestamp``,

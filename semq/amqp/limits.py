@@ -27,7 +27,7 @@ class ConnectionLimits:
     heartbeat: int = 60  # seconds; 0: none
     initial_frame_max: int = 8192  # until frame-max is negotiated; a login may carry a long token
     body_max: int = 128 * MIB  # bytes of one message; a larger one is refused with 311 before it is buffered
-    arriving_max: int = 256 * MIB  # bytes of all messages being assembled at once; more are refused with 506
+    arriving_max: int = 256 * MIB  # bytes of all messages being assembled at the same time; more are refused with 506
     stream_from: int | None = None  # bodies of at least this many bytes are reported in chunks; None: all in one piece
     table_depth: int = TABLE_DEPTH  # nesting of tables and arrays
     login_rounds: int = 8  # challenges of one login

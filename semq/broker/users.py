@@ -104,7 +104,7 @@ class UserTable:
 
     def __init__(self, users: list[User] | None = None) -> None:
         self.users = {user.name: user for user in users or []}
-        # One attempt needs 16 MiB: many unauthenticated clients at once must not fill the memory.
+        # One attempt needs 16 MiB: many simultaneous unauthenticated clients must not fill the memory.
         self._tries = asyncio.Semaphore(2)
         self._verified: dict[str, tuple[str, bytes]] = {}
 

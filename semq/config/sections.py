@@ -393,7 +393,7 @@ class WebhookSection(Section):
     events: list[Literal["sent", "forwarded", "stored", "delivered", "failed", "refused"]] = []
     """post these events about sent documents"""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 8
-    """documents that are posted at once"""
+    """documents that are posted in parallel"""
     timeout_s: Seconds = 15.0
     """longest wait for an answer"""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
@@ -403,7 +403,7 @@ class WebhookSection(Section):
     allow_private: bool = False
     """let the address be on this machine or in a private network"""
     allow_plain: bool = False
-    """let http:// lead to another machine: anybody on the way can read the documents"""
+    """let http:// lead to another machine: everyone on the network path can read the documents"""
 
 
 class OidcSection(Section):
@@ -453,7 +453,7 @@ class HttpSection(Section):
     requests_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5000.0
     """requests of one user or token per second; further ones are answered 429"""
     burst: Count = 10_000
-    """requests that may come at once after a pause"""
+    """requests that may come in a burst after a pause"""
     attempts_per_minute: Count = 10
     """failed sign-ins from one address; further ones are refused before the password is checked"""
     max_connections: Count = 1024

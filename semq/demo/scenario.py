@@ -34,7 +34,7 @@ from semq.moments import local_text
 
 EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_UNAVAILABLE, EXIT_INTERRUPTED = 0, 1, 2, 69, 130
 POLL_S = 0.1
-MANY = 100  # documents from which on several are sent at once
+MANY = 100  # from this number of documents, several are sent in parallel
 AT_ONCE = 16
 Condition = Callable[[], bool | Awaitable[bool]]
 

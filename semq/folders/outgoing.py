@@ -146,7 +146,9 @@ class Outgoing:
         return complete
 
     async def _send_all(self, files: list[Offered]) -> None:
-        """Send files, several at once, within bounds of number and size. Raises Unavailable at the first that waits."""
+        """Send files, several in parallel, within bounds of number and size. Raises Unavailable at the first that
+        waits.
+        """
         running: dict[asyncio.Task[None], int] = {}
         try:
             for file in files:

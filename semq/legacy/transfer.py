@@ -1,6 +1,6 @@
 """The import: rows are read in order, a few at a time, and written into the journal after the node's answer.
 
-Documents are submitted in the order of their record numbers, several at once. A node that stops answering ends the
+Documents are submitted in the order of their record numbers, several in parallel. A node that stops answering ends the
 import; a repeat goes on.
 """
 

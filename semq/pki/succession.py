@@ -1,4 +1,4 @@
-"""The statement that another authority follows an authority, signed with the key of the former one.
+"""The statement that a new authority follows a former one, signed with the key of the former authority.
 
 A hub makes it when it changes its authority (``platform_node.authority_roll``). A node accepts the new authority only
 if it trusts the former one and the statement is signed with its key, so that nobody but the holder of that key can add

@@ -1,7 +1,7 @@
 """Named durable steps at which a node kills itself, so that crash campaigns can stop a node exactly at one of them.
 
 ``armed`` reads the variable SEMQ_FAILPOINT when a node is made. Without it this module has no effect and no cost. With
-it, say ``R1:after:3``, the process ends itself with SIGKILL the third time that it comes to step R1, in the named
+it, say ``R1:after:3``, the process ends itself with SIGKILL the third time that it reaches step R1, in the named
 phase:
 
 | phase  | of a commit                                                        | of a frame that is sent              |

@@ -39,7 +39,7 @@ def save_fwd(name: str, value: Any) -> SaveFwd:
     found = _CLASSES.get(value) if isinstance(value, int | float | str) else None
     if found is None:
         raise BadAttribute(
-            f"{name} must be 1 (drop), 2 (store) or 3 (must get there).", attribute=name, value=str(value)[:60]
+            f"{name} must be 1 (drop), 2 (store) or 3 (must be delivered).", attribute=name, value=str(value)[:60]
         )
     return found
 

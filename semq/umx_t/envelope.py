@@ -74,7 +74,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_class3(self) -> bool:
-        """Whether the message must get there (@SaveFwd=3)."""
+        """Whether the message must be delivered (@SaveFwd=3)."""
         return self.attributes.save_fwd is SaveFwd.MUST
 
     @property

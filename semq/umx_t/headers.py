@@ -106,9 +106,9 @@ def check_combination(attributes: Attributes) -> Attributes:
     if not attributes.reliable and (attributes.save_fwd is not SaveFwd.DROP or attributes.ack2):
         raise BadCombination(reliable=0, save_fwd=int(attributes.save_fwd), ack2=int(attributes.ack2))
     if attributes.order_key and attributes.save_fwd is not SaveFwd.MUST:
-        raise BadCombination("@OrderKey is kept only for documents that must get there (@SaveFwd=3).")
+        raise BadCombination("@OrderKey is kept only for documents that must be delivered (@SaveFwd=3).")
     if attributes.fixed and attributes.save_fwd is not SaveFwd.MUST:
-        raise BadCombination("@Fixed=1 is kept only for documents that must get there (@SaveFwd=3).")
+        raise BadCombination("@Fixed=1 is kept only for documents that must be delivered (@SaveFwd=3).")
     return attributes
 
 

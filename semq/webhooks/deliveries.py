@@ -3,7 +3,7 @@
 A document that the address refuses is set aside (PARKED) with the answer as the reason. While the address does not
 answer, or answers 429, 502, 503 or 504, documents wait: nothing is set aside because an application is down. A document
 that fails ``attempts`` times is set aside, too, where others succeed meanwhile or the answer is a failure of the
-application itself, such as 500, so that documents that fail cannot occupy all the places for ever.
+application itself, such as 500, so that documents that fail cannot occupy all the places permanently.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """Labels of the cells: each cell of a table gets the heading of its column, which narrow screens show beside it instead
-of a heading far above. Made from the page's own headings, so that neither can differ from the other."""
+of a heading far above. The labels are copied from the headings of the page, so that label and heading never differ."""
 
 import re
 

@@ -1,8 +1,9 @@
-"""Making of the archive of classes: a small run writes what it has loaded, and later Java processes map it.
+"""Makes the archive of Java classes: a short Spark run writes the classes that it has loaded to a file, which later
+Java processes map into memory.
 
     python -m spark_reconcile.spark.class_archive    # by ./run setup, once: some 30 s of processor time, 180 MB
 
-``processes`` has its place and the options of those that use it.
+``processes`` defines the path of the archive and the options of Java processes that use it.
 """
 
 import os
@@ -23,7 +24,7 @@ def make(archive: Path = processes.CLASS_ARCHIVE) -> bool:
     """
     own = wheel_java()
     if own is not None and not (own.parents[1] / "lib" / "server" / "classes.jsa").exists():
-        # The archive stands upon Java's own, which the wheel lacks.
+        # The archive extends Java's own archive, which the wheel lacks.
         subprocess.run([own, "-Xshare:dump"], capture_output=True, check=False)
     beside = archive.with_name(f"{archive.name}.{os.getpid()}")
     written = f"{processes.log_options()} {session.FEW} {processes.QUIET} -XX:ArchiveClassesAtExit={beside}"

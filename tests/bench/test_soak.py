@@ -1,4 +1,4 @@
-"""A soak counts every document, samples each minute, and says what has grown."""
+"""The soak benchmark counts every document, samples each minute, and reports the drift of sizes and latencies."""
 
 import asyncio
 import json

@@ -25,7 +25,7 @@ QUIET_S = 0.25  # without events for this time, all events have arrived
 # header | reason for leaving it out
 IGNORED = {
     "x-delivery-count": "a node counts on every queue, RabbitMQ on quorum queues only",
-    "time": "of an x-death, drawn from the clock",
+    "time": "the time of an x-death, taken from the clock",
 }
 BARRIER = "nobody"  # a consumer tag that no script uses
 BY_ITSELF = ("basic.deliver", "basic.return", "basic.cancel ")

@@ -1,5 +1,5 @@
 """An institution played by the test over a real link: it logs in as 10008, records all frames, and sends only the
-test's.
+frames that the test makes.
 """
 
 from collections.abc import Sequence

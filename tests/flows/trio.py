@@ -46,7 +46,7 @@ class TrioWire:
 
 
 class TrioConsumer:
-    """An application at a node: acknowledges at once unless told otherwise."""
+    """An application at a node: acknowledges immediately unless the test sets it otherwise."""
 
     def __init__(self) -> None:
         self.places = 100

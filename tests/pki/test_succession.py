@@ -1,4 +1,4 @@
-"""The statement that one authority follows another, and who believes it."""
+"""The statement that one authority follows another, and the conditions under which a node accepts it."""
 
 from datetime import timedelta
 

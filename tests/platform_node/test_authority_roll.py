@@ -1,4 +1,4 @@
-"""The change of the hub's authority: on a living network, ended at every write, and without a node that is away."""
+"""The change of the hub's authority: with links up, interrupted at every write, and with a node offline."""
 
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ async def test_nothing_to_leave_when_nothing_is_changed(inprocess: InProcess) ->
 
 
 class Ended(Exception):
-    """The process ends here."""
+    """Raised where the simulated process ends."""
 
 
 async def test_a_change_goes_on_after_an_end_at_any_write(
@@ -161,7 +161,7 @@ async def test_a_change_goes_on_after_an_end_at_any_write(
         left = life  # writes before the end
         if (roll := read_roll(folder)) is not None and roll.phase is Phase.DONE:
             break
-        # What a start does with the files that it finds.
+        # The steps of a start that read the files.
         hub.registry.authority = prepare_authority(hub.settings, hub.clock)
         hub.who = NodeIdentity(hub.settings, hub.clock)
         hub.server.listener.use(hub.who.server())

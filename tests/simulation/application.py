@@ -69,7 +69,7 @@ class SimulatedApplications:
         self._has: set[int] = set()
 
     def heal(self) -> None:
-        """Stop all faults of the application: consume, and acknowledge at once."""
+        """Stop all faults of the application: consume, and acknowledge immediately."""
         self.be_present(4)
         for delay in (0.0, 30.0, 120.0):  # a hold requested shortly before may be committed later
             self.world.time.after(delay, self._release_all)
@@ -194,7 +194,7 @@ class SimulatedApplications:
 
     # --- receiving
     def connect(self) -> None:
-        """The node has started anew: nothing that was handed over before it is known to it."""
+        """The node has restarted: it has no record of earlier deliveries to the application."""
         self._life += 1
         self._has.clear()
 

@@ -142,7 +142,7 @@ class AmqpConnection(Lifecycle):
             self._put_method(self._zero, ConnectionCloseOk())
 
     def _refuse_oversize(self, payload: int) -> None:
-        """Send the reason and end at once, without waiting for close-ok: it may never arrive behind the oversized
+        """Send the reason and end immediately, without waiting for close-ok: it may never arrive behind the oversized
         frame.
         """
         if self._state is ConnectionState.CLOSING:

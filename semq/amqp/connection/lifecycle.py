@@ -73,7 +73,7 @@ class Lifecycle(CommandSender):
 
     @property
     def next_deadline(self) -> float | None:
-        """Time at which ``tick`` is due, at once if it would report an event; None for never."""
+        """Time at which ``tick`` is due: now if it would report an event; None for never."""
         if self._events:
             return self._now
         if self.is_closed:

@@ -135,7 +135,7 @@ class Consumer:
             self.channel.lose(self)
 
 
-_PORTION = 256  # messages offered at once to an unbounded consumer
+_PORTION = 256  # messages offered in one call to an unbounded consumer
 
 
 def counted(entry: QueueEntry, frame_max: int) -> ContentHeader:

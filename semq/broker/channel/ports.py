@@ -1,7 +1,7 @@
 """Protocols between the parts of a channel, and between a channel and its connection.
 
 ``BrokerSession`` implements ``ChannelConnection``, ``BrokerChannel`` implements ``ConnectedChannel``, ``Consumer``
-implements ``ChannelConsumer``. Each gets the other at construction and knows it by these protocols only.
+implements ``ChannelConsumer``. Each of them is constructed with the other, and uses it through these protocols only.
 """
 
 from collections import deque

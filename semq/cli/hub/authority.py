@@ -24,7 +24,9 @@ PHASES = {
 @authority.command()
 @on_node
 async def show(session: Session) -> None:
-    """Show the authority, and how far its change is: phase, what each institution has, who is waited for."""
+    """Show the authority, and the progress of its change: phase, certificates and trust of each institution,
+    institutions still waited for.
+    """
     _told(session, await session.ask("ca.show"))
 
 
@@ -48,7 +50,7 @@ async def roll(
 @authority.command()
 @on_node
 async def leave(session: Session, nodes: Nodes) -> None:
-    """Wait no more for institutions in the change in progress; they must enrol again when they are back."""
+    """Exclude institutions from the change in progress; they must enrol again when they are back."""
     _told(session, await session.ask("ca.leave", nodes=nodes))
 
 

@@ -1,4 +1,4 @@
-"""``semq audit list``: who did what at a node, through console, HTTP or AMQP, with which outcome."""
+"""``semq audit list``: the acts at a node by console, HTTP and AMQP, each with its user and its outcome."""
 
 import json
 from typing import Annotated, Any

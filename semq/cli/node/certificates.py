@@ -102,7 +102,7 @@ async def revoke(
     ],
     why: Why = "",
 ) -> None:
-    """At a hub: revoke certificates; live links that use them end at once."""
+    """At a hub: revoke certificates; live links that use them end immediately."""
     told = await session.ask("cert.revoke", repeat=False, which=which, why=why)
     session.out.say(told, f"revoked: {' '.join(told['revoked']) or 'no certificate: all were revoked before'}")
 

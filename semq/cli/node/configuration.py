@@ -12,7 +12,7 @@ group = typer.Typer()
 
 @group.command()
 def check(config: FileOption, json: JsonOption = False) -> None:
-    """Check a configuration file and the environment, and report all faults at once."""
+    """Check a configuration file and the environment, and report all faults together."""
     settings = read_config(config)
     out = Output(as_json=json)
     if json:

@@ -85,7 +85,7 @@ class StuckCause(Enum):
     )
     UNREADABLE = (
         "its stored body cannot be read",
-        "put the database back and `semq msg release {id}`, or `semq msg cancel {id}` and submit the document anew",
+        "put the database back and `semq msg release {id}`, or `semq msg cancel {id}` and submit the document again",
         "put the database back and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
     PARKED = (

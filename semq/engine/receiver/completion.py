@@ -1,8 +1,8 @@
 """Documents that applications finished or set aside in their own transactions, by numbers in tb_0030_done.
 
-``semq_done`` writes a number, ``semq_park`` a number and a reason. A NOTIFY reaches the node at once, and a job polls
-every ten seconds. Taking a number ends its row of tb_0030 as the ack of an AMQP consumer would, in one commit with the
-deletion of the number; a number without a row is only deleted. Used by ``local_engine``.
+``semq_done`` writes a number, ``semq_park`` a number and a reason. A NOTIFY reaches the node immediately, and a job
+polls every ten seconds. Taking a number ends its row of tb_0030 as the ack of an AMQP consumer would, in one commit
+with the deletion of the number; a number without a row is only deleted. Used by ``local_engine``.
 """
 
 from functools import partial

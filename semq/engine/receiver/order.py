@@ -51,7 +51,7 @@ class BlockedOrders:
         """Remove and return the orders whose position is settled, or will never be sent because its incarnation is
         closed.
 
-        The cost depends on their number; the others are looked at once, when the incarnation is closed.
+        The cost depends on their number; the other entries are examined a single time, when the incarnation is closed.
         """
         awaited = self._waiting.get(stream)
         if awaited is None:

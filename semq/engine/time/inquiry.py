@@ -79,7 +79,7 @@ class Sweep:
         self._busy = False
         now = self.core.now()
         if is_full and last < slice_.last:
-            # More rows than one piece of work may hold: the rest is due at once.
+            # More rows than one piece of work may hold: the rest is due immediately.
             rest = Slice(last + 1, slice_.last, slice_.due, slice_.asked, slice_.patient)
             self.schedule.put_back(rest, slice_.due)
             slice_.last = last

@@ -1,7 +1,9 @@
-"""The audit log at a node: a line for every act and every look at a payload that comes by AMQP; ``audit.list``.
+"""The audit log at a node: a line for every act, and for every payload shown, that is requested by AMQP; operation
+``audit.list``.
 
-Lines about what the web process asks for are its own: it writes one before the act and names its number, and the node
-adds none. All lines are in one table (``semq.store.audit``), without payloads and secrets, and in bounded length.
+The web process writes the lines about its requests itself: it writes a line before the act and gives the number of the
+line in the request, and the node adds none. All lines are in one table (``semq.store.audit``), without payloads and
+secrets, and in bounded length.
 """
 
 import asyncio
@@ -25,7 +27,8 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.store import PostgresStore
 
 log = structlog.get_logger("semq.operations")
-# Its answer leaves in the turn in which sessions end, perhaps that of the caller: the line follows.
+# The answer is sent in the turn in which sessions end, possibly the session of the caller: the line is written
+# afterwards.
 ANSWERED_AT_ONCE = frozenset({"node.reload"})
 SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
 TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3
@@ -83,7 +86,7 @@ class ActAudit:
     ) -> None:
         """Commit a line about an act that has ended, or about a payload that is going to be shown.
 
-        Raises StoreUnavailable about payloads only: an act cannot be taken back, and the log of the node has it.
+        Raises StoreUnavailable about payloads only: an act cannot be undone, and the log of the node records it.
         """
         is_look = operation.role is AccessRole.PAYLOAD
         line = Line(

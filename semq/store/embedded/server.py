@@ -55,7 +55,9 @@ PASSING_FAULTS = ("could not bind", "could not create any TCP/IP sockets", "pre-
 
 
 class EmbeddedPostgres:
-    """One embedded server, identified by the data directory of its node. Not for use by two threads at once."""
+    """One embedded server, identified by the data directory of its node. Not for use by two threads at the same
+    time.
+    """
 
     def __init__(
         self, data_dir: Path, *, start_timeout_s: float = 300.0, overrides: Mapping[str, str] | None = None

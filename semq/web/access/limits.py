@@ -28,7 +28,7 @@ class _Bucket:
 
 
 class Rates:
-    """A bucket for each name: it takes ``burst`` requests at once and ``per_s`` lastingly."""
+    """A bucket for each name: it takes ``burst`` requests in a burst, and ``per_s`` requests a second on average."""
 
     def __init__(self, per_s: float, burst: int, clock: Clock) -> None:
         self._per_s = per_s

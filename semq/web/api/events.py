@@ -3,7 +3,7 @@
 Without ``queue`` a stream begins with what happens from now on; a client that comes back with Last-Event-ID is told by
 an event ``gap`` that some may be missing. With ``queue`` the node keeps the events of a name for days, and the
 last BEHIND ones that were sent, since sent is not received. A client that comes back with Last-Event-ID gets what
-followed that event. If it names none, or this process was started anew since, it also gets some from before: the
+followed that event. If it names none, or this process was restarted since, it also gets some from before: the
 identifiers of events let a program tell repeats.
 """
 

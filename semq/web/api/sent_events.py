@@ -1,9 +1,11 @@
-"""The identifiers of the events that the latest streams have sent, by queue: what a client need not get again."""
+"""The identifiers of the events that the latest streams have sent, by queue: a client that continues a stream does not
+get these events again.
+"""
 
 from collections import OrderedDict, deque
 from itertools import islice
 
-BEHIND = 1000  # events that were sent and are kept, for a client that did not receive them
+BEHIND = 1000  # number of sent events that are remembered for each stream
 QUEUES_KNOWN, STREAMS_KNOWN = 256, 4
 
 
@@ -23,7 +25,9 @@ class SentEvents:
         return streams[-1]
 
     def until(self, queue: str, last: str) -> set[str]:
-        """Return what a stream sent up to the event that its client received last; nothing if that is not known."""
+        """Return the events that a stream sent up to the one that its client received last; nothing if that one is not
+        remembered.
+        """
         for sent in self._streams.get(queue, ()):
             if last in sent:
                 return set(islice(sent, sent.index(last) + 1))

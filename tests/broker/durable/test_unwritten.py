@@ -1,4 +1,6 @@
-"""Changes made without a store: written when it is available again, so that a restart makes no difference."""
+"""Changes made without a store: they are written when the store is available again, so that a later restart loses none
+of them.
+"""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""``semq config``: checks without a start; all faults at once, and no secret in the output."""
+"""``semq config``: checks without a start; all faults in one report, and no secret in the output."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Orders that wait for positions: freed once, at a cost that depends on those that are freed."""
+"""Order entries that wait for a position are released once, at a cost that depends only on the number of released
+entries.
+"""
 
 from typing import Any
 

@@ -81,7 +81,7 @@ def restart(trio: Trio) -> None:
 
 @pytest.mark.parametrize("interrupt", [reconnect, restart])
 def test_a_new_session_asks_soon_about_a_sample_of_what_is_in_custody(interrupt: Callable[[Trio], None]) -> None:
-    """The rest keeps its pace, whether or not the process of A has begun anew."""
+    """The other rows keep their pace, whether or not the process of A was restarted."""
     trio = waiting()
     trio.later(60)
     interrupt(trio)

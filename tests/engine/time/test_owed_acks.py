@@ -1,4 +1,4 @@
-"""What waits for an application is looked at, at a pace that does not grow with its number."""
+"""Rows that wait for an application are examined at a rate that does not grow with their number."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from tests.flows.trio import Trio
 
 
 def looks(trio: Trio) -> list[int]:
-    """The number of rows of each look, from now on."""
+    """Return a list to which each later examination adds its number of rows."""
     found: list[int] = []
     sweep = trio.b.engine.owing.sweep
     ask = sweep._ask

@@ -1,4 +1,4 @@
-"""The reply text of a closed channel: code, fault and remedy, complete, in 255 bytes."""
+"""The reply text of a closed channel has the complete code, fault and remedy in at most 255 bytes."""
 
 import pytest
 

@@ -30,7 +30,7 @@ class HeldScene:
     app: ClientLink  # of the node
 
     async def submit(self, to: str, count: int = 1, **more: Any) -> list[str]:
-        """Documents that come to lie at the hub."""
+        """Documents that the hub stores."""
         before = self.hub.engine.holding.held.get(f"1.{to}", 0)
         lk0s = []
         for number in range(count):

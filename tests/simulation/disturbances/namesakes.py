@@ -1,8 +1,8 @@
 """Records with the number of a row that belong to another message; they must change nothing (rules N6 and N13).
 
-Numbers are used again after a store was restored or made again; random faults cause that too rarely. In hell,
-therefore, nodes with the right to a statement name a row by its number and mean another message, or another copy.
-Called by ``rumours``.
+Numbers of rows are used again after a store was restored or created again; random faults cause such records too rarely.
+In the mode ``hell``, therefore, nodes that may send a record send it with the number of a row and the identity of
+another message, or another copy. Called by ``rumours``.
 """
 
 from collections.abc import Callable

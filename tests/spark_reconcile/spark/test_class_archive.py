@@ -1,4 +1,4 @@
-"""The archive of classes: used where there is one, and no trouble to anybody where it does not fit."""
+"""The archive of classes: used if there is one, and ignored without an error if it does not fit."""
 
 import subprocess
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) 
 
 
 def test_the_session_maps_the_archive_that_setup_has_made(spark: SparkSession) -> None:
-    """On this Java, or setup has found that it cannot make one."""
+    """The session maps it on this Java, unless setup has found that it cannot make one."""
     process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     is_mapped = str(processes.CLASS_ARCHIVE) in Path(f"/proc/{process.pid}/maps").read_text()
     assert is_mapped is processes.CLASS_ARCHIVE.is_file()
