@@ -52,7 +52,7 @@ def size(text: str) -> int:
     """Convert an argument that is the size of a document."""
     number = int(text)
     if number < SIZE_MIN:
-        raise argparse.ArgumentTypeError(f"at least {SIZE_MIN}: the number of the document stands in front")
+        raise argparse.ArgumentTypeError(f"at least {SIZE_MIN}: a document begins with its number")
     return number
 
 

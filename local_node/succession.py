@@ -3,9 +3,9 @@ about each of them.
 
 | the hub asks | the node                                                              |
 |--------------|-----------------------------------------------------------------------|
-| believe      | trusts the new authority, too                                         |
-| renew        | the same; renews its certificate unless it is of the new authority    |
-| withdraw     | the same; then trusts the former authority no more                    |
+| believe      | adds the new authority to those that it trusts                        |
+| renew        | also renews its certificate, unless the new authority has signed it   |
+| withdraw     | also removes the former authority from those that it trusts           |
 
 An answer states which certificate and authorities the node uses at that moment; the hub repeats its request until the
 answer is as required. A node accepts a new authority only with the signature of the former authority

@@ -50,7 +50,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
     reports: str = "var/reconcile"  #: folder or address of the runs
-    zone: str = "UTC"  #: of business dates; default, also for the cut-off: that of [extract] in the same file
+    zone: str = "UTC"  #: of business dates; the default of zone and cut-off is the value in [extract] of the same file
     cutoff: str = "00:00"  #: local time at which a business date ends, see ``days``
     in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger
     days_before: Few = 1  #: number of earlier dates whose extracts are read, too
@@ -61,11 +61,12 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     thresholds: dict[str, Limit] = {}  #: by verdict; added to the defaults
     pair_thresholds: dict[str, dict[str, Limit]] = {}  #: by pair, such as "1.10008>1.56001", then by verdict
     plausible_weeks: Few = 4  #: number of earlier dates of the same weekday that define the usual volume
-    plausible_low: Part = 0.5  #: fewer messages than this part of their median are implausible
+    plausible_low: Part = 0.5  #: a volume below this fraction of the usual volume is implausible
     plausible_high: Part = 2.0
     names: dict[str, str] = {}  #: of institutions, for the report, such as "1.10008" = "上海凌云贸易"
-    csv_rows_max: Count = 1_000_000  #: of exceptions.csv and pairs.csv each; a spreadsheet ends at 1,048,576
-    stories_max: Few = 12  #: messages shown with their story, per finding; besides some of every pair that is shown
+    csv_rows_max: Count = 1_000_000  #: of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576 rows
+    #: messages of each finding that the report shows with their history, in addition to examples of each pair
+    stories_max: Few = 12
 
     @property
     def calendar(self) -> Calendar:

@@ -2,7 +2,8 @@
 
 Read from ``pg_stat_user_tables`` (rows inserted, updated, deleted), ``pg_stat_wal`` and ``pg_stat_io`` (bytes and
 fsyncs of the write-ahead log). Backends report these late, some only when they next do something, so a reading waits
-until the statistics agree with the rows that are there. Used by ``phases``; ``floor`` repeats what is found here.
+until the statistics agree with the rows in the tables. Used by ``phases``; ``floor`` repeats the changes that are found
+here.
 """
 
 import asyncio

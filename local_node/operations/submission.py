@@ -90,6 +90,10 @@ class SubmitOperation:
 
 SUBMISSION = (
     act(
-        "msg.submit", AccessRole.OPERATOR, SubmitDocument, SubmitOperation.submit, "programs; `semq msg send` publishes"
+        "msg.submit",
+        AccessRole.OPERATOR,
+        SubmitDocument,
+        SubmitOperation.submit,
+        "for programs; the command `semq msg send` publishes",
     ),
 )

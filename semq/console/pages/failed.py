@@ -105,10 +105,8 @@ async def act_stop(visit: Visit) -> Response:
 def _forgotten(visit: Visit) -> Response:
     _ = translator(visit)
     told = _(
-        (
-            "This act is no longer known: the web process was restarted, or newer acts replaced it. "
-            "Completed parts remain; prepare the act again for the rest."
-        )
+        "This act is no longer known: the web process was restarted, or newer acts replaced it. "
+        "Completed parts remain; prepare the act again for the rest."
     )
     return visit.see_other("/failed" if visit.web.settings.node.kind == "local" else "/held", told)
 

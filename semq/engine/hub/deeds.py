@@ -190,7 +190,8 @@ def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     row.att += 1
     late = not row.void and is_expired(row.expires_at, core.now_ms())
     note(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
-    # Send an expired copy without its payload: only the receiver's ledger, which may contain it, can end it.
+    # Send an expired copy without its payload: only the answer of the receiver, whose ledger may contain the document,
+    # ends the copy.
     envelope = replace(decode_envelope(stored), lk1=core.lk1(row.object_id), source=core.address, late=late)
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 

@@ -1,4 +1,6 @@
-"""Passwords of users: hashed with scrypt and checked in constant time, AT_ONCE at a time; with a minimum length."""
+"""Passwords of users: hashed with scrypt and checked in constant time, at most AT_ONCE of them in parallel; with a
+minimum length.
+"""
 
 import asyncio
 

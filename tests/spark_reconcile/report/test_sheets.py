@@ -1,4 +1,6 @@
-"""Files for spreadsheets: the mark of UTF-8, texts that stay texts, and a line that states truncation."""
+"""Files for spreadsheets: the byte order mark of UTF-8, texts that a spreadsheet does not convert, and a line that
+states truncation.
+"""
 
 import csv
 import io
