@@ -94,6 +94,6 @@ SUBMISSION = (
         AccessRole.OPERATOR,
         SubmitDocument,
         SubmitOperation.submit,
-        "for programs; the command `semq msg send` publishes",
+        "programs: the command `semq msg send` publishes instead",
     ),
 )
