@@ -10,6 +10,7 @@ from typing import Any
 from semq.amqp.content import ContentHeader
 from semq.amqp.events import Delivered
 from semq.app.errors import AlreadyGone
+from semq.moments import utc_text
 from semq.transport.client_channel import ClientChannel
 from semq.transport.spool import SpooledBody
 from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
@@ -120,6 +121,23 @@ class Document:
         """Whether the body has the digest that the sender's node computed."""
         found = self.body.digest if isinstance(self.body, SpooledBody) else sha256(self.body).hexdigest()
         return found == self.digest
+
+    def described(self) -> dict[str, Any]:
+        """Return everything but the payload as values for JSON."""
+        return {
+            "lk0": self.lk0,
+            "source": self.source,
+            "target": self.target,
+            "app_key": str(self.app_key),
+            "content_type": self.content_type,
+            "order_key": self.order_key,
+            "digest": self.digest,
+            "deliveries": self.deliveries,
+            "redelivered": self.redelivered,
+            "origin_proved": self.origin_proved,
+            "submitted_at": utc_text(self.submitted_at, exact=True),
+            "headers": dict(self.headers),
+        }
 
     @property
     def is_gone(self) -> bool:

@@ -209,6 +209,7 @@ class AmqpServer:
             "connections": len(self.sessions),
             "connections_accepted": self.listener.accepted,
             "connections_refused": self.listener.refused,
+            "handshakes_failed": self.listener.handshakes_failed,
             "logins_refused": self.counters.logins_refused,
             "channels": sum(len(session.channels) for session in self.sessions),
             "published": self.counters.published + sum(session.published for session in self.sessions),

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from semq.engine.people.stuck import StuckCause
 from semq.foreign_text import shown
 from semq.moments import milliseconds, utc_text
+from semq.sizes import size
 from semq.status_words import WORDS
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Direction
@@ -93,17 +94,6 @@ def ago(_: Callable[[str], str], value: object, now: int) -> str:
     if seconds < 0:
         return _("in %(time)s") % {"time": span(_, float(int(-seconds)))}
     return _("%(time)s ago") % {"time": span(_, float(int(seconds)))}
-
-
-def size(number: object) -> str:
-    """Return a number of bytes in words."""
-    if not isinstance(number, int | float):
-        return ""
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GiB"
 
 
 def percent(part: float, whole: float) -> int:

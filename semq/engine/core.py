@@ -69,11 +69,6 @@ class Core:
         self._next_id += 1
         return number
 
-    @property
-    def last_id(self) -> int:
-        """The highest record id drawn so far."""
-        return self._next_id - 1
-
     def new_nonce(self) -> int:
         """Return a new number for one inquiry, so that a negative answer to an earlier inquiry is recognised (rule
         N28).

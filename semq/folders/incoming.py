@@ -16,7 +16,6 @@ from semq.app import AlreadyGone, Client, Document
 from semq.app.document_tasks import DocumentTasks
 from semq.folders.layout import Layout, fit, marked, read_note, write_note
 from semq.foreign_text import shown
-from semq.moments import utc_text
 from semq.service.companion.section_states import SectionStates
 from semq.store.files import write_safely
 from semq.umx_t.address import parse_address
@@ -104,23 +103,8 @@ def _write(path: Path, document: Document) -> None:
 
 
 def _note(document: Document) -> dict[str, Any]:
-    return {
-        "name": short_name(document.lk0),
-        "lk0": document.lk0,
-        "source": document.source,
-        "target": document.target,
-        "app_key": str(document.app_key),
-        "content_type": document.content_type,
-        "order_key": document.order_key,
-        "size": document.size,
-        "digest": document.digest,
-        "is_intact": document.is_intact,
-        "origin_proved": document.origin_proved,
-        "deliveries": document.deliveries,
-        "redelivered": document.redelivered,
-        "submitted_at": utc_text(document.submitted_at, exact=True),
-        "headers": dict(document.headers),
-    }
+    own = {"name": short_name(document.lk0), "size": document.size, "is_intact": document.is_intact}
+    return document.described() | own
 
 
 def _source(text: str) -> str:

@@ -163,6 +163,14 @@ async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Map
     return told
 
 
+async def linked_node(nodes: "InProcess") -> LocalNode:
+    """Start a hub and the institution 10008, and wait for their link."""
+    hub = await nodes.hub()
+    node = await nodes.local("10008", hub.port)
+    await linked(node)
+    return node
+
+
 async def linked(*nodes: LocalNode) -> None:
     """Wait until the nodes have a session with the hub and its directory."""
     for node in nodes:

@@ -33,7 +33,7 @@ async def refused(both: TransportPair, caplog: pytest.LogCaptureFixture, context
     """Return the reason why a handshake failed, as logged by the listener."""
     with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
         await both.dial(tls=context)
-    await until(lambda: both.server.listener.handshakes_failed)
+    await until(lambda: both.server.counts()["handshakes_failed"])
     assert both.server.counts()["connections"] == 0
     return caplog.text
 

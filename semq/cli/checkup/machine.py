@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
-from semq.cli.output.values import size
 from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings
+from semq.sizes import size
 
 AMPLE = 4  # multiple of the free space below which publishers are blocked
 

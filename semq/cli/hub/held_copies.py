@@ -12,9 +12,10 @@ import typer
 from semq.cli.errors import NothingNamed
 from semq.cli.messages.presentation import document, name_of
 from semq.cli.options.times import milliseconds_ago
-from semq.cli.output.values import brief, counted, size
+from semq.cli.output.values import brief, counted
 from semq.cli.session import Session, on_node
 from semq.errors import BadInput
+from semq.sizes import size
 
 group = typer.Typer()
 BATCH = 500

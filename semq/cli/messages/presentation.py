@@ -5,8 +5,9 @@ from typing import Any
 
 from semq.cli.output.printer import Output
 from semq.cli.output.table import Column
-from semq.cli.output.values import brief, counted, moment, node_name, plain, size
+from semq.cli.output.values import brief, counted, moment, node_name, plain
 from semq.moments import in_local
+from semq.sizes import size
 from semq.umx_t.short_name import short_name
 
 LIST_COLUMNS: tuple[Column, ...] = (

@@ -5,8 +5,9 @@ from typing import Any
 
 import typer
 
-from semq.cli.output.values import brief, node_name, size
+from semq.cli.output.values import brief, node_name
 from semq.cli.session import Session, on_node
+from semq.sizes import size
 from semq.status_words import WORDS
 
 group = typer.Typer()

@@ -7,10 +7,11 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from semq.cli.node.status import TRAFFIC
-from semq.cli.output.values import ago, brief, node_name, size
+from semq.cli.output.values import ago, brief, node_name
 from semq.cli.session import Session, on_node
 from semq.clock import SystemClock
 from semq.counters import COUNTERS
+from semq.sizes import size
 
 PAIRS, CAUSES = 10, 8
 BROKER = (("published", "messages published"), ("delivered", "messages delivered"))

@@ -7,8 +7,9 @@ from typing import Any
 
 from semq.cli.output.printer import Output
 from semq.cli.output.table import Column
-from semq.cli.output.values import ago, counted, local, moment, node_name, plain, size
+from semq.cli.output.values import ago, counted, local, moment, node_name, plain
 from semq.counters import COUNTERS
+from semq.sizes import size
 
 Status = Mapping[str, Any]
 KINDS = {"local": "an institution's node", "platform": "the hub"}

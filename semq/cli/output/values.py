@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from semq.moments import in_local, local_text, time_of_day
+from semq.sizes import size
 from semq.status_words import WORDS
 
 SIZES = ("size", "bytes")
@@ -51,17 +52,6 @@ def ago(text: object) -> str:
             parts.append(f"{seconds // unit} {name}")
             seconds %= unit
     return " ".join(parts[:2]) or "0 s"
-
-
-def size(number: object) -> str:
-    """Return a number of bytes in words."""
-    if not isinstance(number, int | float):
-        return ""
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GiB"
 
 
 def counted(number: object, one: str, many: str = "") -> str:

@@ -19,7 +19,9 @@ from semq.service.monitoring.health import VERDICTS, checks
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
 # Figures of the AMQP endpoint that are sums since the start; the others are current values.
-SUMS = frozenset({"connections_accepted", "connections_refused", "logins_refused", "published", "delivered", "alarms"})
+SUMS = frozenset(
+    "connections_accepted connections_refused handshakes_failed logins_refused published delivered alarms".split()
+)
 
 
 @dataclass(frozen=True, slots=True)

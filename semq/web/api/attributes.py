@@ -14,7 +14,6 @@ from local_node.operations.submission import SubmitDocument
 from semq.app.trace_context import trace_context
 from semq.app.values import Document
 from semq.foreign_text import shown
-from semq.moments import utc_text
 from semq.service.operations.arguments import read_arguments
 from semq.umx_t.app_key import AppKey
 from semq.web.errors import BadRequest
@@ -73,21 +72,7 @@ def submission(given: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any]]:
 
 def described(document: Document) -> dict[str, Any]:
     """Return a received document without its payload."""
-    return {
-        "lk0": document.lk0,
-        "source": document.source,
-        "target": document.target,
-        "app_key": str(document.app_key),
-        "content_type": document.content_type,
-        "order_key": document.order_key,
-        "digest": document.digest,
-        "deliveries": document.deliveries,
-        "redelivered": document.redelivered,
-        "origin_proved": document.origin_proved,
-        "submitted_at": utc_text(document.submitted_at, exact=True),
-        "headers": dict(document.headers),
-        "bytes": document.size,
-    }
+    return document.described() | {"bytes": document.size}
 
 
 def add_headers(response: Response, told: Mapping[str, Any]) -> None:

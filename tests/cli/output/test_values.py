@@ -1,4 +1,4 @@
-"""Values for people: times with their zone, sizes, statuses."""
+"""Values for people: times with their zone, statuses."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from semq.cli.output.values import ago, brief, lines, local, moment, plain, size
+from semq.cli.output.values import ago, brief, lines, local, moment, plain
 
 
 @pytest.fixture
@@ -16,14 +16,6 @@ def in_shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**30, "3.0 GiB"), (None, "")],
-)
-def test_sizes(data: object, words: str) -> None:
-    assert size(data) == words
 
 
 @pytest.mark.usefixtures("in_shanghai")

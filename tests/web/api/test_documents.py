@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.app.test_trace_context import PARENT
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import InProcess, linked, linked_node
 from tests.waiting import until
 from tests.web.running import Site, serving
 
@@ -66,10 +66,7 @@ async def test_a_document_is_accepted_delivered_and_received(inprocess: InProces
 
 @pytest.fixture
 async def site(inprocess: InProcess) -> Any:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
-    async with serving(node) as site:
+    async with serving(await linked_node(inprocess)) as site:
         yield site
 
 
@@ -140,10 +137,7 @@ async def _pieces(size: int) -> Any:
 
 
 async def test_who_may_only_submit_sees_no_document_and_who_follows_events_sees_sent_ones(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
-    async with serving(node) as site:
+    async with serving(await linked_node(inprocess)) as site:
         program = await site.program("submit")
         sent = await program.post("/documents?target=10008", content=b"x")
         assert sent.status_code == 201

@@ -9,17 +9,14 @@ import httpx
 import pytest
 
 from semq.web.api.sent_events import SentEvents
-from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.service.inprocess import LOCAL, InProcess, linked, linked_node
 from tests.waiting import until
 from tests.web.running import Site, serving
 
 
 @pytest.fixture
 async def site(inprocess: InProcess) -> Any:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
-    async with serving(node, streams=2) as site:
+    async with serving(await linked_node(inprocess), streams=2) as site:
         yield site
 
 

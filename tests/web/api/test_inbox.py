@@ -12,7 +12,7 @@ from semq.config.reach import url_of
 from semq.web.api.leases import Leases
 from semq.web.transport.bodies import CHUNK
 from tests.app.test_trace_context import PARENT
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import InProcess, linked_node
 from tests.waiting import until
 from tests.web.running import Site, serving
 
@@ -20,10 +20,7 @@ from tests.web.running import Site, serving
 @pytest.fixture
 async def site(inprocess: InProcess) -> Any:
     """Serve a node that sends to itself."""
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
-    async with serving(node, leases=3) as site:
+    async with serving(await linked_node(inprocess), leases=3) as site:
         yield site
 
 
@@ -170,9 +167,7 @@ async def test_wrong_numbers_are_refused(site: Site, query: str) -> None:
 
 
 async def test_documents_of_a_web_process_that_ends_come_again(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    node = await linked_node(inprocess)
     async with serving(node) as site:
         await send(site, b"a")
         (document,) = await receive(await site.program("receive"))
