@@ -114,7 +114,7 @@ class LocalNode(Node[LocalEngine]):
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail,
         )  # fmt: skip
-        engine.accepting.on_scheduled = self.schedule.scheduled
+        engine.accepting.report_scheduled(self.schedule.scheduled)
         if self.lives > 1:
             engine.take_over(self.engine)
         return engine

@@ -77,6 +77,10 @@ class NodeLink:
         self._bytes = 0  # of these
         self.is_up = True
 
+    def end(self) -> None:
+        """Send nothing more: the session is over."""
+        self.is_up = False
+
     @property
     def room(self) -> int:
         """Return how many messages the session takes now: its prefetch less the unacknowledged ones, also bounded in
@@ -201,7 +205,7 @@ class Links:
     def down(self, link: NodeLink) -> None:
         """End a link. Messages that arrived before are processed first."""
         _refuse(self.intake.finish(link.session))
-        link.is_up = False
+        link.end()
         if self.links.get(str(link.peer)) is link:
             del self.links[str(link.peer)]
         self._engine().link_down(link)
@@ -215,7 +219,7 @@ class Links:
     def end_all(self, error: AmqpError) -> None:
         """End all sessions, because a new engine starts; the nodes log in again and inquire."""
         for link in list(self.links.values()):
-            link.is_up = False
+            link.end()
             self._engine().link_down(link)  # a node that was fast may have logged in at the new engine already
             link.session.close(error)
         self.links.clear()

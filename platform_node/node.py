@@ -263,8 +263,7 @@ class HubNode(Node[HubEngine]):
 
     def greet_anew(self) -> None:
         """Show nodes that enrol the authority that signs now."""
-        config = self.server.config
-        config.properties = {**config.properties, **self.greeting()}
+        self.server.announce(self.greeting())
 
     def trust_widened(self) -> None:
         """Apply more authorities than before: to new connections and institutions' certificates; links stay."""

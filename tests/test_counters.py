@@ -7,7 +7,7 @@ from pathlib import Path
 from semq.counters import COUNTERS
 from semq.store.rows import Event
 from semq.umx_t.status import Outcome
-from tests.house_sources import ROOT
+from tests.house.sources import ROOT
 
 # Names that are made from events and outcomes.
 OF_EVENTS = {Event.VIOLATION, Event.FORWARDED, Event.DROPPED, Event.REFUSED}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house_sources import ROOT, at, committed
+from tests.house.sources import ROOT, at, committed
 
 PROTOCOL = ROOT / "PROTOCOL.md"
 # letter | kind of name | form of its definition in PROTOCOL.md

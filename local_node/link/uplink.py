@@ -81,6 +81,10 @@ class HubLink:
         self._unconfirmed_max = unconfirmed_max
         self.is_up = True
 
+    def end(self) -> None:
+        """Send nothing more: the session is over."""
+        self.is_up = False
+
     @property
     def room(self) -> int:
         """Return the number of messages that may be sent now."""
@@ -253,7 +257,7 @@ class Uplink:
             self.intake.turn()
             self.intake.forget()
             self._presence.clear()
-            link.is_up = False
+            link.end()
             self._engine().link_down(link)
 
     async def _end(self) -> None:

@@ -30,13 +30,30 @@ class Environment:
 
     __slots__ = ("clock", "journal", "long_tasks", "memory", "on_dead", "on_settled", "on_unused", "pager", "timers")
 
-    def __init__(self, clock: Clock, timers: Timers, journal: Journal, memory: MemoryGauge) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        timers: Timers,
+        journal: Journal,
+        memory: MemoryGauge,
+        long_tasks: LongTasks | None = None,
+        pager: Pager | None = None,
+    ) -> None:
         self.clock = clock
         self.timers = timers
         self.journal = journal
         self.memory = memory
-        self.long_tasks = LongTasks()
-        self.pager: Pager | None = None  # without one, all messages stay in memory
+        self.long_tasks = long_tasks or LongTasks()
+        self.pager = pager  # without one, all messages stay in memory
         self.on_settled: Callable[[], None] = lambda: None  # a queue has done something without a request
         self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None
         self.on_unused: Callable[[Any], None] = lambda _: None
+
+    def report_to(
+        self,
+        dead: Callable[[Any, Message, DeathReason], None],
+        unused: Callable[[Any], None],
+        settled: Callable[[], None],
+    ) -> None:
+        """Set the callbacks. Called by the virtual host, which gets the environment when it is made."""
+        self.on_dead, self.on_unused, self.on_settled = dead, unused, settled

@@ -185,6 +185,10 @@ class AmqpServer:
             vhost.limits = limits.vhost
         self._check_alarm()
 
+    def announce(self, properties: Mapping[str, Any]) -> None:
+        """Add properties to those that the server announces to new connections, or replace them."""
+        self.config.properties = {**self.config.properties, **properties}
+
     def connected_users(self) -> set[str]:
         """Return the users who have an open connection."""
         return {session.user for session in self.sessions if session.is_open}
@@ -253,8 +257,7 @@ class AmqpServer:
     # Inside.
 
     def _make_vhost(self, name: str) -> VirtualHost:
-        env = Environment(self.clock, self.timers, self.journal, self.memory)
-        env.long_tasks, env.pager = self.long_tasks, self.pager
+        env = Environment(self.clock, self.timers, self.journal, self.memory, self.long_tasks, self.pager)
         return VirtualHost(name, env, lambda: next(self._queue_ids), self.limits.vhost)
 
     def _accept(self) -> tuple[AmqpMachine, Drainable]:

@@ -251,7 +251,7 @@ class BrokerSession:
         log.info("closing channel %d of %s from %s: %s", channel.number, self.user, self.link.peer, error)
         if channel.feeder is not None:
             # Close after the body that is being sent is complete; the close would otherwise be queued after it.
-            channel.feeder.on_end = lambda: self.fail_channel(channel, error)
+            channel.feeder.end_with(lambda: self.fail_channel(channel, error))
         elif channel.is_open:
             channel.write_confirms()
             self.machine.channel_error(channel.number, error)

@@ -82,9 +82,7 @@ class VirtualHost(Definitions):
         self.hooks: list[SessionHooks] = []
         self._deaths: deque[_Death] = deque()
         self._is_draining = False
-        env.on_dead = self._has_died
-        env.on_unused = self._is_unused
-        env.on_settled = self.bury_dead
+        env.report_to(self._has_died, self._is_unused, self.bury_dead)
 
     def register(self, service: ServiceExchange | ServiceQueue) -> None:
         """Add an exchange or a queue that the node serves itself."""

@@ -189,6 +189,7 @@ class Node(Generic[E]):
             clock=self.clock,
             lost=self._store_lost,
             notified=self.notified,
+            after_unit=lambda: self.clockwork.look(),  # made later: the store is opened first
             vault=vault_of(self.settings),
         )
         self._begun.push_async_callback(self.store.stop)
@@ -204,7 +205,6 @@ class Node(Generic[E]):
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_LOOK_S, self._look_at_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
-        self.store.after_unit = self.clockwork.look
         self._build()
         self.message_store = PostgresMessageStore(self.store)
         self.users = UserTable(self.users_of(self.settings))

@@ -44,9 +44,9 @@ class Model:
         self.timers = Timers()
         self.journal = Journal(self.store)
         self.memory = MemoryGauge()
-        self.env = Environment(self.clock, self.timers, self.journal, self.memory)
         self.bodies = Bodies(self.store, self.journal)
-        self.env.pager = Pager(self.bodies, self.memory, self.timers, self.clock, window, 1 << 30)
+        pager = Pager(self.bodies, self.memory, self.timers, self.clock, window, 1 << 30)
+        self.env = Environment(self.clock, self.timers, self.journal, self.memory, pager=pager)
         self._ids = 0
         self.vhost = VirtualHost("/", self.env, self._next_id)
 

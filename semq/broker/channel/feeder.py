@@ -25,7 +25,7 @@ class Feeder:
         self._sent = 0
         self._is_reading = False
         self._next: bytes | None = None
-        self.on_end: Callable[[], None] = lambda: None
+        self._on_end: Callable[[], None] = lambda: None
         body.retain()
 
     def go_on(self) -> None:
@@ -40,6 +40,10 @@ class Feeder:
             self._body.read(self._asked - 1, self._read)
         if data is not None:
             self._send(data)
+
+    def end_with(self, then: Callable[[], None]) -> None:
+        """Call ``then`` after the last byte."""
+        self._on_end = then
 
     def cancel(self) -> None:
         """Release the body, after the channel has been closed."""
@@ -70,4 +74,4 @@ class Feeder:
         self._sent += 1
         if self._sent == self._body.chunks:
             self._body.release()
-            channel.fed(self.on_end)
+            channel.fed(self._on_end)

@@ -47,7 +47,7 @@ class ChannelConsumer(ServiceConsumer, Taker, Protocol):
 class LargeBodyFeeder(Protocol):
     """A large body being sent, for its channel and its connection."""
 
-    on_end: Callable[[], None]
+    def end_with(self, then: Callable[[], None]) -> None: ...
 
     def go_on(self) -> None: ...
 

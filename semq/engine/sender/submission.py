@@ -50,8 +50,11 @@ class Accepting:
         self.partners = partners
         self.secrecy = secrecy
         self.stopping = False
-        #: called after the commit of a scheduled document with its time
-        self.on_scheduled: Callable[[int], None] = lambda at: None
+        self._on_scheduled: Callable[[int], None] = lambda at: None
+
+    def report_scheduled(self, to: Callable[[int], None]) -> None:
+        """Call ``to`` after the commit of each scheduled document, with its time."""
+        self._on_scheduled = to
 
     def stop(self) -> None:
         """Accept nothing more."""
@@ -59,7 +62,7 @@ class Accepting:
 
     def take_over(self, old: "Accepting") -> None:
         """Continue for an engine whose store was lost: a stop stays in force."""
-        self.stopping, self.on_scheduled = old.stopping, old.on_scheduled
+        self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
         """Check each document and commit all that pass, together; each one's ``done`` or ``failed`` gets the result."""
@@ -120,7 +123,7 @@ class Accepting:
 
     def _scheduled(self, at: int) -> None:
         if at:
-            self.on_scheduled(at)
+            self._on_scheduled(at)
 
     def _post(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
         self.core.post(

@@ -56,7 +56,8 @@ class PostgresStore:
     ``owner`` is this process (``semq.store.postgres.owner``); it may be replaced before a ``start``, for instance if it
     holds a lock by then. ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or
     StoreFenced; ``notified`` with the channel when an application submitted or finished something through SQL, or
-    another process of the hub revoked a certificate or put definitions in force.
+    another process of the hub revoked a certificate or put definitions in force; ``after_unit`` after each unit, when
+    its work has been notified.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class PostgresStore:
         clock: Clock,
         lost: Callable[[SemqError], None],
         notified: Callable[[str], None] = lambda channel: None,
+        after_unit: Callable[[], None] = lambda: None,
         vault: Vault | None = None,
     ) -> None:
         self.url = url
@@ -76,7 +78,7 @@ class PostgresStore:
         self._clock = clock
         self._on_lost = lost
         self._notified = notified
-        self.after_unit: Callable[[], None] = lambda: None  #: called after each unit, when its work has been notified
+        self._after_unit = after_unit
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
@@ -172,7 +174,7 @@ class PostgresStore:
         self._wire = wire
         numbers = count(recovered.first_id)
         self._writer = Writer(
-            wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, lambda: self.after_unit()
+            wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, self._after_unit
         )
 
     def _inspect(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from tests.covered import COVERED
-from tests.house_sources import imports, modules, unmirrored
+from tests.house.sources import imports, modules, unmirrored
 
 
 def import_graph() -> dict[str, set[str]]:

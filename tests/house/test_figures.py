@@ -1,7 +1,7 @@
 """Figures of the house: circles are found wherever they are, and every module is counted."""
 
 from tests.covered import COVERED
-from tests.house_figures import circles, figures, import_graph
+from tests.house.figures import circles, figures, import_graph
 
 
 def test_circles_are_groups_that_import_one_another() -> None:
