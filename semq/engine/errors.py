@@ -47,7 +47,7 @@ class Expired(BadInput):
     code = "SEMQ-1206"
     remedy = (
         "If it is still wanted, submit it with a later @ExpiresAt (milliseconds since 1970 UTC), or without one; "
-        "a document that expired on its way keeps its body (`semq msg body NAME`)."
+        "an expired document keeps its body (`semq msg body NAME`)."
     )
 
 
