@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
+
 DEMO = [sys.executable, "-P", "-m", "semq.demo"]
 
 
@@ -96,3 +98,39 @@ def test_nothing_to_send_is_said_before_anything_starts(tmp_path: Path) -> None:
     done = subprocess.run([*DEMO, "--documents", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "SEMQ-2301" in done.stderr
+
+
+def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> None:
+    (tmp_path / "order.xml").write_bytes(b"<order/>")
+    options = [
+        "--stay",
+        "--no-reconcile",
+        "--documents",
+        str(tmp_path),
+        "--count",
+        "1",
+        "--data-dir",
+        str(tmp_path / "data"),
+    ]
+    demo = subprocess.Popen([*DEMO, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert demo.stdout is not None
+    links, told = {}, ""
+    try:
+        for line in demo.stdout:
+            told += line
+            if found := re.search(r"console of (\w+): (http://127\.0\.0\.1:\d+)(/first/\S+)", line):
+                links[found[1]] = found[2], found[3]
+            if "Ctrl-C stops them" in line:
+                break
+        assert set(links) == {"hub", "10008", "56001"}, told
+        for site, path in links.values():
+            with httpx.Client(base_url=site, follow_redirects=True, timeout=60) as browser:
+                page = browser.get(path)
+                assert (page.status_code, page.url.path) == (200, "/users"), page.text
+                assert browser.get("/").status_code == 200
+                assert httpx.get(f"{site}{path}", timeout=60).status_code == 403  # once
+    finally:
+        demo.send_signal(signal.SIGINT)
+        rest = demo.stdout.read()
+        demo.stdout.close()
+        assert demo.wait() == 0, told + rest

@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from io import BytesIO
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
@@ -119,16 +120,16 @@ def bounded(request: Request, at_most: int) -> Request:
 
 async def read_body(request: Request, at_most: int) -> bytes:
     """Read a body. Raises BodyTooLarge, BadRequest if the client disconnects."""
-    parts, size = [], 0
+    whole, size = BytesIO(), 0  # its value is its buffer: joined parts would be there twice
     try:
         async for part in request.stream():
             size += len(part)
             if size > at_most:
                 raise BodyTooLarge(at_most=at_most)
-            parts.append(part)
+            whole.write(part)
     except ClientDisconnect as error:
         raise BadRequest("The client disconnected before the end of the body.") from error
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return whole.getvalue()
 
 
 class ChunkedResponse(StreamingResponse):
