@@ -37,6 +37,7 @@ OTHERS = {
     "peers": "bench.rabbitmq.peers",
     "reconcile": "bench.reconciliation.nightly_job",
     "secrecy": "bench.secrecy",
+    "sessions": "bench.sessions",
     "soak": "bench.soak",
 }
 WARM_UP = 500

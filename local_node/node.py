@@ -204,12 +204,13 @@ class LocalNode(Node[LocalEngine]):
         self.clockwork.hasten("schedule", in_s)
 
     def jobs(self) -> list[ScheduledJob]:
+        factor = self.host.look_factor
         jobs = [
-            ScheduledJob("sql_submissions", SQL_LOOK_S, lambda: self.submissions.poll()),
-            ScheduledJob("schedule", LOOK_S_SCHEDULE, lambda: self.schedule.look()),
-            ScheduledJob("pieces", SQL_LOOK_S, lambda: self.transfers.look()),
-            ScheduledJob("remains", REMAINS_LOOK_S, lambda: self.remains.look()),
-            ScheduledJob("sql_done", SQL_LOOK_S, lambda: self.engine.taking.look()),
+            ScheduledJob("sql_submissions", SQL_LOOK_S * factor, lambda: self.submissions.poll()),
+            ScheduledJob("schedule", LOOK_S_SCHEDULE * factor, lambda: self.schedule.look()),
+            ScheduledJob("pieces", SQL_LOOK_S * factor, lambda: self.transfers.look()),
+            ScheduledJob("remains", REMAINS_LOOK_S * factor, lambda: self.remains.look()),
+            ScheduledJob("sql_done", SQL_LOOK_S * factor, lambda: self.engine.taking.look()),
         ]
         if self.settings.database.url is None:
             jobs.append(ScheduledJob("disk", DISK_LOOK_S, self.look_at_disk))

@@ -47,6 +47,7 @@ demo/test_scenario.py                  slow,processes,spark  demo
 spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile                        -                     spark
+local_node/virtual                     slow,processes        -
 bench                                  slow,processes        bench
 console/test_pages_in_browser.py       slow,browser          console
 console/test_roles_and_forms.py        slow,browser          console

@@ -11,6 +11,7 @@ from typing import Any
 from semq.amqp import events as e
 from semq.amqp import sasl
 from semq.amqp.errors import AmqpError
+from semq.amqp.sasl import Credentials
 from semq.broker import refusals
 from semq.broker.ports import LoginSession
 
@@ -49,6 +50,22 @@ class Login:
             session.user = user
             session.machine.accept_login()
         session.touch()
+
+    def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
+        """Go on behind connection.open, on a port where the virtual host tells which server checks the login."""
+        session = self._session
+        self._mechanism, self.client_properties = event.mechanism, event.client_properties
+
+        def answered(user: str | None) -> None:
+            if session.is_ending:
+                return
+            if user is None:
+                self._refuse(refusals.login_refused(event.mechanism).at(10, 40))
+            else:
+                session.user = user
+                self.open_requested(e.OpenRequested(vhost))
+
+        session.server.authenticate(session.link.peer, event.mechanism, credentials, answered)
 
     def open_requested(self, event: e.OpenRequested) -> None:
         """Process connection.open."""

@@ -37,7 +37,7 @@ from semq.broker.vhost import VirtualHost
 from semq.clock import Clock
 from semq.store.broker.operations import EndLife, MessageStore
 from semq.transport.link import AmqpMachine
-from semq.transport.listener import Drainable, Listener, ListenerConfig
+from semq.transport.listener import Drainable, Listener, ListenerConfig, Listening
 from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
@@ -73,6 +73,8 @@ class ServerConfig:
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
     properties: Mapping[str, Any] = field(default_factory=dict)  # added to, or replacing, those of ``ABOUT``
+    #: makes what accepts connections, where several servers have one port (``shared_port``)
+    door: "Callable[[AmqpServer, ListenerConfig], Listening] | None" = None
 
 
 class AmqpServer:
@@ -119,7 +121,11 @@ class AmqpServer:
         self._connection_limits = replace(config.connection, stream_from=spill_from, body_max=ANY_SIZE)
         self._queue_ids = count(1)
         self.vhosts = {name: self._make_vhost(name) for name in config.vhosts}
-        self.listener = Listener(config.listener, self._accept, clock, self.turn)
+        self.listener: Listening = (
+            config.door(self, config.listener)
+            if config.door is not None
+            else Listener(config.listener, self._accept, clock, self.turn)
+        )
         self._logins: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.memory.on_change = self.in_transactions.on_change = self._check_alarm

@@ -88,6 +88,7 @@ GROUPS = (
     CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and their agreements."),
     CommandGroup("ledger", "semq.cli.ledger.proofs:group", "A node's ledger: check its hash chain."),
     CommandGroup("local", "semq.cli.node.process:local", "Run an institution's node."),
+    CommandGroup("server", "semq.cli.node.virtual_server:group", "Run many institutions' nodes in one process."),
     CommandGroup("platform", "semq.cli.node.process:platform", "Run the hub."),
     CommandGroup("config", "semq.cli.node.configuration:group", "Check and show configurations."),
     CommandGroup("db", "semq.cli.node.database:group", "A node's database: tables, address, roles for applications."),

@@ -43,6 +43,10 @@ FileOption = Annotated[
     Path,
     typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="The node's TOML file.", show_envvar=False),
 ]
+InstitutionOption = Annotated[
+    str | None,
+    typer.Option("--institution", metavar="ID", help="One institution of a configuration file with several."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait, in seconds.")]
 
@@ -65,6 +69,7 @@ Command = Callable[..., Awaitable[None]]
 SHARED: tuple[tuple[str, Any, Any], ...] = (
     ("node", NodeOption, None),
     ("config", ConfigOption, None),
+    ("hosted", InstitutionOption, None),
     ("json", JsonOption, False),
     ("timeout", TimeoutOption, TIMEOUT_S),
 )
@@ -74,10 +79,12 @@ def on_node(command: Command) -> Callable[..., None]:
     """Return the Typer command of ``command(session, …)``."""
 
     @wraps(command)
-    def with_node(*, node: str | None, config: Path | None, json: bool, timeout: float, **own: Any) -> None:
-        url = url_of(node, config)
+    def with_node(
+        *, node: str | None, config: Path | None, hosted: str | None, json: bool, timeout: float, **own: Any
+    ) -> None:
+        url = url_of(node, config, hosted)
         asked = None if node is not None else config
-        asyncio.run(_with_client(url, asked, Output(as_json=json), timeout, command, own))
+        asyncio.run(_with_client(url, asked, hosted, Output(as_json=json), timeout, command, own))
 
     signature = inspect.signature(command, eval_str=True)
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
@@ -92,7 +99,13 @@ def on_node(command: Command) -> Callable[..., None]:
 
 
 async def _with_client(
-    url: str, config: Path | None, out: Output, timeout_s: float, command: Command, own: dict[str, Any]
+    url: str,
+    config: Path | None,
+    institution: str | None,
+    out: Output,
+    timeout_s: float,
+    command: Command,
+    own: dict[str, Any],
 ) -> None:
     client = Client(url, patience_s=timeout_s)
     try:
@@ -100,14 +113,14 @@ async def _with_client(
             await client.connect()
         except SemqError:
             if config is not None:
-                read_config(config)  # report a fault of the file rather than the failed connection
+                check_config(config, institution)  # report a fault of the file rather than the failed connection
             raise
         await command(Session(client, out, timeout_s), **own)
     finally:
         await client.close()
 
 
-def url_of(node: str | None, config: Path | None) -> str:
+def url_of(node: str | None, config: Path | None, institution: str | None = None) -> str:
     """Return the URL of a node from the options; a configuration file gives host, port and the first of its users.
 
     Raises NoNode, NoUser, ConfigUnreadable, ConfigInvalid.
@@ -118,17 +131,29 @@ def url_of(node: str | None, config: Path | None) -> str:
         raise NoNode
     from semq.config import reach
 
-    door = reach.door_in(config, environment())
+    door = reach.door_in(config, environment(), institution)
     if not door.port:
         raise NoUser("The configuration lets the node take any free port.", config=str(config))
     return door.url()
 
 
-def read_config(config: Path) -> "Settings":
+def read_config(config: Path, institution: str | None = None) -> "Settings":
     """Read a node's settings from its file and the environment. Raises ConfigUnreadable, ConfigInvalid."""
     from semq.config import load  # imported here: commands without a file start in half the time
 
-    return load(config, environment())
+    return load(config, environment(), institution)
+
+
+def check_config(config: Path, institution: str | None) -> None:
+    """Check a file, of a node or of a virtual server. Raises ConfigUnreadable, ConfigInvalid."""
+    from semq.config.file import read_toml
+    from semq.config.institutions import is_virtual, server_settings
+
+    written = read_toml(config)
+    if institution is None and is_virtual(written):
+        server_settings(written, config)
+    else:
+        read_config(config, institution)
 
 
 def environment() -> dict[str, str]:

@@ -21,6 +21,7 @@ from pydantic_settings import (
 
 from semq.config.defaults import NESTED, PREFIX
 from semq.config.errors import ConfigFault, ConfigInvalid, ConfigUnreadable
+from semq.config.institutions import environment_of, institution_tables, is_virtual, server_settings
 from semq.config.names import all_keys, leads_somewhere, names_in
 from semq.config.nearest import nearest
 from semq.config.sections import FolderSection, Section
@@ -39,16 +40,25 @@ PATHS = (
 )
 
 
-def load(path: Path | None, env: Mapping[str, str]) -> Settings:
+def load(path: Path | None, env: Mapping[str, str], institution: str | None = None) -> Settings:
     """Load the settings of a node from a TOML file (None: no file) and an environment.
 
-    ``node.data_dir`` becomes absolute: relative to the file, or to the working directory if the environment set it.
+    ``institution`` chooses one of a file with several (``institutions``). ``node.data_dir`` becomes absolute: relative
+    to the file, or to the working directory if the environment set it.
 
     Raises ConfigUnreadable(file) if the file does not exist or is not TOML, ConfigInvalid(faults) with all faults.
     """
-    ours = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
+    written = read_toml(path)
+    ours = all_ours = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
+    certificate = None
+    if institution is not None and path is not None:
+        process = server_settings(written, path)
+        certificate = process.server.certificate
+        written, ours = institution_tables(written, institution, path, process), environment_of(ours, institution)
+    elif is_virtual(written):
+        raise ConfigInvalid([ConfigFault(str(path), "", "has several institutions: choose one with --institution ID")])
     env = {name: value for name, value in ours.items() if leads_somewhere(_parts(name))}
-    written = _with_long_users(_read(path))
+    written = _with_long_users(written)
     settings = None
     try:
         settings = _merge(written, env)
@@ -61,10 +71,13 @@ def load(path: Path | None, env: Mapping[str, str]) -> Settings:
     faults += [_unknown_variable(name) for name in sorted(ours.keys() - env.keys()) if name.upper() not in NOT_SETTINGS]
     if faults or settings is None:
         raise ConfigInvalid(faults)
-    return _finish(settings, path, env, written, ours)
+    settings = _finish(settings, path, env, written, all_ours)
+    settings.choose(institution, certificate)
+    return settings
 
 
-def _read(path: Path | None) -> dict[str, Any]:
+def read_toml(path: Path | None) -> dict[str, Any]:
+    """Return the tables of a file. Raises ConfigUnreadable."""
     if path is None:
         return {}
     try:

@@ -29,6 +29,7 @@ class AdminAddress(NamedTuple):
     user: str
     password: str
     authorities: str  #: PEM file; empty without TLS
+    virtual_host: str = ""  #: of an institution on a port of several
 
     def url(self, port: int | None = None) -> str:
         """Return ``amqp://user:password@host:port``, or ``amqps://…?cafile=…``.
@@ -37,7 +38,8 @@ class AdminAddress(NamedTuple):
         """
         host = ANY.get(self.host, self.host)
         login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}@{host}:{port or self.port}"
-        return f"amqps://{login}?cafile={quote(self.authorities)}" if self.authorities else f"amqp://{login}"
+        place = f"{login}/{quote(self.virtual_host, safe='')}" if self.virtual_host else login
+        return f"amqps://{place}?cafile={quote(self.authorities)}" if self.authorities else f"amqp://{place}"
 
 
 def url_of(settings: "Settings", port: int | None = None) -> str:
@@ -54,14 +56,22 @@ def door_of(settings: "Settings") -> AdminAddress:
     user = next((name for name, one in users.items() if one.is_admin), next(iter(users), GUEST))
     password = users[user].password.get_secret_value() if users else GUEST
     authorities = str(settings.tls.trust or settings.pki_dir / "trust.pem") if settings.amqp.tls else ""
-    return AdminAddress(settings.amqp.host, settings.amqp.port, user, password, authorities)
+    if settings.port_certificate is not None:
+        authorities = str(settings.port_certificate)
+    host = settings.institution or ""
+    return AdminAddress(settings.amqp.host, settings.amqp.port, user, password, authorities, host)
 
 
-def door_in(path: Path, env: Mapping[str, str]) -> AdminAddress:
-    """Return the door that a configuration file and an environment describe.
+def door_in(path: Path, env: Mapping[str, str], institution: str | None = None) -> AdminAddress:
+    """Return the door that a configuration file and an environment describe; of a file with several institutions that
+    of one, or of the whole server.
 
     Raises ConfigUnreadable, ConfigInvalid.
     """
+    if institution is not None:
+        from semq.config.file import load
+
+        return door_of(load(path, env, institution))
     try:
         door = _door(path, tomllib.loads(path.read_text("utf-8")), _passwords(env))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -76,6 +86,11 @@ def door_in(path: Path, env: Mapping[str, str]) -> AdminAddress:
 def _door(path: Path, written: Mapping[str, Any], passwords: Mapping[str, str]) -> AdminAddress | None:
     """Return the door; None or a Python exception if a value is not plainly correct."""
     amqp, tls = written.get("amqp", {}), written.get("tls", {})
+    if "server" in written:
+        server = written["server"]
+        if server.get("certificate"):
+            tls = {"trust": server["certificate"]}
+        amqp = {**amqp, "users": server.get("users", {}), "tls": bool(server.get("certificate"))}
     users = {name: one if isinstance(one, dict) else {"password": one} for name, one in amqp.get("users", {}).items()}
     for name, password in passwords.items():
         users[name] = {**users.get(name, {}), "password": password}
@@ -84,7 +99,7 @@ def _door(path: Path, written: Mapping[str, Any], passwords: Mapping[str, str]) 
     password = users[user]["password"] if users else GUEST
     if [type(one) for one in (host, port, serves_tls, password)] != [str, int, bool, str]:
         return None
-    authorities = str(_authorities(path, written["node"], tls)) if serves_tls else ""
+    authorities = str(_authorities(path, written.get("node", {"id": "server"}), tls)) if serves_tls else ""
     return AdminAddress(host, port, user, password, authorities)
 
 

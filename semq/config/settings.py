@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _file: Path | None = PrivateAttr(default=None)
     _environment: dict[str, str] = PrivateAttr(default_factory=dict)
+    _institution: str | None = PrivateAttr(default=None)
+    _port_certificate: Path | None = PrivateAttr(default=None)
 
     @property
     def address(self) -> Address:
@@ -109,6 +111,20 @@ class Settings(BaseSettings):
     def environment(self) -> dict[str, str]:
         """The environment variables that were read."""
         return self._environment
+
+    @property
+    def institution(self) -> str | None:
+        """The institution whose table was read, of a file with several; None otherwise."""
+        return self._institution
+
+    @property
+    def port_certificate(self) -> Path | None:
+        """The certificate of a port that the institution shares with others."""
+        return self._port_certificate
+
+    def choose(self, institution: str | None, port_certificate: Path | None) -> None:
+        """Remember the table that was read, of a file with several institutions, and the certificate of their port."""
+        self._institution, self._port_certificate = institution, port_certificate
 
     def remember(
         self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None

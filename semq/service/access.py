@@ -6,6 +6,7 @@ for administration and for inboxes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from semq.broker.users import Permissions, Right, User, hash_password
 from semq.config.sections import AmqpSection, GrantSection
@@ -67,6 +68,12 @@ class KeptPasswords:
         return line
 
 
+@cache
+def guest_line() -> str:
+    """Return the hash of the password that everybody knows; made once for all nodes of a process."""
+    return hash_password("guest", b"the password of guest")
+
+
 def application_users(amqp: AmqpSection, keep: Callable[[str, str], str]) -> list[User]:
     """Return the applications that may log in; if none is configured, ``guest`` from this machine only.
 
@@ -74,7 +81,7 @@ def application_users(amqp: AmqpSection, keep: Callable[[str, str], str]) -> lis
     """
     if not amqp.users:
         everything: dict[str, Permissions] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
-        return [User("guest", keep("guest", "guest"), everything, loopback_only=True)]
+        return [User("guest", guest_line(), everything, loopback_only=True)]
     return [
         User(
             name,

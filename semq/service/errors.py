@@ -1,6 +1,6 @@
-"""Errors of requests to a node: the answers to a request whose operation cannot be run."""
+"""Errors of requests to a node whose operation cannot be run, and of a port that cannot be opened."""
 
-from semq.errors import BadInput, Unavailable
+from semq.errors import BadInput, Misconfigured, Unavailable
 
 
 class UnknownOperation(BadInput):
@@ -24,3 +24,10 @@ class Busy(Unavailable):
 
     code = "SEMQ-2103"
     remedy = "Wait for their answers, then ask again."
+
+
+class PortTaken(Misconfigured):
+    """The AMQP port is in use or not permitted."""
+
+    code = "SEMQ-2003"
+    remedy = "Stop the program that listens there, or set amqp.port to another port (0 takes a free one)."

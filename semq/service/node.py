@@ -7,7 +7,6 @@ committed rows: the same path as after a crash (PROTOCOL.md section 14).
 
 import asyncio
 import os
-import socket
 import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -26,7 +25,7 @@ from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.engine.settings import EngineSettings
-from semq.errors import Misconfigured, SemqError, Unavailable
+from semq.errors import SemqError, Unavailable
 from semq.moments import utc_text
 from semq.seal.session import OVERHEAD
 from semq.service import access, failpoints
@@ -35,11 +34,12 @@ from semq.service.admin import AdminExchange
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
 from semq.service.companion.program import Companion, Program
 from semq.service.credentials.secrecy import vault_of
-from semq.service.database import NodeDatabase
+from semq.service.errors import PortTaken
 from semq.service.housekeeping import Tidying
 from semq.service.monitoring.alerts import Alerts
 from semq.service.monitoring.health import FAILING, Check, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
+from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
 from semq.service.operations.operation import BoundOperation, Operation, bind
 from semq.service.operations.reload import Reloading
@@ -65,13 +65,6 @@ ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
 
 
-class PortTaken(Misconfigured):
-    """The AMQP port is in use or not permitted."""
-
-    code = "SEMQ-2003"
-    remedy = "Stop the program that listens there, or set amqp.port to another port (0 takes a free one)."
-
-
 class Node(Generic[E]):
     """The base of both kinds of nodes. Subclasses build the engine and register their services."""
 
@@ -79,7 +72,9 @@ class Node(Generic[E]):
     table: tuple[Operation, ...]  #: the operations of this kind of node
     doors: tuple[str, ...] = ("http",)  #: sections that processes beside the node serve
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, host: NodeHost | None = None) -> None:
+        """``host``: the process, if it has more than this node."""
+        self.host = host or NodeHost()
         self.settings = settings
         self.clock = clock
         self.address = settings.address
@@ -93,7 +88,7 @@ class Node(Generic[E]):
         self.started_at = clock.wall()
         self.companions: dict[str, Companion] = {}  #: processes beside the node, by the section that they serve
         self.lives = 0  #: engines built since the process started
-        self._database = NodeDatabase(settings)
+        self._database = self.host.database(settings)
         self._claim = Claim(settings, self.home, clock)
         self._beginning: asyncio.Task[None] | None = None
         self._is_lost = False
@@ -180,8 +175,8 @@ class Node(Generic[E]):
         self._failed = asyncio.get_running_loop().create_future()
         self._begun.callback(self._claim.release)
         self._begun.push_async_callback(self._database.close)
-        self.turn = Turn()
-        self._probe_port()
+        self.turn = self.host.turn()
+        self.host.probe(self.settings.amqp.host, self.settings.amqp.port)
         url = await self._database.open()
         self.store = PostgresStore(
             url,
@@ -191,6 +186,8 @@ class Node(Generic[E]):
             notified=self.notified,
             after_unit=lambda: self.clockwork.look(),  # made later: the store is opened first
             vault=vault_of(self.settings),
+            readers=self.host.readers(),
+            rest=self.host.rest(),
         )
         self._begun.push_async_callback(self.store.stop)
         if self._failpoint is not None:
@@ -236,7 +233,7 @@ class Node(Generic[E]):
         if wanted and self.settings.file is None:
             log.warning("companions_need_a_file", sections=wanted, remedy="Processes beside the node read the file.")
             return
-        arguments = ("--config", str(self.settings.file), "--with-parent")
+        arguments = ("--config", str(self.settings.file), "--with-parent", *self._choice())
         for name in wanted:
             program = PROGRAMS.get(name, Program(f"semq.{name}"))
             surroundings = self._for_extracts if program.reads_database else self._for_companions
@@ -245,20 +242,16 @@ class Node(Generic[E]):
             self.companions[name] = companion
             companion.start()
 
+    def _choice(self) -> tuple[str, ...]:
+        """Return the arguments that choose this node in a file of several."""
+        institution = self.settings.institution
+        return ("--institution", institution) if institution is not None else ()
+
     def _for_companions(self) -> dict[str, str]:
         return {NODE_VARIABLE: url_of(self.settings, self.port)}
 
     def _for_extracts(self) -> dict[str, str]:
         return {DATABASE_VARIABLE: self.store.url, **self._for_companions()}
-
-    def _probe_port(self) -> None:
-        """Raise PortTaken if the port is in use, before a database is created or migrated."""
-        host, port = self.settings.amqp.host, self.settings.amqp.port
-        try:
-            with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-                pass
-        except OSError as error:
-            raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
     @property
     def is_standing_by(self) -> bool:
@@ -423,6 +416,7 @@ class Node(Generic[E]):
                 **self.identity(),
                 **self.greeting(),
             },
+            door=self.host.door_of(self.settings),
         )
 
     @property

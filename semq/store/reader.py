@@ -10,10 +10,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import StoreUnavailable
 
 CONNECT_S = 10
@@ -37,12 +38,12 @@ T = TypeVar("T")
 class Reader:
     """A small pool of connections to the database that ``url`` names at the time of each connect."""
 
-    def __init__(self, url: Callable[[], str]) -> None:
+    def __init__(self, url: Callable[[], str], readers: Readers | None = None) -> None:
+        """``readers``: shared with the stores of other nodes of the process."""
         self._url = url
+        self._readers: Readers = readers or OwnReaders()
         self._readings: set[asyncio.Future[Any]] = set()
-        self._engine = create_engine(
-            "postgresql+psycopg://", creator=self._connect, pool_size=2, max_overflow=2, pool_pre_ping=True
-        )
+        self._engine = self._readers.engine(self._connect)
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query in a thread. Raises StoreUnavailable."""
@@ -53,7 +54,7 @@ class Reader:
 
         # If the caller stops waiting, the thread continues, and ``close`` waits for it before it closes the
         # connections.
-        reading = asyncio.get_running_loop().run_in_executor(None, run)
+        reading = self._readers.run(run)
         self._readings.add(reading)
         reading.add_done_callback(self._read)
         try:
@@ -72,5 +73,6 @@ class Reader:
         if not reading.cancelled():
             reading.exception()  # marks the exception as retrieved: the caller may not be waiting any more
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(**{**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"})
+    def _connect(self, **more: str) -> psycopg.Connection[Any]:
+        given = {**KEEPALIVE, **conninfo_to_dict(self._url()), "application_name": "semq-reader"}
+        return psycopg.connect(**{**given, **more})

@@ -42,6 +42,31 @@ class Drainable(LinkOwner, Protocol):
         """Send connection.close 320; the link ends when the peer answers."""
 
 
+class Listening(Protocol):
+    """What accepts connections for a server, with limits."""
+
+    config: ListenerConfig
+    accepted: int
+    refused: int
+
+    async def start(self) -> None:
+        """Accept connections. Raises OSError."""
+
+    async def stop(self, drain_s: float) -> None:
+        """Accept no more, and close the connections."""
+
+    def use(self, tls: ssl.SSLContext) -> None:
+        """Use another context for new handshakes."""
+
+    @property
+    def port(self) -> int:
+        """The listening port."""
+
+    @property
+    def handshakes_failed(self) -> int:
+        """The number of failed TLS handshakes."""
+
+
 class _Refusing(asyncio.Protocol):
     """A protocol used instead of a link when there are too many connections: it closes the socket immediately and keeps
     no state.

@@ -12,6 +12,7 @@ from semq.pki.authority import Authority
 from semq.pki.errors import WrongName
 from semq.pki.tls import client_context, server_context
 from semq.transport.errors import DialFailed
+from semq.transport.listener import Listener
 from semq.transport.peer import PeerInfo
 from tests.pki.people import DAY, NOW, authority, ring, trust
 from tests.transport.pair import TransportPair, pair
@@ -27,6 +28,12 @@ def server(tmp_path: Path) -> ssl.SSLContext:
 
 def client(folder: Path, by: Authority = OURS, **dates: object) -> ssl.SSLContext:
     return client_context(trust(OURS), ring(folder / "a", by, **dates))  # type: ignore[arg-type]
+
+
+def listening(both: TransportPair) -> Listener:
+    """The listener of the server."""
+    assert isinstance(both.server.listener, Listener)
+    return both.server.listener
 
 
 async def refused(both: TransportPair, caplog: pytest.LogCaptureFixture, context: ssl.SSLContext) -> str:
@@ -84,7 +91,7 @@ async def test_plain_amqp_at_a_tls_port_is_refused(server: ssl.SSLContext, caplo
 async def test_silent_sockets_count_and_time_out(server: ssl.SSLContext) -> None:
     async with pair(tls=server, connections_max=2, handshake_s=0.3) as both:
         silent = [socket.create_connection(("127.0.0.1", both.server.port)) for _ in range(3)]
-        await until(lambda: both.server.listener.refused == 1 and both.server.listener.handshakes_failed == 2)
+        await until(lambda: both.server.listener.refused == 1 and listening(both).handshakes_failed == 2)
         for one in silent:
             one.close()
 
@@ -92,7 +99,7 @@ async def test_silent_sockets_count_and_time_out(server: ssl.SSLContext) -> None
 async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) -> None:
     async with pair(tls=server) as both:
         with socket.create_connection(("127.0.0.1", both.server.port)):
-            await until(lambda: both.server.listener._knocking)
+            await until(lambda: listening(both)._knocking)
             async with asyncio.timeout(60):
                 await both.server.stop(10.0)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from semq.cli.output.printer import Output
-from semq.cli.session import FileOption, JsonOption, read_config
+from semq.cli.session import FileOption, InstitutionOption, JsonOption, read_config
 from semq.moments import in_local
 
 if TYPE_CHECKING:
@@ -24,13 +24,14 @@ MARK = {"ok": "ok", "warning": "look", "failing": "FAILS"}
 
 def doctor(
     config: FileOption,
+    institution: InstitutionOption = None,
     json: JsonOption = False,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait for a node.")] = 5.0,
 ) -> None:
     """Check everything that a node depends on (file, disk, database, certificate, link to the hub, health) and advise;
     exit status 1 if something fails.
     """
-    settings, out = read_config(config), Output(as_json=json)
+    settings, out = read_config(config, institution), Output(as_json=json)
     found = asyncio.run(_told(settings, timeout, out))
     worst = max((one.verdict for one in found), key=list(MARK).index)
     if json:

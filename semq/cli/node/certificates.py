@@ -12,7 +12,7 @@ import typer
 from semq.cli.errors import UnreadableFile
 from semq.cli.output.printer import Output
 from semq.cli.output.values import local, node_name
-from semq.cli.session import JsonOption, Session, on_node, read_config
+from semq.cli.session import InstitutionOption, JsonOption, Session, on_node, read_config
 
 group = typer.Typer()
 FileOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The node's TOML file.")]
@@ -129,13 +129,14 @@ def request(
     name: Annotated[
         list[str] | None, typer.Option("--name", metavar="HOST", help="Host name for the certificate.")
     ] = None,
+    institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
     """Make a key in slot next and print a request (PKCS#10) for another authority; a repetition uses the same key."""
     from semq.pki.authority import new_request
     from semq.service.credentials.identity import ring_of
 
-    ring = ring_of(read_config(config))
+    ring = ring_of(read_config(config, institution))
     pem = new_request(ring.begin(), ring.node, tuple(name or ())).decode("ascii")
     out = Output(as_json=json)
     out.data({"node": str(ring.node), "request": pem}) if json else out.text(pem.rstrip())
@@ -145,13 +146,14 @@ def request(
 def install(
     config: FileOption,
     certificate: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate and its chain, PEM.")],
+    institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
     """Install a certificate from another authority in slot next; the first one becomes active."""
     from semq.clock import SystemClock
     from semq.service.credentials.identity import ring_of, trust_of
 
-    settings, now = read_config(config), SystemClock().wall()
+    settings, now = read_config(config, institution), SystemClock().wall()
     ring = ring_of(settings)
     try:
         pem = certificate.read_bytes()

@@ -5,15 +5,15 @@ from typing import Annotated
 import typer
 
 from semq.cli.output.printer import Output
-from semq.cli.session import FileOption, JsonOption, read_config
+from semq.cli.session import FileOption, InstitutionOption, JsonOption, read_config
 
 group = typer.Typer()
 
 
 @group.command()
-def check(config: FileOption, json: JsonOption = False) -> None:
+def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Check a configuration file and the environment, and report all faults together."""
-    settings = read_config(config)
+    settings = read_config(config, institution)
     out = Output(as_json=json)
     if json:
         out.data({"ok": True, "kind": settings.node.kind, "id": settings.node.id, "data_dir": str(settings.data_dir)})
@@ -24,6 +24,7 @@ def check(config: FileOption, json: JsonOption = False) -> None:
 @group.command()
 def show(
     config: FileOption,
+    institution: InstitutionOption = None,
     origin: Annotated[bool, typer.Option("--origin", help="Show the origin of each value.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Show defaults too.")] = False,
     json: JsonOption = False,
@@ -32,7 +33,9 @@ def show(
     from semq.config.settings import DEFAULT
 
     out = Output(as_json=json)
-    rows = [row for row in read_config(config).explain() if every or origin or json or row.origin != DEFAULT]
+    rows = [
+        row for row in read_config(config, institution).explain() if every or origin or json or row.origin != DEFAULT
+    ]
     if json:
         out.data([row._asdict() for row in rows])
     elif origin:

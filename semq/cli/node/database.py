@@ -12,38 +12,38 @@ import typer
 
 from semq.cli.errors import NothingGranted
 from semq.cli.output.printer import Output
-from semq.cli.session import FileOption, JsonOption, read_config
+from semq.cli.session import FileOption, InstitutionOption, JsonOption, read_config
 
 group = typer.Typer()
 
 
 @group.command()
-def upgrade(config: FileOption, json: JsonOption = False) -> None:
+def upgrade(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Migrate the tables to this version of SEMQ; it is safe to repeat this, also from several processes."""
     from semq.store.postgres import migration, schema_version
 
-    with _database(config) as url:
+    with _database(config, institution) as url:
         before = schema_version.current(url)
         revision = migration.upgrade(url)
     _tell(json, {"before": before, "revision": revision}, f"tables: {before or 'none'} before, {revision} now")
 
 
 @group.command()
-def check(config: FileOption, json: JsonOption = False) -> None:
+def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Check whether the tables have the version that this SEMQ needs; exit status 78 if not."""
     from semq.store.postgres.schema_version import check, head
 
-    with _database(config) as url:
+    with _database(config, institution) as url:
         check(url)
     _tell(json, {"ok": True, "revision": head()}, f"tables: {head()}, as this version needs them")
 
 
 @group.command()
-def current(config: FileOption, json: JsonOption = False) -> None:
+def current(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Show the version of the tables, and the one that this SEMQ needs."""
     from semq.store.postgres.schema_version import current, head
 
-    with _database(config) as url:
+    with _database(config, institution) as url:
         found = current(url)
     _tell(json, {"revision": found, "needed": head()}, f"tables: {found or 'none'}, needed: {head()}")
 
@@ -56,15 +56,16 @@ def grant(
     receive: Annotated[bool, typer.Option("--receive", help="semq_receive, semq_done, semq_park.")] = False,
     read: Annotated[bool, typer.Option("--read", help="Queues and ledger without payloads, for monitoring.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Remove these rights, or all.")] = False,
+    institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
     """Create a role for an application that may call these functions only, or change its rights."""
     from semq.store.postgres import roles
 
     rights = [name for name, is_meant in (("send", send), ("receive", receive), ("read", read)) if is_meant]
-    out, data_dir = Output(as_json=json), read_config(config).data_dir
+    out, data_dir = Output(as_json=json), read_config(config, institution).data_dir
     is_new = False
-    with _database(config) as found:
+    with _database(config, institution) as found:
         if revoke:
             roles.revoke(found, role, rights or list(roles.RIGHTS))
         elif not rights:
@@ -86,13 +87,14 @@ def url(
     config: FileOption,
     role: Annotated[str | None, typer.Option(metavar="ROLE", help="Role made by `semq db grant`.")] = None,
     libpq: Annotated[bool, typer.Option("--libpq", help="For psql and drivers, not for SQLAlchemy.")] = False,
+    institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print the URL of the node's database with a password: of a role for applications, or of its owner."""
     from semq.store.postgres import roles
 
-    settings = read_config(config)
-    with _database(config) as found:
+    settings = read_config(config, institution)
+    with _database(config, institution) as found:
         if role is not None:
             _check_role(found, role)
             found = roles.url_for(found, role, settings.data_dir, embedded=settings.database.dsn is None)
@@ -128,12 +130,18 @@ def _tell(json: bool, data: dict[str, object], words: str) -> None:
 
 
 @contextmanager
-def _database(config: Path) -> Iterator[str]:
+def _database(config: Path, institution: str | None) -> Iterator[str]:
     """Yield the URL of the node's database; an embedded server that does not run is started meanwhile."""
-    settings = read_config(config)
+    from semq.store.postgres.errors import StoreUnavailable
+
+    settings = read_config(config, institution)
     if settings.database.dsn is not None:
         yield settings.database.dsn
         return
+    if settings.institution is not None:
+        raise StoreUnavailable("The Postgres server of the virtual server does not run.").with_remedy(
+            "Start the virtual server (`semq server run`), which starts it."
+        )
     from semq.store.embedded.server import EmbeddedPostgres
 
     embedded = EmbeddedPostgres(settings.data_dir)

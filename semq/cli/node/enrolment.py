@@ -9,7 +9,7 @@ import typer
 
 from semq.cli.node.administration import group
 from semq.cli.output.printer import Output
-from semq.cli.session import JsonOption, read_config
+from semq.cli.session import InstitutionOption, JsonOption, read_config
 from semq.moments import local_text, utc_text
 
 
@@ -29,6 +29,7 @@ def enroll(
     hub: Annotated[
         str | None, typer.Option("--hub", metavar="HOST:PORT", help="Address of the hub; by default hub.url.")
     ] = None,
+    institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Make a key, have the hub sign it, and trust the hub's authority from now on."""
@@ -36,7 +37,7 @@ def enroll(
     from semq.clock import SystemClock
     from semq.service.credentials.identity import ring_of
 
-    settings = read_config(config)
+    settings = read_config(config, institution)
     where = HubAddress.of(hub or (settings.hub.url if settings.hub else ""), settings.tls.minimum)
     secret = sys.stdin.readline().strip() if token == "-" else token.strip()  # the sign for standard input
     ring = ring_of(settings)

@@ -44,10 +44,13 @@ def main(
     parser = argparse.ArgumentParser(allow_abbrev=False, prog=program, description=description)
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's TOML file")
     parser.add_argument(WITH_PARENT, action="store_true", help="end when standard input ends")
+    parser.add_argument("--institution", metavar="ID", help="one institution of a file with several")
     arguments = parser.parse_args(argv)
     try:
         settings = load(
-            arguments.config, {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+            arguments.config,
+            {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES},
+            arguments.institution,
         )
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
         url = os.environ.get(NODE_VARIABLE) or url_of(settings)

@@ -87,7 +87,7 @@ class Reloading:
         """
         async with self._one_by_one:
             node, before = self._node, self._node.settings
-            read = await asyncio.to_thread(load, before.file, before.environment)
+            read = await asyncio.to_thread(load, before.file, before.environment, before.institution)
             after = await self._possible(before, read)
             changed, waiting = differences(before, after), differences(after, read)
             users = await asyncio.to_thread(node.users_of, after)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from semq.store.postgres.errors import LeaseHeld
+from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.owner import NOWHERE, Owner
 
 RENEW_S = 5.0
@@ -26,6 +26,9 @@ TAKE = """
         OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s)
     RETURNING epoch"""
 SEEN = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
+KEEP = """
+    UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
+    WHERE epoch = %(epoch)s RETURNING epoch"""
 GIVE_BACK = "UPDATE store_lease SET until = clock_timestamp() WHERE epoch = %(epoch)s"
 
 
@@ -51,6 +54,13 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
         seen = await (await connection.execute(SEEN)).fetchone()
         raise LeaseHeld(owner=seen[0] if seen else "", until_s=round(float(seen[1]), 1) if seen else 0.0)
     return Lease(str(owner), row[0])
+
+
+async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
+    """Renew the lease of a store that has rested. Raises StoreFenced if another process has taken it over."""
+    kept = await connection.execute(KEEP, {"epoch": lease.epoch, "valid_s": VALID_S})
+    if await kept.fetchone() is None:
+        raise StoreFenced(owner=lease.owner)
 
 
 async def give_back(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:

@@ -54,6 +54,8 @@ def upgrade(url: str) -> str:
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})  # until the connection ends
             found = _revision(connection)
         refuse_newer(found)
+        if found == head():
+            return found
         for script in reversed(list(_scripts().iterate_revisions("head", found or "base"))):
             _apply(connection, script.revision)
     return head()

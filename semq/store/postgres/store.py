@@ -28,6 +28,7 @@ from semq.seal.vault import Vault
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
 from semq.store.postgres.chain import Chain, adopt, newest
+from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.lease import Lease
@@ -70,8 +71,16 @@ class PostgresStore:
         notified: Callable[[str], None] = lambda channel: None,
         after_unit: Callable[[], None] = lambda: None,
         vault: Vault | None = None,
+        readers: Readers | None = None,
+        rest: Rest | None = None,
     ) -> None:
+        """``readers``, ``rest``: shared with the stores of other nodes of the process."""
         self.url = url
+        self._rest: Rest = rest or NeverRests()
+        self._asleep: list[tuple[Work, bool]] | None = None  #: while the store rests: work that waits for it to wake
+        self._waking: asyncio.Task[None] | None = None
+        self._idle_at = 0.0
+        self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
         self.locking = Locking(vault)
         self.owner = owner
@@ -82,13 +91,16 @@ class PostgresStore:
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
-        self._reader = Reader(lambda: self.url)
+        self._reader = Reader(lambda: self.url, readers)
 
     # ------------------------------------------------------------------------------------------------- the contract
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; the order is kept. It fails with StoreUnavailable while the store is not open."""
-        if self._writer is None:
+        if self._asleep is not None:
+            self._asleep.append((work, later))
+            self._wake()
+        elif self._writer is None:
             asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
         else:
             self._writer.post(work, later=later)
@@ -96,7 +108,8 @@ class PostgresStore:
     @property
     def waiting(self) -> int:
         """The number of pieces of work that wait for their unit; a measure for back-pressure."""
-        return 0 if self._writer is None else self._writer.waiting
+        asleep = len(self._asleep) if self._asleep is not None else 0
+        return asleep if self._writer is None else self._writer.waiting
 
     # ------------------------------------------------------------------------------------------------- start and end
 
@@ -107,10 +120,14 @@ class PostgresStore:
         the start of the node, and StoreUnavailable and LeaseHeld, after which the caller tries again.
         """
         self._close()
+        await self._rest.enter(self)
         try:
             return await self._open()
-        except (psycopg.Error, DBAPIError) as error:
-            raise StoreUnavailable(fault=str(error).strip()) from error
+        except BaseException as error:
+            self._rest.leave(self)
+            if isinstance(error, psycopg.Error | DBAPIError):
+                raise StoreUnavailable(fault=str(error).strip()) from error
+            raise
 
     def break_off(self, why: str) -> None:
         """Abandon the connection, because the server is known to be lost and the socket may never report it."""
@@ -129,13 +146,16 @@ class PostgresStore:
 
     async def stop(self) -> None:
         """Commit what has been posted, give the lease back, and close. Work posted from now on fails."""
+        if self._waking is not None:
+            await asyncio.gather(self._waking, return_exceptions=True)
         if self._writer is not None:
             await self._writer.stop()
+        is_resting = self._asleep is not None
         lease_, self._lease = self._lease, None
         alive = self._wire is not None and not self._wire.closed
         self._close()
         await self._reader.close()
-        if lease_ is not None and alive:
+        if lease_ is not None and (alive or is_resting):
             await self._give_back(lease_)
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -169,13 +189,102 @@ class PostgresStore:
         assert self._lease is not None
         head = await newest(connection) or await adopt(connection, recovered.store_uuid)
         self.chain = Chain(recovered.store_uuid, head)
+        self._numbers = count(recovered.first_id)
+        await self._begin_writing(connection)
+
+    async def _begin_writing(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        assert self._lease is not None
         wire = PipelineWire(connection, self._lose, self._notified)
         await wire.prepare(STATEMENTS)
         self._wire = wire
-        numbers = count(recovered.first_id)
         self._writer = Writer(
-            wire, self._lease, numbers, self.counters, self.chain, self.locking, self._ended, self._after_unit
+            wire, self._lease, self._numbers, self.counters, self.chain, self.locking, self._ended, self._unit_done
         )
+        self._note_idle()
+
+    def _unit_done(self) -> None:
+        self._note_idle()
+        self._after_unit()
+
+    def _note_idle(self) -> None:
+        if self._rest.after_s is not None:
+            loop = asyncio.get_running_loop()
+            self._idle_at = loop.time()
+            loop.call_soon(self._rest.idle)  # behind this unit, when the writer may have no work
+            if self._rest_timer is None:
+                self._rest_timer = loop.call_later(self._rest.after_s, self._look_at_rest)
+
+    # ------------------------------------------------------------------------------------------------- rest
+
+    @property
+    def state(self) -> str:
+        """Whether the connection for writing is ``open``, at ``rest``, or ``lost``."""
+        return "rest" if self._asleep is not None else "lost" if self._writer is None else "open"
+
+    @property
+    def idle_since(self) -> float | None:
+        """The time of the loop since which the open store has had no work; None while it works or rests."""
+        is_idle = self._writer is not None and self._asleep is None and not self._writer.is_busy
+        return self._idle_at if is_idle else None
+
+    def _look_at_rest(self) -> None:
+        """Rest if there has been no work for long enough; otherwise look again then."""
+        self._rest_timer = None
+        if self._writer is None or self._asleep is not None or self._rest.after_s is None:
+            return
+        loop, since = asyncio.get_running_loop(), self.idle_since
+        left_s = self._rest.after_s - (loop.time() - since) if since is not None else self._rest.after_s
+        if left_s <= 0:
+            self._resting = loop.create_task(self.rest())
+        else:
+            self._rest_timer = loop.call_later(left_s, self._look_at_rest)
+
+    async def rest(self) -> bool:
+        """Close the connection for writing, unless there is work; return whether it is closed."""
+        writer, wire = self._writer, self._wire
+        if self.idle_since is None or writer is None or wire is None:
+            return False
+        self._asleep = []  # from here on work waits for the next connection
+        is_kept = await writer.rest(self._rest.lease_s)
+        if self._writer is not writer:  # lost meanwhile: ``_ended`` has dealt with what waits
+            return True
+        self._writer = self._wire = None
+        wire.drop(StoreUnavailable("The store rests."))
+        self._rest.leave(self)
+        if not is_kept or self._asleep:
+            self._wake()
+        return True
+
+    def _wake(self) -> None:
+        """Open the connection again."""
+        if self._waking is None and self._writer is None:
+            self._waking = asyncio.get_running_loop().create_task(self._woken())
+
+    async def _woken(self) -> None:
+        try:
+            await self._rest.enter(self)
+            await self._open_again()
+        except (psycopg.Error, OSError, SemqError) as error:
+            fault = error if isinstance(error, SemqError) else StoreUnavailable(fault=str(error).strip())
+            self._waking = None
+            self._ended(fault)
+            return
+        self._waking = None
+        asleep, self._asleep = self._asleep or [], None
+        for work, later in asleep:
+            self.post(work, later=later)
+
+    async def _open_again(self) -> None:
+        assert self._lease is not None
+        connection = await self._connect()
+        try:
+            await lease.keep(connection, self._lease)
+            for channel in CHANNELS:
+                await connection.execute(f"LISTEN {channel}")
+            await self._begin_writing(connection)
+        except BaseException:
+            await connection.close()
+            raise
 
     def _inspect(self) -> None:
         """Check the requirements on the database."""
@@ -191,6 +300,10 @@ class PostgresStore:
         self._writer = None
         if self._wire is not None:
             self._wire.drop(fault)
+        self._rest.leave(self)
+        asleep, self._asleep = self._asleep or [], None
+        for work, _ in asleep:
+            asyncio.get_running_loop().call_soon(work.failed, fault)
         self._on_lost(fault)
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
@@ -202,6 +315,14 @@ class PostgresStore:
 
     def _close(self) -> None:
         self._writer = None
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+        self._asleep = None
+        self._rest.leave(self)
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.drop(StoreUnavailable("The store has been closed."))

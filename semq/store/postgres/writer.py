@@ -148,6 +148,25 @@ class Writer:
         self._wake.set()
         await self._task
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is work, or a transaction is under way."""
+        return bool(self._queue or self._under_way or self._in_transaction or self._fault is not None or self._stopping)
+
+    async def rest(self, lease_s: float) -> bool:
+        """End without work, with a lease for so long; return whether the lease was prolonged. The connection stays
+        open.
+        """
+        await self.stop()
+        if self._fault is not None:
+            return False
+        valid_ms = int8(int(max(lease_s, VALID_S) * 1000))
+        try:
+            await self._wire.send([*self._begin(), ("renew", (self._epoch, valid_ms)), ("commit", ())])
+        except (StatementRefused, StoreUnavailable):
+            return False  # whoever wakes the store finds out why
+        return True
+
     def lose(self, fault: SemqError) -> None:
         """End immediately: nothing more is written, and all work fails. Only the first call has an effect."""
         if self._fault is None:

@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from local_node.operations.table import OPERATIONS as LOCAL
+from local_node.virtual.operations import OPERATIONS as SERVER
 from platform_node.operations.table import OPERATIONS as HUB
 from semq.app import Fate, Sent
 from semq.cli import session
@@ -27,9 +28,9 @@ from tests.app.network import Network
 from tests.cli.command import semq
 from tests.cli.test_output_of_commands import BAD, COMMANDS, LK0, UNSAFE, Played
 
-TABLES = [{row.name: row for row in table} for table in (LOCAL, HUB)]
+TABLES = [{row.name: row for row in table} for table in (LOCAL, HUB, SERVER)]
 OPERATIONS: dict[str, list[Operation]] = {
-    name: [table[name] for table in TABLES if name in table] for name in TABLES[0] | TABLES[1]
+    name: [table[name] for table in TABLES if name in table] for name in TABLES[0] | TABLES[1] | TABLES[2]
 }
 # Option | a value for it; the others get "1"
 VALUES = {

@@ -1,0 +1,35 @@
+"""``python -m local_node.virtual --config FILE``: run the nodes of many institutions in the foreground."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import uvloop
+
+from local_node.virtual.server import VirtualServer, read_server
+from semq.clock import SystemClock
+from semq.errors import SemqError
+from semq.service.log import set_up
+from semq.service.process import CLIENTS_OWN, EXIT_OK, exit_status, run
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT; return the exit status (``semq.service.process``)."""
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="semq server run", description="Run the nodes of many institutions in the foreground."
+    )
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the server's TOML file")
+    arguments = parser.parse_args(argv)
+    env = {name: value for name, value in os.environ.items() if name != CLIENTS_OWN}
+    try:
+        settings = read_server(arguments.config)
+        set_up(settings.log, settings.server.id)
+        uvloop.run(run(VirtualServer(settings, arguments.config, env, SystemClock())))
+    except (SemqError, KeyboardInterrupt, OSError) as error:
+        return exit_status(error, "semq")
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""One institution of a virtual server: its node, kept running by a task of its own."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from local_node.node import LocalNode
+from local_node.virtual.shared import SharedHost
+from semq.clock import Clock
+from semq.config import load
+from semq.errors import SemqError
+from semq.moments import utc_text
+from semq.umx_t.retry import backoff
+
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
+START_S = 60.0  # how long a start counts among those under way; a slower one goes on beside them
+STOP_S = 60.0
+STARTING, SERVING, FAILING, ENDED = "starting", "serving", "failing", "ended"
+log = structlog.get_logger("semq.institution")
+
+
+class HostedInstitution:
+    """One institution: started, started again after a failure, stopped."""
+
+    def __init__(
+        self, name: str, file: Path, env: Mapping[str, str], clock: Clock, host: SharedHost, starts: asyncio.Semaphore
+    ) -> None:
+        self.name = name
+        self.state = STARTING
+        self.error = ""
+        self.since: datetime = clock.wall()
+        self.node: LocalNode | None = None
+        self.tried = asyncio.Event()  #: the first start has succeeded, failed, or takes long
+        self._file = file
+        self._env = env
+        self._clock = clock
+        self._host = host
+        self._starts = starts
+        self._is_ending = False
+        self._again = asyncio.Event()  #: end the node, or the pause, now
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"institution {name}")
+
+    async def end(self) -> None:
+        """Stop the node and do not start it again."""
+        self._is_ending = True
+        self._again.set()
+        await self._task
+
+    def restart(self) -> None:
+        """Stop the node and start it with the present file; without a pause."""
+        self._again.set()
+
+    async def _keep(self) -> None:
+        failures = 0
+        while not self._is_ending:
+            self._again.clear()
+            self._is(STARTING)
+            try:
+                await self._life()
+                failures = 0
+            except Exception as error:  # also a defect ends this institution alone
+                failures += 1
+                self._failed(error)
+                if not isinstance(error, SemqError | OSError):
+                    log.exception("institution_failed", institution=self.name)
+            self.tried.set()
+            if failures and not self._is_ending:
+                pause_s = backoff(failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+                try:
+                    async with asyncio.timeout(pause_s):
+                        await self._again.wait()
+                except TimeoutError:
+                    pass  # the pause is over
+        self._is(ENDED)
+
+    async def _life(self) -> None:
+        """Run the node until it is to end or to start again. Raises what ends it."""
+        node, asked = None, asyncio.ensure_future(self._again.wait())
+        try:
+            async with self._starts:
+                settings = await asyncio.to_thread(load, self._file, self._env, self.name)
+                node = LocalNode(settings, self._clock, self._host)
+                starting = asyncio.ensure_future(node.start())
+                await asyncio.wait((starting, asked), timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
+            self.tried.set()
+            await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
+                return
+            starting.result()
+            self.node = node
+            self._is(SERVING)
+            log.info("institution_serves", institution=self.name)
+            failed = asyncio.ensure_future(node.wait_failed())
+            await asyncio.wait((failed, asked), return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                failed.result()
+            failed.cancel()
+        finally:
+            asked.cancel()
+            self.node = None
+            if node is not None:
+                await self._stopped(node)
+
+    async def _stopped(self, node: LocalNode) -> None:
+        """Stop a node; one that cannot end, for instance because its database does not answer, is left behind."""
+        try:
+            async with asyncio.timeout(STOP_S):
+                await node.stop()
+        except (TimeoutError, SemqError, OSError) as error:
+            log.warning("institution_not_stopped_in_order", institution=self.name, error=repr(error))
+
+    def _failed(self, error: Exception) -> None:
+        self._is(FAILING)
+        self.error = error.advice() if isinstance(error, SemqError) else repr(error)
+        log.error("institution_fails", institution=self.name, error=self.error)
+
+    def _is(self, state: str) -> None:
+        if state != self.state:
+            self.state, self.since = state, self._clock.wall()
+        if state == SERVING:
+            self.error = ""
+
+    def told(self) -> dict[str, Any]:
+        """Return state, link, backlog and memory, without a look into the database."""
+        node = self.node
+        told: dict[str, Any] = {
+            "institution": self.name, "state": self.state, "since": utc_text(self.since), "error": self.error,
+            "link": "down", "waiting": 0, "connections": 0, "memory_bytes": 0, "memory_max_bytes": 0,
+            "database": "closed",
+        }  # fmt: skip
+        if node is None:
+            return told
+        limits = node.server.limits
+        return told | {
+            "error": self.error or ("" if node.uplink.link is not None else node.uplink.last_error),
+            "link": "up" if node.uplink.link is not None else "down",
+            "waiting": sum(node.engine.rows.unsettled.values()),
+            "connections": len(node.server.sessions),
+            "memory_bytes": node.server.memory.bytes + node.server.journal.pending_bytes,
+            "memory_max_bytes": limits.memory_high,
+            "database": node.store.state,
+        }

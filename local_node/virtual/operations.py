@@ -1,0 +1,56 @@
+"""Operations over all institutions of a virtual server, in virtual host ``/`` of its port."""
+
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta
+
+from local_node.virtual.institution import HostedInstitution
+from semq.access_rights import AccessRole
+from semq.engine.errors import UnknownTarget
+from semq.service.operations.arguments import ADDRESS_MAX, Arguments
+from semq.service.operations.operation import Caller, act, look
+
+
+class ByHosted(Arguments, frozen=True, kw_only=True):
+    """One institution of the server."""
+
+    institution: Annotated[str, Meta(min_length=1, max_length=ADDRESS_MAX, description="Number of the institution.")]
+
+
+class OperatedServer(Protocol):
+    """The server, as its operations use it."""
+
+    institutions: dict[str, HostedInstitution]
+
+    async def reload(self) -> dict[str, Any]:
+        """Follow the file."""
+
+
+class ServerOperations:
+    """The handlers."""
+
+    def __init__(self, server: OperatedServer) -> None:
+        self._server = server
+
+    async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
+        """List the institutions: state, link, backlog, connections, memory, and what fails."""
+        return [one.told() for _, one in sorted(self._server.institutions.items())]
+
+    async def reload(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
+        """Read the file again: begin new institutions, end those that are gone, reload the others."""
+        return await self._server.reload()
+
+    async def restart(self, arguments: ByHosted, caller: Caller) -> dict[str, Any]:
+        """Stop the node of one institution and start it with the present file."""
+        one = self._server.institutions.get(arguments.institution)
+        if one is None:
+            raise UnknownTarget(target=arguments.institution)
+        one.restart()
+        return {"institution": one.name}
+
+
+OPERATIONS = (
+    look("server.list", AccessRole.VIEWER, Arguments, ServerOperations.list),
+    act("server.reload", AccessRole.ADMIN, Arguments, ServerOperations.reload),
+    act("server.restart", AccessRole.ADMIN, ByHosted, ServerOperations.restart),
+)

@@ -1,0 +1,205 @@
+"""What the nodes of a virtual server share: the turn, the port, the Postgres server, threads and connections."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import psycopg
+from psycopg import sql
+
+from semq.amqp.limits import ConnectionLimits
+from semq.broker.server import ABOUT, AmqpServer
+from semq.broker.shared_port import SharedPort
+from semq.clock import Clock
+from semq.config.institutions import ServerSettings, database_name, database_url
+from semq.config.settings import Settings
+from semq.errors import Misconfigured
+from semq.service.database import NodeDatabase
+from semq.service.errors import PortTaken
+from semq.service.node import ARRIVING_BYTES_MAX
+from semq.service.node_host import NodeHost
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres import schema_version
+from semq.store.postgres.connections import Places, Readers, Rest, SharedReaders
+from semq.store.postgres.errors import StoreUnavailable
+from semq.transport.listener import ListenerConfig, Listening
+from semq.transport.turn import Turn
+
+THREADS = 32  # for reading; one store uses two at most
+TEMPLATE = "semq_template"  # a database at the newest schema, of which those of institutions are copied
+CONNECT_S = 10
+LEASE_FACTOR = 2.0  # a resting store renews its lease at each poll
+LOOK_S = 10.0  # interval of the jobs of a node that look for work in its database
+
+
+class SharedHost(NodeHost):
+    """The process of a virtual server, as its nodes use it."""
+
+    def __init__(self, settings: ServerSettings, clock: Clock) -> None:
+        server = settings.server
+        self.settings = settings
+        self.look_factor = max(server.rest_poll_s / LOOK_S, 1.0)
+        self.places = Places(server.connections, server.rest_s, LEASE_FACTOR * server.rest_poll_s)
+        self.postgres = SharedPostgres(settings)
+        self._turn = Turn()
+        self._threads = ThreadPoolExecutor(THREADS, "semq-read")
+        self.port = self._port(clock)
+
+    def _port(self, clock: Clock) -> SharedPort:
+        a = self.settings.amqp
+        config = ListenerConfig(
+            host=a.host, port=a.port, connections_max=a.max_connections,
+            connections_per_address_max=a.max_connections_per_address, tls=self._tls(),
+        )  # fmt: skip
+        body_max = a.max_message_bytes
+        limits = ConnectionLimits(
+            heartbeat=a.heartbeat_s, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max),
+            channel_max=a.max_channels, handshake_s=a.handshake_s,
+        )  # fmt: skip
+        properties = {**ABOUT, "cluster_name": self.settings.server.id}
+        return SharedPort(config, limits, properties, clock, self._turn)
+
+    def _tls(self) -> ssl.SSLContext | None:
+        server = self.settings.server
+        if server.certificate is None or server.key is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(server.certificate, server.key)
+        except (OSError, ssl.SSLError) as error:
+            raise Misconfigured(f"server.certificate and server.key cannot be used: {error}.") from error
+        return context
+
+    async def open(self) -> None:
+        """Start the Postgres server, if it is the own one, and listen. Raises SemqError."""
+        await self.postgres.open()
+        try:
+            await self.port.listener.start()
+        except OSError as error:
+            raise PortTaken(host=self.settings.amqp.host, port=self.settings.amqp.port, fault=str(error)) from error
+
+    async def close(self) -> None:
+        """Stop listening, and stop the own Postgres server; the nodes have ended."""
+        await self.port.listener.stop(1.0)
+        self._threads.shutdown(wait=False)
+        await self.postgres.close()
+
+    # --- for the nodes
+    def turn(self) -> Turn:
+        return self._turn
+
+    def probe(self, host: str, port: int) -> None:
+        """Do nothing: the port is open."""
+
+    def door_of(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], Listening] | None:
+        return partial(self._door, settings.institution or "")
+
+    def _door(self, name: str, server: AmqpServer, config: ListenerConfig) -> Listening:
+        return self.port.door(name, config, server)
+
+    def administration(self, server: AmqpServer, config: ListenerConfig) -> Listening:
+        """Return the door of virtual host ``/``."""
+        return self._door("", server, config)
+
+    def database(self, settings: Settings) -> NodeDatabase:
+        return InstitutionDatabase(settings, self.postgres)
+
+    def readers(self) -> Readers:
+        return SharedReaders(self._threads)
+
+    def rest(self) -> Rest:
+        return self.places
+
+
+class SharedPostgres:
+    """The Postgres server of a virtual server: a configured one, or its own."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.url: str = ""
+        self._given = settings.database.dsn
+        connections = str(2 * settings.server.connections + THREADS + 20)
+        self._embedded = (
+            EmbeddedPostgres(settings.server.data_dir, overrides={"max_connections": connections})
+            if self._given is None
+            else None
+        )
+        self._one_by_one = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Start the own server, unless it runs. Raises the errors of ``semq.store.embedded``."""
+        async with self._one_by_one:
+            self.url = self._given if self._given is not None else await asyncio.to_thread(self._start)
+
+    def _start(self) -> str:
+        assert self._embedded is not None
+        return self._embedded.start()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the own server has died."""
+        return self._embedded is not None and self._embedded.pid is None
+
+    async def close(self) -> None:
+        """Stop the own server."""
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.stop)
+
+    async def create(self, institution: str) -> None:
+        """Create an institution's database from the template, unless it exists. Raises StoreUnavailable."""
+        async with self._one_by_one:  # a template must not be in use while it is copied
+            try:
+                await asyncio.to_thread(self._create, institution)
+            except psycopg.Error as error:
+                raise StoreUnavailable(
+                    "The database of the institution cannot be created.",
+                    database=database_name(institution), fault=str(error).strip(),
+                ) from error  # fmt: skip
+
+    def _create(self, institution: str) -> None:
+        name = database_name(institution)
+        with psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_S) as connection:
+            if _exists(connection, name):
+                return
+            template = f"{TEMPLATE}_{schema_version.head()}"
+            if not _exists(connection, template):
+                made = f"{template}_new"
+                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(made)))
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(made)))
+                from semq.store.postgres import migration  # imports Alembic: needed once for each version
+
+                migration.upgrade(database_url(self.url, made.removeprefix("semq_")))
+                rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+                connection.execute(rename.format(sql.Identifier(made), sql.Identifier(template)))
+            create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+            connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
+
+
+class InstitutionDatabase(NodeDatabase):
+    """The database of one institution in the shared server, or one that its table names."""
+
+    def __init__(self, settings: Settings, postgres: SharedPostgres) -> None:
+        super().__init__(settings)
+        self._postgres = postgres
+        self._institution = settings.institution or ""
+
+    async def open(self) -> str:
+        """Return the URL, after creating the database if it does not exist."""
+        if self._settings.database.dsn == database_url(self._postgres.url, self._institution):
+            await self._postgres.create(self._institution)
+        return await super().open()
+
+    async def revive(self) -> None:
+        """Start the shared server again if it has died."""
+        if self._postgres.is_gone:
+            await self._postgres.open()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._postgres.is_gone
+
+
+def _exists(connection: "psycopg.Connection[tuple[object, ...]]", name: str) -> bool:
+    return connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone() is not None

@@ -1,0 +1,72 @@
+"""``semq server``: the local nodes of many institutions in one process."""
+
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.session import FileOption, Session, on_node
+from semq.sizes import size
+
+group = typer.Typer()
+COLUMNS = (
+    ("institution", "<"), ("state", "<"), ("link", "<"), ("waiting", ">"), ("connections", ">"), ("memory", ">"),
+    ("database", "<"), ("fault", "<"),
+)  # fmt: skip
+
+
+@group.command()
+def run(config: FileOption) -> None:
+    """Run the nodes of all institutions in a file until SIGTERM or Ctrl-C; prints `ready HOST:PORT` when it serves."""
+    from local_node.virtual.__main__ import main
+
+    raise typer.Exit(main(["--config", str(config)]))
+
+
+@group.command("list")
+@on_node
+async def list_(session: Session) -> None:
+    """List the institutions of a server: state, link to the hub, backlog, connections, memory, and what fails."""
+    rows = await session.ask("server.list")
+    if session.out.as_json:
+        session.out.data(rows)
+        return
+    session.out.table(COLUMNS, map(_row, rows))
+
+
+def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+    memory = f"{size(row['memory_bytes'])} of {size(row['memory_max_bytes'])}"
+    return (
+        row["institution"], row["state"], row["link"], row["waiting"], row["connections"], memory, row["database"],
+        row["error"],
+    )  # fmt: skip
+
+
+@group.command()
+@on_node
+async def reload(session: Session) -> None:
+    """Read the file again: begin new institutions, end those that are gone, reload the others; say what was done."""
+    told = await session.ask("server.reload", repeat=False)
+    if session.out.as_json:
+        session.out.data(told)
+        return
+    for name in ("added", "removed"):
+        session.out.line(f"{name}: {', '.join(told[name]) or 'none'}")
+    for name, changes in told["changed"].items():
+        said = "; ".join(f"{what}: {_text(value)}" for what, value in changes.items())
+        session.out.line(f"{name}  {said}")
+    for name, fault in told["failing"].items():
+        session.out.line(f"{name}  fails: {fault}")
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@group.command()
+@on_node
+async def restart(
+    session: Session, institution: Annotated[str, typer.Argument(metavar="ID", help="The institution's number.")]
+) -> None:
+    """Stop the node of one institution and start it with the present file; the others go on."""
+    told = await session.ask("server.restart", repeat=False, institution=institution)
+    session.out.say(told, f"{told['institution']}  starts again")

@@ -1,0 +1,140 @@
+"""Connections of stores to Postgres, where each process has one store, and where many share a process.
+
+For reading, a store of its own keeps up to four connections. Where many share a process, each query opens a connection
+and closes it, at most two at a time for one store, in threads that the stores share: a database that does not answer
+occupies two of them.
+
+For writing, a store without work rests in such a process: it has no connection, and keeps its lease, its place in the
+chain of the ledger and its incarnation; the next work opens its connection again, if its epoch is still the last one.
+``Places`` bounds the connections of all; a store that needs one when all are taken waits until another has no work.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Protocol
+
+import psycopg
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.pool import NullPool
+
+AT_ONCE = 2  # queries of one store that shares its threads
+TIMEOUT_S = 60  # of one statement there
+
+
+class Readers(Protocol):
+    """How a store reads."""
+
+    def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
+        """Return the engine of a store."""
+
+    def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
+        """Run a query in a thread."""
+
+
+class OwnReaders:
+    """Connections that are kept."""
+
+    def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
+        return create_engine("postgresql+psycopg://", creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True)
+
+    def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
+        return asyncio.get_running_loop().run_in_executor(None, query)
+
+
+class SharedReaders:
+    """Connections that are opened for each query; one object per store, on threads of the process."""
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
+        def connected() -> "psycopg.Connection[Any]":
+            return connect(options=f"-c statement_timeout={TIMEOUT_S * 1000}")
+
+        return create_engine("postgresql+psycopg://", creator=connected, poolclass=NullPool)
+
+    def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
+        return asyncio.ensure_future(self._in_turn(query))
+
+    async def _in_turn(self, query: Callable[[], Any]) -> Any:
+        async with self._turns:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, query)
+
+
+class RestingStore(Protocol):
+    """A store, as seen from here."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """The time of the loop since which an open store has had no work; None while it works or rests."""
+
+    async def rest(self) -> bool:
+        """Close the connection, unless there is work; return whether it is closed."""
+
+
+class Rest(Protocol):
+    """When a store rests."""
+
+    after_s: float | None  #: seconds without work; None: never
+    lease_s: float  #: validity of the lease of a resting store
+
+    async def enter(self, store: RestingStore) -> None:
+        """Wait until the store may have a connection."""
+
+    def leave(self, store: RestingStore) -> None:
+        """Note that it has none."""
+
+    def idle(self) -> None:
+        """Note that a store has become idle."""
+
+
+class NeverRests:
+    """The rest of the only store of a process."""
+
+    after_s: float | None = None
+    lease_s = 0.0
+
+    async def enter(self, store: RestingStore) -> None:
+        """Do nothing."""
+
+    def leave(self, store: RestingStore) -> None:
+        """Do nothing."""
+
+    def idle(self) -> None:
+        """Do nothing."""
+
+
+class Places:
+    """Connections that stores share."""
+
+    def __init__(self, most: int, after_s: float, lease_s: float) -> None:
+        self.after_s: float | None = after_s
+        self.lease_s = lease_s
+        self.most = most
+        self._taken: dict[RestingStore, None] = {}
+        self._freed = asyncio.Event()
+
+    @property
+    def taken(self) -> int:
+        """The number of open connections."""
+        return len(self._taken)
+
+    async def enter(self, store: RestingStore) -> None:
+        """Wait until the store may have a connection; the store that was idle longest rests first."""
+        while store not in self._taken and len(self._taken) >= self.most:
+            self._freed.clear()
+            idle = [(since, one) for one in self._taken if (since := one.idle_since) is not None]
+            if not (idle and await min(idle, key=lambda pair: pair[0])[1].rest()):
+                await self._freed.wait()
+        self._taken[store] = None
+
+    def leave(self, store: RestingStore) -> None:
+        """Note that the store has no connection."""
+        self._taken.pop(store, None)
+        self._freed.set()
+
+    def idle(self) -> None:
+        """Note that a store has become idle: who waits may take its place."""
+        self._freed.set()

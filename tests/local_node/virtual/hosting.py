@@ -1,0 +1,129 @@
+"""A virtual server inside the test's own event loop, with databases of its own in the Postgres server of the tests."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from local_node.node import LocalNode
+from local_node.virtual.server import VirtualServer, read_server
+from platform_node.node import HubNode
+from semq.clock import SystemClock
+from semq.config import load
+from semq.config.institutions import database_name
+from semq.transport.client import ClientLink
+from semq.transport.dialer import DialConfig, dial
+from tests.service.inprocess import InProcess, ask
+from tests.waiting import until
+
+HUB = '[node]\nkind = "platform"\nid = "hub"\ndata_dir = "hub"\n[amqp]\nport = 0\n[protocol]\ninquiry_s = 0.5\n'
+SERVER = """
+[server]
+id = "east"
+data_dir = "east"
+{server}
+[database]
+url = "{database}"
+[amqp]
+port = 0
+[hub]
+url = "amqp://127.0.0.1:{hub}"
+reconnect_s_min = 0.1
+reconnect_s_max = 0.2
+[protocol]
+inquiry_s = 0.5
+cleanup_s = 0.1
+{tables}
+"""
+
+
+@dataclass
+class Hosting:
+    """A hub and a virtual server; ``names`` are the institutions that the hub knows."""
+
+    inprocess: InProcess
+    hub: HubNode
+    names: Sequence[str]
+    database: str
+    server: VirtualServer
+    options: str = ""
+
+    def write(self, tables: Mapping[str, str]) -> None:
+        """Write the server's file, with a table for each institution: further lines of it."""
+        text = "\n".join(
+            f'[institutions."{name}"]\nhub.password = "{name}"\n{more}' for name, more in tables.items()
+        )  # fmt: skip
+        self.server.file.write_text(
+            SERVER.format(database=self.database, hub=self.hub.port, tables=text, server=self.options)
+        )
+
+    def node(self, name: str) -> LocalNode:
+        """The running node of an institution."""
+        node = self.server.institutions[name].node
+        assert node is not None
+        return node
+
+    async def client(self, host: str, user: str = "guest", password: str = "guest") -> ClientLink:
+        """A connection to a virtual host of the port."""
+        port = self.server.host.port.listener.port
+        config = DialConfig("127.0.0.1", port, virtual_host=host, user=user, password=password)
+        link = await dial(config, SystemClock(), self.server.host.turn())
+        self.inprocess.stack.push_async_callback(link.close)
+        return link
+
+    async def asked(self, host: str, operation: str, **arguments: Any) -> Any:
+        """The result of an operation."""
+        told = await ask(await self.client(host), operation, arguments)
+        assert told["ok"], told
+        return told["result"]
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        """The rows of ``server.list`` by institution."""
+        return {row["institution"]: row for row in await self.asked("/", "server.list")}
+
+    async def send(self, source: str, target: str) -> str:
+        """Submit a document; return its LK0."""
+        return str((await self.asked(source, "msg.submit", target=target, body_base64="eA=="))["lk0"])
+
+    async def arrived(self, target: LocalNode | str, lk0: str) -> None:
+        """Wait until a document is in the inbox of its target."""
+        link = await (self.client(target) if isinstance(target, str) else self.inprocess.client(target))
+
+        async def is_there() -> bool:
+            return any(row["lk0"] == lk0 for row in (await ask(link, "msg.list"))["result"])
+
+        await until(is_there)
+
+
+@asynccontextmanager
+async def hosting(
+    inprocess: InProcess, tables: Sequence[str] = ("", "", ""), options: str = "", *, secure: bool = False
+) -> AsyncIterator[Hosting]:
+    """Run a hub that knows five institutions, and a server with one for each of ``tables``; ``secure``: they link by
+    their certificates, and each enrols with a token of its own.
+    """
+    names = [f"{uuid4().hex[:8]}-{number}" for number in range(5)]
+    text = HUB + "".join(f'[nodes."{name}"]\npassword = "{name}"\n' for name in names)
+    hub = await inprocess.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") if secure else text)
+    database, file = inprocess.new_database(), inprocess.folder / "server.toml"
+    file.write_text('[server]\nid = "x"\ndata_dir = "x"\n')
+    found = Hosting(inprocess, hub, names, database, VirtualServer(read_server(file), file, {}, SystemClock()), options)
+    found.write(dict(zip(names, tables, strict=False)))
+    if secure:
+        file.write_text(file.read_text().replace("amqp://127", "amqps://127"))
+        for name in names[: len(tables)]:
+            await inprocess.enrol(load(file, {}, name), hub)
+    found.server = VirtualServer(read_server(file), file, {}, SystemClock())
+    try:
+        await found.server.start()
+        yield found
+    finally:
+        await found.server.stop()
+        with psycopg.connect(database, autocommit=True) as connection:
+            for name in names:
+                drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+                connection.execute(drop.format(sql.Identifier(database_name(name))))

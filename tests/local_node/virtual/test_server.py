@@ -1,0 +1,272 @@
+"""Many institutions in one process: documents in every direction, isolation, changes while it runs, rest."""
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from semq.amqp.errors import AccessRefused, InvalidPath, NotAllowed
+from semq.app import Client
+from semq.config.institutions import database_url
+from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres.errors import StoreFenced
+from tests.local_node.virtual.hosting import HUB, Hosting, hosting
+from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.waiting import until
+
+
+async def up(found: Hosting, *names: str) -> None:
+    """Wait until institutions have their links."""
+    await linked(*map(found.node, names))
+
+
+async def test_documents_in_every_direction(inprocess: InProcess) -> None:
+    async with hosting(inprocess) as found:
+        a, b, c, alone, _ = found.names
+        text = LOCAL.format(name=alone, hub=found.hub.port).replace(f"pass-{alone}", alone)
+        single = await inprocess.started(inprocess.settings(alone, text))
+        await up(found, a, b, c)
+        await linked(single)
+        for source, target in ((a, b), (b, c), (c, a), (a, alone)):
+            await found.arrived(single if target == alone else target, await found.send(source, target))
+        app = await inprocess.client(single)
+        told = await ask(app, "msg.submit", {"target": c, "body_base64": "eA=="})
+        await found.arrived(c, told["result"]["lk0"])
+        assert {row["state"] for row in (await found.listed()).values()} == {"serving"}
+
+
+REFUSED = (
+    # virtual host, user, password
+    ("{0}", "erp", "wrong"),
+    ("{0}", "guest", "guest"),  # users are configured there
+    ("{1}", "erp", "secret"),  # a user of another institution
+    ("{1}/other", "guest", "guest"),
+    ("nobody", "guest", "guest"),
+    ("", "erp", "secret"),
+)
+
+
+async def test_who_may_enter(inprocess: InProcess) -> None:
+    async with hosting(inprocess, ('amqp.users.erp = "secret"', "")) as found:
+        assert (await found.client(found.names[0], "erp", "secret")).is_open
+        for host, user, password in REFUSED:
+            with pytest.raises((AccessRefused, NotAllowed, InvalidPath)):
+                await found.client(host.format(*found.names), user, password)
+
+
+async def test_what_is_wrong_with_one_does_not_hold_up_another(inprocess: InProcess) -> None:
+    wrong = "protocol.windows = 3"
+    missing = 'database.url = "postgresql://127.0.0.1:1/none"'
+    async with hosting(inprocess, ("", wrong, missing, "")) as found:
+        a, bad, away, b, _ = found.names
+        await up(found, a, b)
+        await found.arrived(b, await found.send(a, b))
+        rows = await found.listed()
+        assert {name: row["state"] for name, row in rows.items()} == {
+            a: "serving", b: "serving", bad: "failing", away: "failing",
+        }  # fmt: skip
+        assert "SEMQ-2011" in rows[bad]["error"]
+        assert "protocol.windows" in rows[bad]["error"]
+        assert "SEMQ-3001" in rows[away]["error"]
+        # What was wrong is corrected in the file.
+        found.write({a: "", bad: "", away: "", b: ""})
+        told = await found.asked("/", "server.reload")
+        assert (told["added"], told["removed"]) == ([], [])
+        await until(lambda: all(one.node is not None for one in found.server.institutions.values()))
+        await up(found, bad, away)
+        await found.arrived(away, await found.send(bad, away))
+
+
+async def test_a_database_that_does_not_answer_stops_its_institution_only(inprocess: InProcess) -> None:
+    async with hosting(inprocess) as found:
+        a, stuck, b, *_ = found.names
+        await up(found, a, stuck, b)
+        with psycopg.connect(database_url(found.database, stuck)) as holder:
+            holder.execute("LOCK TABLE tb_0031, tb_0030 IN ACCESS EXCLUSIVE MODE")
+            client = await found.client(stuck)
+            hanging = asyncio.ensure_future(ask(client, "msg.submit", {"target": a, "body_base64": "eA=="}))
+            looking = [asyncio.ensure_future(ask(client, "msg.list")) for _ in range(20)]
+            for _ in range(5):
+                await found.arrived(b, await found.send(a, b))
+            assert not hanging.done()
+            holder.rollback()
+        await found.arrived(a, (await hanging)["result"]["lk0"])
+        await asyncio.gather(*looking)
+
+
+async def test_an_institution_has_its_own_limits(inprocess: InProcess) -> None:
+    async with hosting(inprocess, ("amqp.max_connections = 2", "")) as found:
+        a, b, *_ = found.names
+        for _ in range(2):
+            await found.client(a)
+        with pytest.raises(NotAllowed):
+            await found.client(a)
+        await found.client(b)
+        assert found.node(a).server.counts()["connections_refused"] == 1
+        assert (await found.listed())[a]["memory_max_bytes"] == 64 << 20
+
+
+async def test_institutions_come_and_go_while_it_runs(inprocess: InProcess) -> None:
+    async with hosting(inprocess) as found:
+        a, b, gone, new, _ = found.names
+        await up(found, a, b, gone)
+        link, boot = found.node(a).uplink.link, found.node(a).recovered.boot
+        found.write({a: "protocol.overdue_s = 7", b: "", new: ""})
+        told = await found.asked("/", "server.reload")
+        assert (told["added"], told["removed"], told["failing"]) == ([new], [gone], {})
+        assert told["changed"] == {a: {"changed": ["protocol.overdue_s"]}}
+        await up(found, new)
+        await found.arrived(new, await found.send(a, new))
+        assert found.node(a).uplink.link is link
+        with pytest.raises((NotAllowed, InvalidPath)):
+            await found.client(gone)
+        # What waits for it meanwhile is there when it is back.
+        lk0 = await found.send(a, gone)
+        found.write({a: "", b: "", new: "", gone: ""})
+        assert (await found.asked("/", "server.reload"))["added"] == [gone]
+        await found.arrived(gone, lk0)
+        await found.asked("/", "server.restart", institution=a)
+        await until(lambda: found.server.institutions[a].node is not None and found.node(a).recovered.boot == boot + 1)
+
+
+async def test_a_file_that_cannot_be_read_changes_nothing(inprocess: InProcess) -> None:
+    async with hosting(inprocess, ("",)) as found:
+        found.server.file.write_text("[server\n")
+        told = await ask(await found.client("/"), "server.reload")
+        assert told["error"]["code"] == "SEMQ-2010"
+        assert list(found.server.institutions) == [found.names[0]]
+
+
+def connections(found: Hosting, name: str) -> int:
+    with psycopg.connect(found.database) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [f"semq_{name}"]
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def test_an_institution_without_work_has_no_connection(inprocess: InProcess) -> None:
+    async with hosting(inprocess, options="rest_s = 0.3") as found:
+        a, b, c, *_ = found.names
+        await up(found, a, b, c)
+        for _ in range(3):
+            await until(lambda: all(found.node(name).store.state == "rest" for name in (a, b, c)))
+            await until(lambda: not any(connections(found, name) for name in (a, b, c)))
+            before = found.node(a).lives
+            await found.arrived(b, await found.send(a, b))
+            assert found.node(a).lives == before
+
+
+async def test_who_took_a_resting_store_over_keeps_it(inprocess: InProcess) -> None:
+    async with hosting(inprocess, ("", ""), options="rest_s = 0.3") as found:
+        a, b, *_ = found.names
+        await up(found, a, b)
+        await until(lambda: found.node(a).store.state == "rest")
+        with psycopg.connect(database_url(found.database, a)) as connection:
+            connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = 'a b c d', until = now() + '1 h'")
+        told = await ask(await found.client(a), "msg.submit", {"target": b, "body_base64": "eA=="})
+        assert told["error"]["code"] == StoreFenced.code
+        await until(lambda: found.server.institutions[a].node is None)
+        assert (await found.listed())[b]["state"] == "serving"
+
+
+async def test_fewer_connections_than_institutions(inprocess: InProcess) -> None:
+    async with hosting(inprocess, options="connections = 1") as found:
+        a, b, c, *_ = found.names
+        await up(found, a, b, c)
+        for source, target in ((a, b), (b, c), (c, a)) * 2:
+            await found.arrived(target, await found.send(source, target))
+            assert found.server.host.places.taken <= 1
+
+
+async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None:
+    async with hosting(inprocess, secure=True) as found:
+        a, revoked, b, *_ = found.names
+        await up(found, a, revoked, b)
+        operator = await inprocess.client(found.hub)
+        await ask(operator, "cert.revoke", {"which": revoked, "why": "lost"})
+        await until(lambda: "ACCESS_REFUSED" in found.node(revoked).uplink.last_error)
+        await found.arrived(b, await found.send(a, b))
+        rows = await found.listed()
+        assert {name: row["link"] for name, row in rows.items()} == {a: "up", revoked: "down", b: "up"}
+        assert "ACCESS_REFUSED" in rows[revoked]["error"]
+        waiting = await found.send(a, revoked)
+        await inprocess.enrol(found.node(revoked).settings, found.hub)
+        await found.node(revoked)._look_after()  # as its job does, every few seconds
+        await found.arrived(revoked, waiting)
+
+
+FILE = """
+[server]
+id = "east"
+data_dir = "east"
+rest_s = 0.5
+[amqp]
+port = 0
+[hub]
+url = "amqp://127.0.0.1:{hub}"
+reconnect_s_max = 1
+[protocol]
+inquiry_s = 0.5
+[log]
+level = "error"
+[institutions.a]
+hub.password = "a"
+"""
+MORE = '[institutions.b]\nhub.password = "b"\n'
+
+
+async def started(file: Path) -> tuple[Process, str]:
+    """The process, and the address that it serves."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "semq.cli", "server", "run", "--config", str(file), stdin=PIPE, stdout=PIPE
+    )
+    assert program.stdout is not None
+    line = (await program.stdout.readline()).decode()
+    assert line.startswith("ready "), line
+    return program, line.split()[1]
+
+
+async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> None:
+    hub = await inprocess.hub(HUB + "".join(f'[nodes.{name}]\npassword = "{name}"\n' for name in "ab"))
+    file = inprocess.folder / "server.toml"
+    file.write_text(FILE.format(hub=hub.port))
+    program, address = await started(file)
+    try:
+        async with Client(f"amqp://guest:guest@{address}", patience_s=30) as server:
+            file.write_text(FILE.format(hub=hub.port) + MORE)
+            program.send_signal(signal.SIGHUP)
+
+            async def both_serve() -> bool:
+                rows = await server.request("server.list", {}, timeout_s=30)
+                return [row["state"] for row in rows] == ["serving", "serving"]
+
+            await until(both_serve)
+        sent = []
+        async with Client(f"amqp://guest:guest@{address}/a", patience_s=30) as client:
+            for _ in range(20):
+                document = {"target": "b", "body_base64": "eA=="}
+                sent.append((await client.request("msg.submit", document, timeout_s=30))["lk0"])
+        program.kill()
+        await program.wait()
+        program, address = await started(file)
+        async with Client(f"amqp://guest:guest@{address}/b", patience_s=30) as client:
+
+            async def all_there() -> bool:
+                rows = await client.request("msg.list", {}, timeout_s=30)
+                return sorted(row["lk0"] for row in rows) == sorted(sent)
+
+            await until(all_there)
+        program.terminate()
+        assert await program.wait() == 0
+        assert EmbeddedPostgres(inprocess.folder / "east").pid is None
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
+        await asyncio.to_thread(EmbeddedPostgres(inprocess.folder / "east").stop)

@@ -1,0 +1,63 @@
+"""The connections that stores share: who gets one, and who gives one up."""
+
+import asyncio
+
+import pytest
+
+from semq.store.postgres.connections import Places
+
+
+class RestableStore:
+    """A store that rests when it is asked to, unless it is busy."""
+
+    def __init__(self, places: Places, idle_since: float | None = None) -> None:
+        self.places = places
+        self.idle_since = idle_since
+
+    async def rest(self) -> bool:
+        self.places.leave(self)
+        return True
+
+
+async def test_as_many_as_there_are() -> None:
+    places = Places(2, 1.0, 60.0)
+    busy = [RestableStore(places), RestableStore(places)]
+    for one in busy:
+        await places.enter(one)
+    late = asyncio.ensure_future(places.enter(RestableStore(places)))
+    await asyncio.sleep(0)
+    assert not late.done()
+    places.leave(busy[0])
+    await late
+    assert places.taken == 2
+
+
+async def test_the_one_idle_longest_rests_first() -> None:
+    places = Places(2, 1.0, 60.0)
+    newer, older = RestableStore(places, 5.0), RestableStore(places, 3.0)
+    for one in (newer, older):
+        await places.enter(one)
+    await places.enter(RestableStore(places))
+    assert older not in places._taken
+    assert newer in places._taken
+
+
+async def test_a_store_that_becomes_idle_makes_room() -> None:
+    places = Places(1, 1.0, 60.0)
+    busy = RestableStore(places)
+    await places.enter(busy)
+    late = asyncio.ensure_future(places.enter(RestableStore(places)))
+    await asyncio.sleep(0)
+    assert not late.done()
+    busy.idle_since = 1.0
+    places.idle()
+    await late
+
+
+@pytest.mark.parametrize("again", [1, 2])
+async def test_who_has_one_needs_no_other(again: int) -> None:
+    places = Places(1, 1.0, 60.0)
+    one = RestableStore(places)
+    for _ in range(again):
+        await places.enter(one)
+    assert places.taken == 1
