@@ -14,7 +14,6 @@ local_node.virtual.operations          local_node/virtual/test_server.py
 local_node.virtual.shared              local_node/virtual/test_server.py
 semq.broker.shared_port                local_node/virtual/test_server.py
 semq.cli.node.virtual_server           cli/test_output_of_commands.py
-semq.config.institutions               test_config_institutions.py
 semq.service.node_host                 local_node/test_node.py
 local_node.succession                  platform_node/test_authority_roll.py
 platform_node.authority_state          platform_node/test_authority_roll.py
