@@ -18,7 +18,7 @@ from semq.umx_t.address import Address, parse_address
 CERTIFICATES_MAX = 16  # per node; more than slots and renewals need
 log = structlog.get_logger("semq.directory")
 Check = Callable[[Address, str], datetime]
-AT_ONCE, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+NEVER = datetime.max.replace(tzinfo=UTC)
 SECOND = timedelta(seconds=1)  # certificates end at whole seconds; one second later, all synchronised clocks agree
 
 
@@ -33,12 +33,14 @@ class KnownCertificates:
     """Certificates by node, PEM, in the order of the node: the active one first."""
 
     def __init__(self, known: Mapping[str, Sequence[str]], check: Check = lambda node, pem: NEVER) -> None:
-        """``check`` returns the time until which a certificate may be passed on; it raises SemqError for one that may
-        not.
+        """Check ``known``, the stored certificates: some may have been revoked or have expired since they were stored.
+
+        ``check`` returns the time until which a certificate may be passed on; it raises SemqError for one that may not.
         """
         self._known = {node: tuple(pems) for node, pems in known.items()}
         self._check = check
-        self._ends = AT_ONCE  # the earliest end of a known certificate; AT_ONCE: the stored ones are not checked yet
+        self._ends = NEVER  # the earliest end of a known certificate
+        self.look_again()
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """Take a node's certificates; return those now known, or None if unchanged. Raises the errors of ``check``."""

@@ -83,7 +83,9 @@ class HubNode(Node[HubEngine]):
             log.info("authorities", fingerprints=self.who.trust.fingerprints, signs=authority is not None)
         self.registry = Registry(self.control, self.clock, self.settings, authority)
         await self.registry.open()
-        self.certificates = KnownCertificates(await self.store.read(certificates), self._check_certificate)
+        stored = await self.store.read(certificates)
+        # Checked before the first login, or partners would get certificates that were revoked after they were stored.
+        self.certificates = await asyncio.to_thread(KnownCertificates, stored, self._check_certificate)
         self.directory = HubDirectory(self.settings.nodes, self.certificates, self.clock)
         self.defining = Defining(self)
         await self.defining.follow()

@@ -49,13 +49,24 @@ def test_what_is_not_believed_is_not_passed_on() -> None:
     assert known.of(A) == ("other",)
 
 
+def test_a_stored_certificate_that_may_not_be_passed_on_any_more_is_passed_on_to_nobody() -> None:
+    """A certificate is stored at a login; its revocation does not change the stored row, and the hub starts again."""
+
+    def check(node: Address, pem: str) -> datetime:
+        if pem == "revoked":
+            raise Revoked
+        return NEVER
+
+    known = KnownCertificates({"1.10008": ["revoked"], "1.56001": ["renewed", "revoked"]}, check)
+    assert (known.of(A), known.of(Address(1, "56001"))) == ((), ("renewed",))
+
+
 def test_looked_at_again_when_the_first_of_them_has_ended() -> None:
     now, day = datetime(2030, 1, 1, tzinfo=UTC), timedelta(days=1)
     ends = {"kept": now + 9 * day, "long": now + 5 * day, "short": now + 2 * day}
     known = KnownCertificates({"1.56001": ["kept"]}, lambda node, pem: ends[pem])
-    assert known.is_due(now)  # the stored certificates are not checked yet
-    known.look_again()
     assert not known.is_due(now + 9 * day)
+    assert known.is_due(now + 10 * day)
     known.introduce(A, ["long", "short"])
     assert not known.is_due(now + 2 * day)
     assert known.is_due(now + 2 * day + timedelta(seconds=2))
