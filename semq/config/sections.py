@@ -316,7 +316,9 @@ class ProtocolSection(Section):
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
     """larger documents of class 3 without an order are sent in pieces; above max_document_bytes: none is"""
     max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = 4 * 1024 * MIB
-    """largest document in pieces; a larger one is refused at submit"""
+    """largest document in pieces; larger ones are refused at submit, and by the receiver by its own limit"""
+    quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = 8 * 1024 * MIB
+    """stored pieces of one sender, until applications have taken their documents; further ones are refused"""
 
 
 class ExtractSection(Section):

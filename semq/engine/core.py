@@ -8,6 +8,7 @@ from semq.engine.latency import Latency
 from semq.engine.mail import Mail
 from semq.engine.misconduct import Misconduct
 from semq.engine.ports import AppEvent, Counters, Events
+from semq.engine.receiver.pieces import PieceStock
 from semq.engine.settings import EngineSettings
 from semq.engine.violations import WINDOW_S, Violations
 from semq.errors import SemqError
@@ -45,6 +46,7 @@ class Core:
         self.violations = Violations()
         self.misconduct = Misconduct()
         self.mail = Mail(address, settings.packet_records, on_mail)
+        self.pieces = PieceStock(recovered.pieces)
         self._store = store
         self._next_id = recovered.first_id
         self._nonce = recovered.inc >> 12  #: 51 bits, so that answers to an earlier process fit no inquiry of this one

@@ -216,6 +216,16 @@ class PieceNotDelivered(BadInput):
     remedy = "The facts say why. When the cause is mended, `semq failed requeue` sends the pieces that are left."
 
 
+class PiecesQuotaReached(BadInput):
+    """The receiver stores as many bytes of this sender's documents in pieces as it allows; the piece was refused."""
+
+    code = "SEMQ-1234"
+    remedy = (
+        "Ask the receiver to take the documents that wait there, or to raise protocol.quota_piece_bytes_per_partner; "
+        "then `semq failed requeue` at the sender sends the pieces that are left."
+    )
+
+
 class WaitsForPieces(BadInput):
     """The document is released when its pieces have arrived at its receiver, not before."""
 

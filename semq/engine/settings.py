@@ -30,6 +30,8 @@ class EngineSettings:
     forward_note_s: float = 1.0  #: delay of Ack-Fwd; an Ack2 in this time makes it superfluous
     quota_rows: int = 1_000_000  #: unsettled rows per partner
     max_document: int = 64 * 1024 * 1024
+    max_large: int = 4 << 30  #: largest document in pieces
+    quota_pieces: int = 8 << 30  #: stored bytes of pieces per source
     deliveries_max: int = 20  #: after so many failed deliveries to the application a document is parked
     give_up_after: int = 4  #: unanswered inquiries that end a message of class 1 or 2 (rule N22)
     hub_attempts_max: int = 50  #: sends that a present target has not recorded before the hub parks a row

@@ -382,6 +382,8 @@ class Node(Generic[E]):
             clean_s=p.cleanup_s,
             quota_rows=p.quota_rows_per_partner,
             max_document=p.max_document_bytes,
+            max_large=p.max_large_document_bytes,
+            quota_pieces=p.quota_piece_bytes_per_partner,
         )
 
     def broker_limits(self) -> BrokerLimits:

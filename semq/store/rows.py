@@ -99,6 +99,14 @@ class OutStream:
     next_sid: int = 0
 
 
+class StoredPiece(NamedTuple):
+    """A piece of a document in tb_0030."""
+
+    bref: int
+    source: str
+    size: int
+
+
 @dataclass(slots=True)
 class Pending:
     """A row of tb_0030: a received message, kept until both acknowledgements are noted and the application has it."""

@@ -27,6 +27,7 @@ from semq.store.rows import (
     RetiredStore,
     Slot,
     Stored,
+    StoredPiece,
     SubmissionRefusal,
     Submitted,
     TargetWait,
@@ -427,6 +428,7 @@ class Recovered:
     pending: int = 0  #: rows of tb_0030 that are not done
     retired: list[RetiredStore] = field(default_factory=list)  #: permanently lost stores of the hub
     custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
+    pieces: list[StoredPiece] = field(default_factory=list)
 
 
 def first_id(boot: int) -> int:

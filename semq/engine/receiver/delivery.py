@@ -10,7 +10,7 @@ from typing import Any
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
-from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired
+from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired, PiecesQuotaReached
 from semq.engine.ports import Delivery
 from semq.engine.time.cleanup import leave
 from semq.foreign_text import shortened
@@ -23,7 +23,7 @@ from semq.umx_t.status import AppStatus, Arrival
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
 # refused without reading the body: nothing is kept for a person
-NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code, PiecesQuotaReached.code})
 Content = tuple[Envelope, bytes]
 
 

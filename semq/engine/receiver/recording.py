@@ -16,6 +16,7 @@ from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, end_ungiven, hear
 from semq.engine.receiver.handover import Handing
+from semq.engine.receiver.pieces import check_piece, is_stored_piece
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
 from semq.engine.uplink import HubSession
@@ -259,9 +260,25 @@ class _Arrivals:
             opened = opened._replace(is_proved=secrecy.check_origin(message) or is_own)
         if not envelope.is_sealed and opened.digest != envelope.digest:
             raise Mismatch("The payload does not match its digest.", lk0=envelope.ident)
-        if is_expired(envelope.attributes.expires_at, self._at):  # only now: the seal proves the expiry time
-            return self._refused(message, (Expired.code, "It arrived after its time."))
+        if reason := self._refusal(envelope, opened):  # only now: the seal proves the attributes
+            return self._refused(message, reason)
         return Arrived.payload, opened, None
+
+    def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
+        """Return why an opened message is refused: its time has passed, or it is beyond the bounds of pieces."""
+        if is_expired(envelope.attributes.expires_at, self._at):
+            return Expired.code, "It arrived after its time."
+        try:
+            check_piece(envelope, opened.payload, self._pieces_of(envelope), self.core.settings)
+        except SemqError as error:
+            return error.code, shortened(str(error).removeprefix(f"{error.code} "), 300)
+        return None
+
+    def _pieces_of(self, envelope: Envelope) -> int:
+        """Return what the pieces of a message's source count, with those of this unit."""
+        source = str(envelope.lk0.node)
+        new = sum(row.size for row, _ in self._rows if is_stored_piece(row) and row.source == source)
+        return self.core.pieces.of(source) + new
 
     def _refused(self, message: Data, reason: Reason, kept: Body = b"") -> tuple[Arrived, OpenedPayload, Reason]:
         """Record a refusal, which occupies its position in the ledger permanently and so requires a proved sender."""
@@ -309,6 +326,7 @@ class _Arrivals:
             tell_disbelieved(self.core, envelope, reason, self._at)
         self.core.count("received", len(self._rows))
         for row, _ in self._rows:
+            self.core.pieces.add(row)
             self._receiver.recorded(row.bref)
         self._receiver.handing.arrived(self._rows, self._handled.given)
         for stream, (floor, closed) in self._raised.items():

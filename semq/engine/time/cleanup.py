@@ -21,6 +21,7 @@ def leave(core: Core, unit: Unit, row: Pending) -> bool:
     if not row.is_done or is_kept:
         return False
     unit.delete_pending(row)
+    core.pieces.remove(row)
     return True
 
 

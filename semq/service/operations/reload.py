@@ -34,7 +34,7 @@ RELOADED: dict[str, tuple[str, ...]] = {
     "nodes": (),
     "hub": ("answer_partners",),
     "alerts": (),
-    "protocol": ("quota_rows_per_partner", "overdue_s"),
+    "protocol": ("quota_rows_per_partner", "quota_piece_bytes_per_partner", "overdue_s"),
 }
 
 

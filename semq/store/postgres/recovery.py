@@ -14,8 +14,9 @@ from semq.store import spans
 from semq.store.postgres import lease as leases
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.owner import Owner
-from semq.store.rows import OutStreamKey, RetiredStore
+from semq.store.rows import OutStreamKey, RetiredStore, StoredPiece
 from semq.store.unit import Recovered, StreamState, first_id
+from semq.umx_t.pieces import USER
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
 
 MET = """
@@ -59,6 +60,7 @@ IS_DONE = f"""(
     AND (save_fwd <> {SaveFwd.MUST:d} OR s_ack_status = {AckStatus.AS_ACK:d}))"""
 FINISHED = f"SELECT bref FROM tb_0030 WHERE {IS_DONE} ORDER BY bref"
 RETIRED = "SELECT semq_id, semq_db_id, retired_by, why FROM semq_retired_store ORDER BY at"
+PIECES = f"SELECT bref, source, size FROM tb_0030 WHERE target_user = '{USER}' AND status = {Arrival.RECV:d}"
 PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_DONE}"
 
 
@@ -88,6 +90,7 @@ async def recover(
         recovered.custody = spans.in_custody([row async for row in _stream(connection, IN_CUSTODY)])
         recovered.settled = [row[0] async for row in _stream(connection, SETTLED)]
         recovered.finished = [row[0] async for row in _stream(connection, FINISHED)]
+        recovered.pieces = [StoredPiece(*row) async for row in _stream(connection, PIECES)]
         (recovered.pending,) = await _one(connection, PENDING)
         recovered.retired = [RetiredStore(*row) async for row in _stream(connection, RETIRED)]
     return lease, recovered

@@ -130,7 +130,7 @@ async def test_a_lost_store_costs_no_piece(inprocess: InProcess, at_sender: bool
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
     consumer.channel.ack(delivered.delivery_tag)
-    await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 0 AND target_user = ''"))
+    await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE app_status = 310 AND target_user = ''"))
     assert consumer.got.empty()
 
 

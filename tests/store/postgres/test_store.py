@@ -86,7 +86,7 @@ async def both_stores(postgres: PostgresStore, units: list[list[Deed]]) -> None:
 
 
 def _left_behind(r: Recovered) -> tuple[Any, ...]:
-    return r.backlog, r.tracks, r.unsettled, r.settled, r.finished, r.pending, r.retired, r.custody
+    return r.backlog, r.tracks, r.unsettled, r.settled, r.finished, r.pending, r.retired, r.custody, r.pieces
 
 
 def compare_recovered(expected: Recovered, found: Recovered) -> None:

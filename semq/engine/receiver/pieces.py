@@ -1,0 +1,71 @@
+"""Bounds of documents in pieces at the receiver's node (PROTOCOL.md section 24).
+
+The bytes of stored pieces are counted for each source, because pieces wait for a manifest that may never come. A piece
+beyond the quota, and a document larger than this node takes, are refused with a receipt; nothing else is affected.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from semq.engine.errors import DocumentTooLarge, PiecesQuotaReached
+from semq.engine.settings import EngineSettings
+from semq.store.rows import Pending, StoredPiece
+from semq.umx_t.envelope import Envelope
+from semq.umx_t.pieces import USER, parse_piece_name, read_manifest
+from semq.umx_t.status import Arrival
+
+COUNTED_MIN = 64 * 1024  # bytes that each piece counts at least, so that many tiny ones are bounded too
+
+
+class PieceStock:
+    """The bytes of the pieces in tb_0030, by source."""
+
+    def __init__(self, stored: Iterable[StoredPiece]) -> None:
+        self._sizes: dict[int, int] = {}  #: by row, because a deletion may be decided twice
+        self._bytes: defaultdict[str, int] = defaultdict(int)
+        for piece in stored:
+            self._add(piece)
+
+    def of(self, source: str) -> int:
+        """Return the bytes that an institution's pieces count."""
+        return self._bytes.get(source, 0)
+
+    def add(self, row: Pending) -> None:
+        """Count a recorded row, if it is a piece; after its commit."""
+        if is_stored_piece(row):
+            self._add(StoredPiece(row.bref, row.source, row.size))
+
+    def remove(self, row: Pending) -> None:
+        """Stop counting a row that is deleted."""
+        counted = self._sizes.pop(row.bref, None)
+        if counted is None:
+            return
+        self._bytes[row.source] -= counted
+        if not self._bytes[row.source]:
+            del self._bytes[row.source]
+
+    def _add(self, piece: StoredPiece) -> None:
+        counted = self._sizes[piece.bref] = max(piece.size, COUNTED_MIN)
+        self._bytes[piece.source] += counted
+
+
+def is_stored_piece(row: Pending) -> bool:
+    """Whether a row is a piece with its bytes."""
+    return row.target.user == USER and row.status is Arrival.RECV
+
+
+def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: EngineSettings) -> None:
+    """Check a piece, or a manifest, against the bounds; ``stored``: what the source has here. Raises SemqError."""
+    if envelope.target.user == USER:
+        number = parse_piece_name(envelope.attributes.pieces).number
+        size, counted = number * len(payload) + len(payload), max(len(payload), COUNTED_MIN)
+        if stored + counted > settings.quota_pieces:
+            raise PiecesQuotaReached(stored=stored, quota=settings.quota_pieces)
+    elif envelope.attributes.pieces:
+        size = read_manifest(payload).size
+    else:
+        return
+    if size > settings.max_large:
+        raise DocumentTooLarge(size=size, allowed=settings.max_large).with_remedy(
+            "Split or compress it, or ask the receiver to raise protocol.max_large_document_bytes."
+        )

@@ -1,0 +1,85 @@
+"""What a receiver's node stores of pieces has a bound per source; others and other documents are unharmed."""
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.transport.client_channel import ClientChannel
+from tests.local_node.pieces.test_transfer import (
+    PIECES,
+    SIZE,
+    KeepingConsumer,
+    body_of,
+    confirming,
+    counted,
+    local,
+    published,
+)
+from tests.service.inprocess import LOCAL, InProcess, ask, linked
+from tests.waiting import until
+
+STORED = "SELECT coalesce(sum(size), 0) FROM tb_0030 WHERE target_user = '_pieces'"
+MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND status = 410 AND app_status = 310"
+QUOTA = SIZE + 100_000
+
+
+async def refusal(inprocess: InProcess, node: LocalNode, key: str) -> str:
+    """Return why a document was refused, as its sender's node lists it."""
+    link = await inprocess.client(node)
+
+    async def found() -> str | None:
+        rows = (await ask(link, "failed.list", {}))["result"]
+        return next((str(row["error"]) for row in rows if row["app_key"].endswith(f"/{key}")), None)
+
+    return str(await until(found))
+
+
+async def sent(channel: ClientChannel, key: str, size: int = SIZE) -> None:
+    assert await published(channel, "56001", body_of(size), AppKey=f"a/b/c/{key}")
+
+
+async def test_pieces_beyond_the_quota_of_their_source_refuse_their_document_only(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    more = PIECES + f"quota_piece_bytes_per_partner = {QUOTA}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, more)
+    await linked(a, b)
+    channel = await confirming(inprocess, a)
+    await sent(channel, "K1")
+    await until(lambda: counted(b, MANIFESTS) == 1)
+    await sent(channel, "K2")
+    assert "SEMQ-1234" in await refusal(inprocess, a, "K2")
+    assert counted(b, STORED) <= QUOTA
+    await sent(channel, "K3", 500)  # one message
+    await until(lambda: counted(b, MANIFESTS) == 2)
+    assert await published(await confirming(inprocess, b), "56001", body_of(SIZE), AppKey="a/b/c/K4")
+    await until(lambda: counted(b, MANIFESTS) == 3)  # another source has its own
+    consumer = await KeepingConsumer.on(inprocess, b)
+    for _ in range(3):
+        consumer.channel.ack((await consumer.next()).delivery_tag)
+    await until(lambda: not counted(b, MANIFESTS) and counted(b, STORED) < SIZE // 2)
+
+
+async def test_the_quota_counts_what_was_stored_before_a_start(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    settings = inprocess.settings(
+        "56001", LOCAL.format(name="56001", hub=hub.port).replace("max_document_bytes = 100000\n", PIECES)
+    )
+    a, b = await local(inprocess, "10008", hub.port), await inprocess.started(settings)
+    await linked(a, b)
+    await sent(await confirming(inprocess, a), "K1")
+    await until(lambda: counted(b, MANIFESTS))
+    held = b.engine.core.pieces.of("1.10008")
+    assert held >= SIZE
+    await b.stop()
+    assert (await inprocess.started(settings)).engine.core.pieces.of("1.10008") == held
+
+
+@pytest.mark.parametrize("largest", [SIZE - 1, 3_000_000])
+async def test_a_document_larger_than_its_receiver_takes_is_refused(inprocess: InProcess, largest: int) -> None:
+    hub = await inprocess.hub()
+    more = PIECES + f"max_large_document_bytes = {largest}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, more)
+    await linked(a, b)
+    await sent(await confirming(inprocess, a), "K1")
+    assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
+    assert not counted(b, MANIFESTS)
+    assert counted(b, STORED) <= largest + 300_000
