@@ -17,7 +17,7 @@ AT = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 def document(**changes: object) -> Document:
     values: dict[str, object] = {
         "lk0": "1.10008:1:1:7:1", "source": "1.10008", "target": "56001", "app_key": AppKey("trade", "order", "", "S1"),
-        "payload": b"<order/>", "digest": "ab", "content_type": "application/xml", "submitted_at": AT,
+        "body": b"<order/>", "digest": "ab", "content_type": "application/xml", "submitted_at": AT,
     }  # fmt: skip
     return Document(**values | changes)  # type: ignore[arg-type]
 
