@@ -94,7 +94,7 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
     code, said, told = await applied(sender, folder, yes=False)
     assert (code, said["outcome"]) == (0, "planned")
     assert [one["result"] for one in said["deeds"]] == ["resolved", "planned", "left", "left", "left"]
-    assert "never heard of it" in said["deeds"][-1]["note"]
+    assert "has no record of it" in said["deeds"][-1]["note"]
     assert told[-2:] == ["1 resolved, 1 planned, 3 left", "Nothing was done. Give --yes to do it."]
     before = inquiries(sender)
     code, said, _ = await applied(sender, folder, yes=True)
