@@ -43,7 +43,7 @@ class Environment:
         self.timers = timers
         self.journal = journal
         self.memory = memory
-        self.long_tasks = long_tasks or LongTasks()
+        self.long_tasks = LongTasks() if long_tasks is None else long_tasks  # one without tasks is false
         self.pager = pager  # without one, all messages stay in memory
         self.on_settled: Callable[[], None] = lambda: None  # a queue has done something without a request
         self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None

@@ -144,6 +144,15 @@ def read_config(config: Path, institution: str | None = None) -> "Settings":
     return load(config, environment(), institution)
 
 
+def institutions_of(config: Path, institution: str | None) -> list[str | None]:
+    """Return the institutions that a command is about: the named one, or all of a file with several."""
+    from semq.config.file import read_toml
+    from semq.config.institutions import INSTITUTIONS, is_virtual
+
+    written = read_toml(config)
+    return [*written.get(INSTITUTIONS, {})] if institution is None and is_virtual(written) else [institution]
+
+
 def check_config(config: Path, institution: str | None) -> None:
     """Check a file, of a node or of a virtual server. Raises ConfigUnreadable, ConfigInvalid."""
     from semq.config.file import read_toml

@@ -50,8 +50,9 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     """
     written = read_toml(path)
     ours = all_ours = {name: value for name, value in env.items() if name.upper().startswith(PREFIX)}
-    certificate = None
+    certificate, place = None, path
     if institution is not None and path is not None:
+        place = Path(f'{path} [institutions."{institution}"]')
         process = server_settings(written, path)
         certificate = process.server.certificate
         written, ours = institution_tables(written, institution, path, process), environment_of(ours, institution)
@@ -63,11 +64,11 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     try:
         settings = _merge(written, env)
     except ValidationError as error:
-        faults = [_fault(line, path, env) for line in error.errors()]
+        faults = [_fault(line, place, env) for line in error.errors()]
     except SettingsError as error:  # a list or table in the environment that is not JSON
         faults = [ConfigFault("environment", "", str(error))]
     else:
-        faults = [ConfigFault(_where(key, path, env), key, text) for key, text in cross_faults(settings)]
+        faults = [ConfigFault(_where(key, place, env), key, text) for key, text in cross_faults(settings)]
     faults += [_unknown_variable(name) for name in sorted(ours.keys() - env.keys()) if name.upper() not in NOT_SETTINGS]
     if faults or settings is None:
         raise ConfigInvalid(faults)

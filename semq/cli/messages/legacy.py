@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 
 from semq.cli.output.printer import Output
-from semq.cli.session import TIMEOUT_S, ConfigOption, JsonOption, NodeOption, Session, TimeoutOption, on_node
+from semq.cli.session import (
+    TIMEOUT_S,
+    ConfigOption,
+    InstitutionOption,
+    JsonOption,
+    NodeOption,
+    Session,
+    TimeoutOption,
+    on_node,
+)
 
 EXIT_NO, EXIT_UNAVAILABLE = 1, 69
 LINES_MAX = 20  # rows that are listed for people
@@ -36,6 +45,7 @@ def import_rows(
     print_mapping: Annotated[bool, typer.Option("--print-mapping", help="Print the default mapping.")] = False,
     node: NodeOption = None,
     config: ConfigOption = None,
+    hosted: InstitutionOption = None,
     json: JsonOption = False,
     timeout: TimeoutOption = TIMEOUT_S,
 ) -> None:
@@ -49,7 +59,8 @@ def import_rows(
         raise typer.BadParameter("Name the older database or file.", param_hint="--from")
     _import(
         source=source, mapping=mapping, dry_run=dry_run, journal=journal, rejects=rejects,
-        resend_unanswered=resend_unanswered, node=node, config=config, json=json, timeout=timeout,
+        resend_unanswered=resend_unanswered, node=node, config=config, hosted=hosted, json=json,
+        timeout=timeout,
     )  # fmt: skip
 
 

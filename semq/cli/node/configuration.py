@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from semq.cli.output.printer import Output
-from semq.cli.session import FileOption, InstitutionOption, JsonOption, read_config
+from semq.cli.session import FileOption, InstitutionOption, JsonOption, check_config, institutions_of, read_config
+from semq.config.errors import ConfigInvalid
 
 group = typer.Typer()
 
@@ -13,12 +14,24 @@ group = typer.Typer()
 @group.command()
 def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
     """Check a configuration file and the environment, and report all faults together."""
-    settings = read_config(config, institution)
     out = Output(as_json=json)
-    if json:
-        out.data({"ok": True, "kind": settings.node.kind, "id": settings.node.id, "data_dir": str(settings.data_dir)})
+    check_config(config, institution)
+    nodes, faults = [], []
+    for one in institutions_of(config, institution):
+        try:
+            nodes.append(read_config(config, one))
+        except ConfigInvalid as error:
+            faults += error.faults
+    if faults:
+        raise ConfigInvalid(faults)
+    described = [{"kind": one.node.kind, "id": one.node.id, "data_dir": str(one.data_dir)} for one in nodes]
+    if not json:
+        for row in described:
+            out.line(f"{config}: a {row['kind']} node, {row['id']}; nothing wrong")
+    elif institutions_of(config, institution) == [institution]:
+        out.data({"ok": True, **described[0]})
     else:
-        out.line(f"{config}: a {settings.node.kind} node, {settings.node.id}; nothing wrong")
+        out.data({"ok": True, "institutions": described})
 
 
 @group.command()

@@ -33,10 +33,16 @@ DESCRIPTIONS: dict[str, str] = {
     "lives": "records the store of each node",
     "definitions": "applies definitions that another process has imported",
     "revocation": "ends links of revoked certificates",
+    "pieces": "sends the pieces of large documents, and the documents whose pieces have arrived",
+    "remains": "deletes pieces that no document needs any more",
+    "cluster": "records this instance of the hub, and follows what the other instances change",
+    "authority": "continues a change of the hub's authority",
 }
 log = structlog.get_logger("semq.jobs")
 WHY_MAX = 500
-NEVER_PAUSED = frozenset({"engine", "database", "sql_submissions", "sql_done", "disk", "lives", "revocation"})
+NEVER_PAUSED = frozenset(
+    {"engine", "database", "sql_submissions", "sql_done", "disk", "lives", "revocation", "cluster"}
+)
 
 
 class Scheduling(Protocol):

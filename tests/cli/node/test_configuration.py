@@ -13,6 +13,17 @@ def test_the_examples_are_right() -> None:
         assert "nothing wrong" in semq("config", "check", "--config", str(file)).out
 
 
+def test_a_fault_of_one_institution_among_several_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "server.toml"
+    good = (EXAMPLES / "server.toml").read_text()
+    file.write_text(good + '\n[institutions."10099".hub]\nurl = "no address"\n')
+    semq("config", "check", "--config", str(file)).fails(78, "SEMQ-2011", "10099")
+    file.write_text(good)
+    several = semq("config", "check", "--config", str(file), "--json").data["institutions"]
+    assert len(several) > 1
+    assert semq("config", "check", "--config", str(file), "--json", "--institution", several[0]["id"]).data["ok"]
+
+
 def test_the_file_may_be_named_by_the_environment() -> None:
     file = str(EXAMPLES / "a.toml")
     assert semq("config", "check", "--json", SEMQ_CONFIG=file).data["ok"]
