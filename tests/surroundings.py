@@ -69,11 +69,13 @@ class Measuring:
         self._places = tuple(place for place in known if place is not None)
         self._is_limited = bool(known) and None not in known
         self._is_on = True
+        self._cover: Coverage | None = None
 
     def begin(self, place: str) -> None:
         """Note the test that begins, by its node id."""
-        cover = Coverage.current() if self._is_limited else None
-        if cover is None or self._is_on == place.startswith(self._places):
+        if self._is_limited and self._cover is None:
+            self._cover = Coverage.current()  # a stopped one is not current
+        if self._cover is None or self._is_on == place.startswith(self._places):
             return
         self._is_on = not self._is_on
-        (cover.start if self._is_on else cover.stop)()
+        (self._cover.start if self._is_on else self._cover.stop)()

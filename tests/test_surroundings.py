@@ -9,22 +9,25 @@ OWN, OTHER = "tests/seal/test_keys.py::test_a", "tests/flows/test_order.py::test
 
 
 class FakeCoverage:
-    """Records the calls that it gets."""
+    """Records the calls that it gets. It is current while it runs."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.current: FakeCoverage | None = self
 
     def start(self) -> None:
         self.asked.append("start")
+        self.current = self
 
     def stop(self) -> None:
         self.asked.append("stop")
+        self.current = None
 
 
 @pytest.fixture
 def cover(monkeypatch: pytest.MonkeyPatch) -> FakeCoverage:
     fake = FakeCoverage()
-    monkeypatch.setattr(Coverage, "current", lambda: fake)
+    monkeypatch.setattr(Coverage, "current", lambda: fake.current)
     return fake
 
 
