@@ -3,7 +3,7 @@
 Returning fifty thousand deliveries, or deleting a queue of a million messages, in one step would delay all other
 clients. A task is an iterator, and each step is one slice. The first slice runs immediately, so short tasks keep their
 order. ``server`` runs the others one by one, each when the store has saved the changes of the previous one; without a
-server (default ``on_pending``) they run immediately. Used by ``queue`` and ``channel``.
+server they run immediately. Used by ``queue`` and ``channel``.
 """
 
 from collections import deque
@@ -17,10 +17,10 @@ SLICE = 1_000
 class LongTasks:
     """Unfinished tasks, which take turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_pending: Callable[[], None] | None = None) -> None:
         self._waiting: deque[Iterator[Any]] = deque()
         self._is_running = False
-        self.on_pending: Callable[[], None] = self.finish
+        self._on_pending = on_pending or self.finish
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -30,7 +30,7 @@ class LongTasks:
         if _step(work):
             self._waiting.append(work)
             if len(self._waiting) == 1 and not self._is_running:
-                self.on_pending()
+                self._on_pending()
 
     def run(self) -> None:
         """Run the next slice."""
@@ -43,7 +43,8 @@ class LongTasks:
                 self._is_running = False
 
     def finish(self) -> None:
-        """Run everything that is left."""
+        """Run everything that is left, and later tasks immediately."""
+        self._on_pending = self.finish
         while self._waiting:
             self.run()
 

@@ -8,16 +8,16 @@ class MemoryGauge:
     ``step`` bytes.
     """
 
-    __slots__ = ("_reported", "bytes", "on_change", "step")
+    __slots__ = ("_on_change", "_reported", "bytes", "step")
 
-    def __init__(self, step: int = 1 << 20) -> None:
+    def __init__(self, on_change: Callable[[], None] = lambda: None, step: int = 1 << 20) -> None:
         self.bytes = 0
         self.step = step
         self._reported = 0
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
 
     def add(self, size: int) -> None:
         self.bytes += size
         if not -self.step < self.bytes - self._reported < self.step:
             self._reported = self.bytes
-            self.on_change()
+            self._on_change()

@@ -99,14 +99,13 @@ class AmqpServer:
         self._is_short_of_memory = False
         self.sessions: dict[BrokerSession, None] = {}
         self.reply_targets = ReplyTargets(clock)
-        self.memory = MemoryGauge()
-        self.in_transactions = MemoryGauge()
-        self.timers = Timers()
+        self.memory = MemoryGauge(self._check_alarm)
+        self.in_transactions = MemoryGauge(self._check_alarm)
+        self.timers = Timers(self._arm)
         self._store: MessageStore = store or NoStore()
-        self.journal = Journal(self._store)
+        self.journal = Journal(self._store, self._journal_pending)
         self.bodies = Bodies(self._store, self.journal)
-        self.long_tasks = LongTasks()
-        self.long_tasks.on_pending = self._chores_pending
+        self.long_tasks = LongTasks(self._chores_pending)
         # Without a store, all messages stay in memory.
         self.pager = (
             None
@@ -128,9 +127,6 @@ class AmqpServer:
         )
         self._logins: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self.memory.on_change = self.in_transactions.on_change = self._check_alarm
-        self.journal.on_pending = self._journal_pending
-        self.timers.on_earlier = self._arm
 
     # Life.
 
@@ -150,7 +146,6 @@ class AmqpServer:
     async def stop(self, drain_s: float = 5.0) -> None:
         """Close all connections, and wait for them and for the store; transient messages are lost."""
         await self.listener.stop(drain_s)
-        self.long_tasks.on_pending = self.long_tasks.finish
         self.long_tasks.finish()
         for login in list(self._logins):
             login.cancel()

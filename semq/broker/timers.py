@@ -32,18 +32,18 @@ class Timers:
     re-arm.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_earlier: Callable[[], None] = lambda: None) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = count()
         self._cancelled = 0  # number of cancelled timers in the heap
-        self.on_earlier: Callable[[], None] = lambda: None
+        self._on_earlier = on_earlier
 
     def at(self, deadline: float, callback: Callable[[], None]) -> Timer:
         """Call ``callback`` at ``deadline`` (seconds of the monotonic clock)."""
         timer = Timer(deadline, callback, self)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         if self._heap[0][2] is timer:
-            self.on_earlier()
+            self._on_earlier()
         return timer
 
     def earliest(self) -> float | None:

@@ -16,15 +16,15 @@ COUNT = 5 * SLICE
 
 
 def test_the_first_slice_is_done_at_once_and_the_others_take_turns() -> None:
-    long_tasks, done = LongTasks(), []
+    asked: list[int] = []
+    done: list[str] = []
+    long_tasks = LongTasks(lambda: asked.append(len(long_tasks)))
 
     def work(name: str, slices: int) -> Iterator[None]:
         for at in range(slices):
             done.append(f"{name}{at}")
             yield
 
-    asked: list[int] = []
-    long_tasks.on_pending = lambda: asked.append(len(long_tasks))
     long_tasks.do(work("a", 3))
     long_tasks.do(work("b", 2))
     assert done == ["a0", "b0"]

@@ -38,8 +38,8 @@ def test_one_that_sets_another_for_the_past_does_not_ring_for_ever() -> None:
 
 
 def test_the_driver_hears_of_an_earlier_deadline_only() -> None:
-    timers, heard = Timers(), []
-    timers.on_earlier = lambda: heard.append(timers.earliest())
+    heard: list[float | None] = []
+    timers = Timers(lambda: heard.append(timers.earliest()))
     for deadline in (5.0, 7.0, 2.0):
         timers.at(deadline, lambda: None)
     assert heard == [5.0, 2.0]

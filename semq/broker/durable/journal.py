@@ -39,7 +39,7 @@ class Journal:
     yet.
     """
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, on_pending: Callable[[], None] = lambda: None) -> None:
         self._store = store
         self._ops: list[StoreOp] = []
         self._drops: dict[int, list[int]] = {}
@@ -51,7 +51,7 @@ class Journal:
         self.batches_under_way = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store refuses
         self._owed_under_way = 0
-        self.on_pending: Callable[[], None] = lambda: None
+        self._on_pending = on_pending
 
     @property
     def is_behind(self) -> bool:
@@ -61,14 +61,14 @@ class Journal:
     def add(self, op: StoreOp) -> None:
         """Add an operation."""
         if not self._ops:
-            self.on_pending()
+            self._on_pending()
         self._ops.append(op)
         self.pending_bytes += _size(op)
 
     def drop(self, queue_id: int, position: int) -> None:
         """Note that a message left its queue; collected per queue."""
         if not self._drops:
-            self.on_pending()
+            self._on_pending()
         if self.refused:
             self.refused.discard((queue_id, position))
         found = self._drops.get(queue_id)
@@ -82,7 +82,7 @@ class Journal:
         counts: messages with priority, and returned messages, do not leave in order of position.
         """
         if not self._handed_out:
-            self.on_pending()
+            self._on_pending()
         if position > self._handed_out.get(queue_id, 0):
             self._handed_out[queue_id] = position
 
@@ -98,7 +98,7 @@ class Journal:
     def when_saved(self, waiter: Waiter) -> None:
         """Call ``waiter`` when all operations added so far are committed, or have failed."""
         if not (self._ops or self._drops or self._waiters):
-            self.on_pending()
+            self._on_pending()
         self._waiters.append(waiter)
 
     def flush(self) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from semq.broker.durable.journal import Journal
+from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.errors import BadInput, Unavailable
 from semq.store.broker.operations import (
     AddMessage,
@@ -72,18 +74,20 @@ def test_of_a_deleted_queue_nothing_more_is_said() -> None:
 
 
 def test_the_driver_hears_of_the_first_thing_of_a_turn() -> None:
-    model, calls = Model(), []
-    model.journal.on_pending = lambda: calls.append(1)
-    model.journal.flush()
-    assert model.store.batches == 0
-    model.journal.add(row(1))
-    model.journal.add(row(2))
+    calls: list[int] = []
+    done: list[Callable[[], None]] = []
+    store = MemoryBrokerStore(done.append)
+    journal = Journal(store, lambda: calls.append(1))
+    journal.flush()
+    assert store.batches == 0
+    journal.add(row(1))
+    journal.add(row(2))
     assert len(calls) == 1
-    model.flush()
-    model.journal.when_saved(lambda _: None)
+    journal.flush()
+    journal.when_saved(lambda _: None)
     assert len(calls) == 2
-    model.flush()
-    assert model.store.batches == 2
+    journal.flush()
+    assert store.batches == 2
 
 
 QUEUE, OTHER = DeclareQueue(1, "/", "q", False, b""), DeclareQueue(2, "/", "other", False, b"")
