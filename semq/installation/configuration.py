@@ -8,10 +8,13 @@ import random
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from semq.store.embedded.server import EmbeddedPostgres
+
 HUB = "hub"
+CARRIER = "carrier"
 PORTS = range(20_000, 32_000)  # of nodes
 Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
 Rows = Mapping[str, Value]
@@ -39,7 +42,7 @@ class NodePlace:
     @property
     def kind(self) -> str:
         """``platform`` or ``local``."""
-        return "platform" if self.name == HUB else "local"
+        return "platform" if self.node_id == HUB else "local"
 
     @property
     def config(self) -> Path:
@@ -75,26 +78,48 @@ class InstallationPlan:
     login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
     secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
+    instances: int = 1  #: of the hub; more than one have a node as the AMQP broker between them, named ``carrier``
     every: Rows = field(default_factory=dict)  #: rows of every node
     hub: Rows = field(default_factory=dict)  #: rows of the hub
     local: Rows = field(default_factory=dict)  #: rows of each institution; ``{name}`` in a value is its name
 
-    def write(self, folder: Path, links: Mapping[str, int] | None = None) -> dict[str, NodePlace]:
+    @property
+    def hubs(self) -> tuple[str, ...]:
+        """The names of the hub's instances."""
+        return (HUB, *(f"{HUB}-{number}" for number in range(2, self.instances + 1)))
+
+    def write(self, folder: Path, links: Mapping[str, Sequence[int]] | None = None) -> dict[str, NodePlace]:
         """Write the files; return the places by name, the hub first, with ports that are free now.
 
-        ``links``: ports to which institutions connect instead of the hub's own, by name.
+        The first instance of several must serve before the others are started: its database is the control database.
+        ``links``: by name, ports to which institutions connect instead of those of the hub, and instances instead of
+        that of the carrier.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        ids = {HUB: HUB, **self.institutions}
+        ids = dict.fromkeys(self.hubs, HUB) | dict(self.institutions)
+        if self.instances > 1:
+            ids[CARRIER] = CARRIER
         places = {
-            name: NodePlace(name, node_id, folder, self.login, port, tls=self.secure and name == HUB)
+            name: NodePlace(name, node_id, folder, self.login, port, tls=self.secure and node_id == HUB)
             for (name, node_id), port in zip(ids.items(), free_ports(len(ids)), strict=True)
         }
+        ports = self._ports(places) | dict(links or {})
         for place in places.values():
-            link = (links or {}).get(place.name, places[HUB].port)
-            rows = self._rows_of_hub() if place.name == HUB else self._rows_of(place, link)
+            rows = self._rows_of_hub() if place.node_id == HUB else self._rows_of(place, ports[place.name])
+            if self.instances > 1 and place.node_id == HUB:
+                rows |= self._rows_of_instance(place, ports[place.name][0])
             place.config.write_text(toml({**self._common(place), **self.every, **rows}), "utf-8")
         return places
+
+    def _ports(self, places: Mapping[str, NodePlace]) -> dict[str, Sequence[int]]:
+        """Return the ports that each node connects to: the institutions are spread over the instances of the hub."""
+        hubs = [places[name].port for name in self.hubs]
+        ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # it has no hub
+        ports |= {name: [places[CARRIER].port] for name in self.hubs if CARRIER in places}
+        for number, name in enumerate(self.institutions):
+            first = number % len(hubs)
+            ports[name] = [*hubs[first:], *hubs[:first]]
+        return ports
 
     def _common(self, place: NodePlace) -> dict[str, Value]:
         rows: dict[str, Value] = {"node.kind": place.kind, "node.id": place.node_id, "node.data_dir": place.name}
@@ -109,9 +134,23 @@ class InstallationPlan:
         known = [*self.institutions.values(), *self.absent]
         return {f"nodes.{node_id}.password": self._password(node_id) for node_id in known} | dict(self.hub)
 
-    def _rows_of(self, place: NodePlace, link: int) -> dict[str, Value]:
+    def _rows_of_instance(self, place: NodePlace, carrier: int) -> dict[str, Value]:
+        number = self.hubs.index(place.name) + 1
+        rows: dict[str, Value] = {"node.semq_id": number, "node.semq_db_id": number}
+        rows["cluster.carrier"] = [replace(place, tls=False).url_at(carrier)]
+        if number > 1:
+            with EmbeddedPostgres(place.folder / HUB) as control:  # its URL is known when it has run once
+                rows["cluster.control"] = control.url
+            if self.secure:
+                rows["tls.dir"] = f"{HUB}/pki"
+        return rows
+
+    def _rows_of(self, place: NodePlace, ports: Sequence[int]) -> dict[str, Value]:
         scheme = "amqps" if self.secure else "amqp"
-        rows: dict[str, Value] = {"hub.url": f"{scheme}://127.0.0.1:{link}"}
+        url, *more = (f"{scheme}://127.0.0.1:{port}" for port in ports)
+        rows: dict[str, Value] = {"hub.url": url}
+        if more:
+            rows["hub.more_urls"] = more
         rows["hub.password"] = self._password(place.node_id)
         for key, value in self.local.items():
             rows[key] = value.replace("{name}", place.name) if isinstance(value, str) else value

@@ -1,5 +1,5 @@
-"""``./run crash --cycles N [--seed S] [--secure] [--json]``: a campaign on demand. Exit status 0 only if the promise
-was kept.
+"""``./run crash --cycles N [--seed S] [--secure] [--cluster] [--json]``: a campaign on demand. Exit status 0 only if
+the promise was kept.
 """
 
 import argparse
@@ -26,6 +26,11 @@ def main() -> int:
     parser.add_argument(
         "--secure", action="store_true", help="TLS, sealed documents, signed receipts; roll-overs and revocations too"
     )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="two instances of the hub, a store each, and a carrier, which is killed, too",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
     arguments = parser.parse_args()
     if arguments.cycles < 1 or arguments.group < 1:
@@ -41,7 +46,7 @@ def main() -> int:
 
     say(f"seed {seed}, {arguments.cycles} cycles")
     try:
-        report = asyncio.run(_run(arguments.cycles, seed, say, arguments.group, secure=arguments.secure))
+        report = asyncio.run(_run(arguments, seed, say))
     except asyncio.CancelledError:
         say("ended before its time; nothing is left running")
         return 130
@@ -49,8 +54,8 @@ def main() -> int:
         say(line)
     if not report.good:
         say(f"FAILED; logs and databases lie in {report.folder}")
-        secure = " --secure" if arguments.secure else ""
-        say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}{secure}")
+        shape = "".join(f" --{name}" for name in ("secure", "cluster") if getattr(arguments, name))
+        say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}{shape}")
     if arguments.json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
     else:
@@ -59,11 +64,11 @@ def main() -> int:
     return 0 if report.good else 1
 
 
-async def _run(
-    cycles: int, seed: int, say: Callable[[str], None], group: int, *, secure: bool
-) -> campaign.CampaignReport:
+async def _run(arguments: argparse.Namespace, seed: int, say: Callable[[str], None]) -> campaign.CampaignReport:
     """Run a campaign; stop its processes when it is interrupted."""
-    running = asyncio.ensure_future(campaign.run(cycles, seed, say, group, secure=secure))
+    running = asyncio.ensure_future(
+        campaign.run(arguments.cycles, seed, say, arguments.group, secure=arguments.secure, cluster=arguments.cluster)
+    )
     asked: list[bool] = []
 
     def end() -> None:

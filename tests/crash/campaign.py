@@ -63,12 +63,13 @@ class CampaignReport:
         self.details = found.lines()
 
 
-async def run(
-    cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, *, secure: bool = False
-) -> CampaignReport:
-    """Run one campaign in a folder of its own, which is kept after a failure."""
+async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, **shape: bool) -> CampaignReport:
+    """Run one campaign in a folder of its own, which is kept after a failure.
+
+    ``shape``: arguments of ``CrashWorld``.
+    """
     folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
-    campaign = Campaign(folder, cycles, seed, group, say, secure=secure)
+    campaign = Campaign(folder, cycles, seed, group, say, **shape)
     try:
         await campaign.run()
     except BaseException:
@@ -85,11 +86,11 @@ class Campaign:
     """One installation, and its faults."""
 
     def __init__(
-        self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], *, secure: bool
+        self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], **shape: bool
     ) -> None:
-        self._world = CrashWorld(folder, seed, secure=secure)
+        self._world = CrashWorld(folder, seed, **shape)
         self._harm = Harm(self._world)
-        self._points = failpoints_by_turn(seed)
+        self._points = failpoints_by_turn(seed, cluster=self._world.cluster)
         self._cycles = cycles
         self._seed = seed
         self._group = group
@@ -115,7 +116,7 @@ class Campaign:
 
     async def _cycle(self, number: int) -> None:
         """Make load and faults; return when all nodes serve again."""
-        faults = plan(self._seed, number, self._points, secure=self._world.secure)
+        faults = plan(self._seed, number, self._points, secure=self._world.secure, cluster=self._world.cluster)
         self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
         for submitter in self._world.submitters.values():
             submitter.resume()

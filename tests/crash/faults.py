@@ -11,42 +11,65 @@ from dataclasses import dataclass
 from itertools import cycle
 from random import Random
 
-from semq.installation.configuration import HUB
+from semq.installation.configuration import CARRIER, HUB
 from semq.service import failpoints
 from tests.crash import certificates
-from tests.crash.world import ADDRESS, NODES, SIDES, CrashWorld
+from tests.crash.world import ADDRESS, HUB_2, SIDES, CrashWorld
 
-LINKS = ("link-a", "link-b")
-APPS = ("app-a", "app-b")
+PLACES = {
+    "nodes": (HUB, *SIDES),
+    "sides": SIDES,
+    "links": ("link-a", "link-b"),
+    "apps": ("app-a", "app-b"),
+}
+CLUSTER_PLACES = PLACES | {
+    "nodes": (HUB, HUB_2, *SIDES),
+    "links": ("link-a", "link-b", "other-a", "other-b"),
+    "ways": ("way-hub", "way-hub-2"),
+    "carrier": (CARRIER,),
+}
 SPAN_S = 2.0  # faults of a cycle begin within this time
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
 
 # share | kind | where
-KINDS: list[tuple[int, str, tuple[str, ...]]] = [
-    (6, "kill", NODES),
-    (3, "kill two", NODES),
-    (4, "kill postgres", NODES),
-    (2, "kill both", NODES),  # the node and its postgres
-    (2, "kill ends", SIDES),  # both institutions at the same time
-    (3, "kill twice", NODES),  # once more while it starts
-    (3, "kill postgres at start", NODES),  # the node and its postgres, and the new postgres while the node starts
-    (18, "failpoint", NODES),
-    (2, "freeze", NODES),
-    (3, "cut", LINKS),
-    (3, "cut in a frame", LINKS),
-    (2, "half open", LINKS),
-    (2, "silence", LINKS),
-    (1, "delay", LINKS),
-    (1, "throttle", LINKS),
-    (1, "crumbs", LINKS),
-    (1, "refuse", LINKS),
-    (3, "cut", APPS),
-    (2, "cut in a frame", APPS),
-    (1, "silence", APPS),
+KINDS: list[tuple[int, str, str]] = [
+    (6, "kill", "nodes"),
+    (3, "kill two", "nodes"),
+    (4, "kill postgres", "nodes"),
+    (2, "kill both", "nodes"),  # the node and its postgres
+    (2, "kill ends", "sides"),  # both institutions at the same time
+    (3, "kill twice", "nodes"),  # once more while it starts
+    (3, "kill postgres at start", "nodes"),  # the node and its postgres, and the new postgres while the node starts
+    (18, "failpoint", "nodes"),
+    (2, "freeze", "nodes"),
+    (3, "cut", "links"),
+    (3, "cut in a frame", "links"),
+    (2, "half open", "links"),
+    (2, "silence", "links"),
+    (1, "delay", "links"),
+    (1, "throttle", "links"),
+    (1, "crumbs", "links"),
+    (1, "refuse", "links"),
+    (3, "cut", "apps"),
+    (2, "cut in a frame", "apps"),
+    (1, "silence", "apps"),
 ]
 # Further kinds in campaigns with certificates.
-SECURE_KINDS: list[tuple[int, str, tuple[str, ...]]] = [*KINDS, (6, "renew", NODES), (4, "revoke", SIDES)]
+SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
+# Further kinds in campaigns with several instances of the hub.
+CLUSTER_KINDS = [
+    (5, "kill", "carrier"),
+    (1, "kill postgres", "carrier"),
+    (2, "freeze", "carrier"),
+    (3, "cut", "ways"),
+    (2, "cut in a frame", "ways"),
+    (1, "half open", "ways"),
+    (2, "silence", "ways"),
+    (1, "delay", "ways"),
+    (1, "throttle", "ways"),
+    (1, "refuse", "ways"),
+]
 # failpoints that a kind of node can reach
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
 BY_HAND = frozenset({"H16", "Refusal"})  # not reached by the load of campaigns: see test_refusing
@@ -67,36 +90,42 @@ class CycleFault:
         return f"{self.at_s:.1f}s {self.kind} {self.where} {self.value:g} {self.text}".rstrip()
 
 
-def failpoints_by_turn(seed: int) -> Iterator[tuple[str, str]]:
+def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[str, str]]:
     """Yield (node, STEP:PHASE) endlessly: each failpoint once, then each again."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
-        for node in NODES
-        if step not in BY_HAND and (step in EVERYWHERE or (step in HUB_ONLY) == (node == "hub"))
+        for node in (CLUSTER_PLACES if cluster else PLACES)["nodes"]
+        if step not in BY_HAND and (step in EVERYWHERE or (step in HUB_ONLY) == (node not in SIDES))
     ]
     Random(f"{seed}/failpoints").shuffle(points)
     return cycle(points)
 
 
-def plan(seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: bool = False) -> list[CycleFault]:
+def plan(
+    seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: bool = False, cluster: bool = False
+) -> list[CycleFault]:
     """Return the faults of one cycle, in the order of their times."""
-    kinds = SECURE_KINDS if secure else KINDS
+    kinds = [*KINDS, *(SECURE_KINDS if secure else ()), *(CLUSTER_KINDS if cluster else ())]
+    places = CLUSTER_PLACES if cluster else PLACES
     chance = Random(f"{seed}/cycle/{number}")
     return sorted(
-        (_draw(chance, points, kinds) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s
+        (_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s
     )
 
 
 def _draw(
-    chance: Random, points: Iterator[tuple[str, str]], kinds: list[tuple[int, str, tuple[str, ...]]]
+    chance: Random,
+    points: Iterator[tuple[str, str]],
+    kinds: list[tuple[int, str, str]],
+    places: dict[str, tuple[str, ...]],
 ) -> CycleFault:
-    _, kind, places = chance.choices(kinds, [share for share, *_ in kinds])[0]
-    at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places), 0.0, ""
+    _, kind, group = chance.choices(kinds, [share for share, *_ in kinds])[0]
+    at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places[group]), 0.0, ""
     if kind in ("kill", "kill two", "kill both", "kill ends", "failpoint"):
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
     if kind == "kill two":
-        text = chance.choice([node for node in NODES if node != where])
+        text = chance.choice([node for node in places["nodes"] if node != where])
     if kind == "failpoint":
         where, point = next(points)
         text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"

@@ -16,7 +16,7 @@ from semq.store.rows import Event, Side
 from tests.crash.book import Book, BookEntry
 from tests.crash.documents import MUST, CrashDocument, DocumentStream
 from tests.crash.excuses import ExcusedLine
-from tests.crash.world import NODES, OTHER, SIDES, CrashWorld
+from tests.crash.world import OTHER, SIDES, CrashWorld
 
 # Empty as soon as all documents are settled. Other tables keep rows: ledgers of events, streams, tokens, the window of
 # class 1 and 2.
@@ -73,7 +73,7 @@ def judge(world: CrashWorld) -> OracleFindings:
         again = _judge_own_ledger(side, world.streams[side], _url(world, side), resealing, found)
         _judge_book(world.streams[side], world.books[OTHER[side]], again, found)
     given_up = {lk0 for side in SIDES if world.changes.revoked[side] for lk0 in _given_up(_url(world, side))}
-    for node in NODES:
+    for node in world.ledgers:
         lines = _judge_any_ledger(node, _url(world, node), found)
         found.violations += map(str, world.changes.unexplained(lines, given_up))
         _judge_log(node, world.nodes[node].place.log, found)
@@ -84,7 +84,7 @@ def judge(world: CrashWorld) -> OracleFindings:
 def leftovers(world: CrashWorld) -> dict[str, int]:
     """Return the numbers of rows in tables that should be empty."""
     found = {}
-    for node in NODES:
+    for node in world.ledgers:
         stays = world.changes.staying(node)
         with psycopg.connect(_url(world, node)) as connection:
             for table in CLEAN:
@@ -97,7 +97,7 @@ def leftovers(world: CrashWorld) -> dict[str, int]:
 def steps(world: CrashWorld) -> int:
     """Return the durable steps of the nodes, from their ledgers."""
     total = 0
-    for node in NODES:
+    for node in world.ledgers:
         with psycopg.connect(_url(world, node)) as connection:
             total += _one(connection, "SELECT count(*) FROM semq_ledger")
     return total
@@ -106,7 +106,7 @@ def steps(world: CrashWorld) -> int:
 def dump(world: CrashWorld) -> str:
     """Return the remaining rows, for a search of the cause."""
     text = []
-    for node in NODES:
+    for node in world.ledgers:
         with psycopg.connect(_url(world, node)) as connection:
             for table in (
                 "tb_0031",

@@ -1,5 +1,5 @@
-"""Campaigns on real processes, as on the command line: ``./run crash --cycles 20``, ``./run crash --cycles 4
---secure``.
+"""Campaigns on real processes, as on the command line: ``./run crash --cycles 14``, and shorter ones with ``--secure``
+and ``--cluster``.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from tests.crash.faults import failpoints_by_turn, plan
 
 ROOT = Path(__file__).parents[2]
-CYCLES, SECURE_CYCLES = 20, 4
+CYCLES, SECURE_CYCLES, CLUSTER_CYCLES = 14, 4, 5
 SEED = int(os.environ.get("SEMQ_CRASH_SEED", "1"))  # the same faults for every commit
 
 
@@ -38,7 +38,11 @@ def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
 
 
 def test_nothing_is_lost_and_nothing_doubled_whoever_is_killed() -> None:
-    judged(CYCLES, SEED, "--group", "10")
+    judged(CYCLES, SEED, "--group", "7")
+
+
+def test_instances_of_the_hub_and_their_carrier_may_be_killed() -> None:
+    judged(CLUSTER_CYCLES, SEED, "--cluster")
 
 
 def has_all(seed: int) -> bool:

@@ -4,13 +4,24 @@ from itertools import islice
 from pathlib import Path
 
 from semq.service import failpoints
-from tests.crash.faults import BY_HAND, KINDS, SECURE_KINDS, CycleFault, Harm, failpoints_by_turn, plan
-from tests.crash.world import NODES, CrashWorld
+from tests.crash.faults import (
+    BY_HAND,
+    CLUSTER_KINDS,
+    CLUSTER_PLACES,
+    KINDS,
+    PLACES,
+    SECURE_KINDS,
+    CycleFault,
+    Harm,
+    failpoints_by_turn,
+    plan,
+)
+from tests.crash.world import CrashWorld
 
 
-def plans(seed: int, cycles: int, *, secure: bool = False) -> list[list[CycleFault]]:
-    points = failpoints_by_turn(seed)
-    return [plan(seed, number, points, secure=secure) for number in range(1, cycles + 1)]
+def plans(seed: int, cycles: int, **shape: bool) -> list[list[CycleFault]]:
+    points = failpoints_by_turn(seed, cluster=shape.get("cluster", False))
+    return [plan(seed, number, points, **shape) for number in range(1, cycles + 1)]
 
 
 def test_a_seed_draws_the_same_faults_again() -> None:
@@ -25,7 +36,13 @@ def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
         book.close()
     drawn, secure = ({fault.kind for faults in plans(1, 400, secure=one) for fault in faults} for one in (False, True))
     assert drawn == {kind for _, kind, _ in KINDS}
-    assert secure == {kind for _, kind, _ in SECURE_KINDS} == set(able)
+    assert secure == {kind for _, kind, _ in [*KINDS, *SECURE_KINDS]} == set(able)
+
+
+def test_every_kind_strikes_every_part_of_a_cluster() -> None:
+    struck = {(fault.kind, fault.where) for faults in plans(1, 1_000, cluster=True) for fault in faults}
+    for _, kind, group in [*KINDS, *CLUSTER_KINDS]:
+        assert {place for drawn, place in struck if drawn == kind} >= set(CLUSTER_PLACES[group])
 
 
 def test_every_failpoint_comes_round_once_before_any_comes_again() -> None:
@@ -34,7 +51,7 @@ def test_every_failpoint_comes_round_once_before_any_comes_again() -> None:
     assert len(set(turn)) == count
     steps = {tuple(point.split(":")) for _, point in turn}
     assert steps == {(step, phase) for step, phase in failpoints.all_failpoints() if step not in BY_HAND}
-    assert {node for node, _ in turn} == set(NODES)
+    assert {node for node, _ in turn} == set(PLACES["nodes"])
 
 
 def test_nodes_understand_the_failpoints_they_are_given() -> None:

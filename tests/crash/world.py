@@ -3,6 +3,13 @@ both sides.
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
+A cluster has two instances of the hub. ``other-a`` and ``other-b`` are the second addresses of the institutions.
+
+    application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
+                             └ other-a ─╮╭─╯              carrier
+                             ┌ other-b ─╯╰─╮                 │
+    application ─ app-b ─ b ─┴ link-b ── hub-2 ── way-hub-2 ─┘
+
 Started and ended by ``campaign``; ``faults`` damages it, ``oracle`` reads its databases.
 """
 
@@ -11,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
+from semq.installation.configuration import CARRIER, HUB, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import enrolled
 from tests.crash import certificates
 from tests.crash.application import DocumentTaker, Submitter
@@ -22,10 +29,15 @@ from tests.crash.process import CrashProcess
 from tests.crash.proxy import Proxy
 
 A, B = "a", "b"
-NODES = (HUB, A, B)
+HUB_2 = "hub-2"
 SIDES = (A, B)
 OTHER = {A: B, B: A}
 ADDRESS = {A: "1.10008", B: "1.56001"}
+# each proxy and the node that it leads to
+PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B}
+CLUSTER_PROXIES = PROXIES | {
+    "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "way-hub": CARRIER, "way-hub-2": CARRIER,
+}  # fmt: skip
 PAUSE_S = {A: 0.2, B: 0.6}  # pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
@@ -46,13 +58,16 @@ PLAN = InstallationPlan(
 class CrashWorld:
     """All processes of a campaign."""
 
-    def __init__(self, folder: Path, seed: int, *, secure: bool = False) -> None:
-        """``secure``: links by TLS and certificate, most documents sealed."""
+    def __init__(self, folder: Path, seed: int, *, secure: bool = False, cluster: bool = False) -> None:
+        """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub."""
         self.folder = folder
         self.secure = secure
+        self.cluster = cluster
+        self.ledgers = (HUB, HUB_2, *SIDES) if cluster else (HUB, *SIDES)  #: the nodes that have a part in documents
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER)
-        self.proxies = {name: Proxy(name) for name in ("link-a", "link-b", "app-a", "app-b")}
+        self._targets = CLUSTER_PROXIES if cluster else PROXIES
+        self.proxies = {name: Proxy(name) for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
         self.streams = {side: DocumentStream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
         self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
@@ -61,15 +76,15 @@ class CrashWorld:
         self._seed = seed
 
     async def start(self) -> None:
-        """Start everything, until all three nodes serve and the applications run."""
+        """Start everything, until all nodes serve and the applications run."""
         await self.prepare()
+        self.nodes[HUB].begin()
+        await self.nodes[HUB].served_now()
         if self.secure:
-            self.nodes[HUB].begin()
-            await self.nodes[HUB].served_now()
             for side in SIDES:
                 await self.enrol(side)
-        for node in self.nodes.values():
-            if not node.is_ready:
+        for name, node in self.nodes.items():
+            if name != HUB:
                 node.begin()
         await self.ready()
         for side in SIDES:
@@ -85,14 +100,19 @@ class CrashWorld:
         """Start the proxies and write the configurations, so that the nodes can start."""
         for proxy in self.proxies.values():
             await proxy.start()
-        links = {side: self.proxies[f"link-{side}"].port for side in SIDES}
-        places = replace(PLAN, secure=self.secure).write(self.folder, links)
+        links = {
+            name: [self.proxies[proxy].port for proxy in proxies if proxy in self.proxies]
+            for name, proxies in {
+                A: ("link-a", "other-a"), B: ("link-b", "other-b"), HUB: ("way-hub",), HUB_2: ("way-hub-2",),
+            }.items()
+        }  # fmt: skip
+        places = replace(PLAN, secure=self.secure, instances=2 if self.cluster else 1).write(self.folder, links)
         self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
-        for name, proxies in ((HUB, ("link-a", "link-b")), (A, ("app-a",)), (B, ("app-b",))):
-            self._wire(self.nodes[name], *proxies)
+        for name, node in self.nodes.items():
+            self._wire(node, *(proxy for proxy, target in self._targets.items() if target == name))
 
     async def ready(self) -> None:
-        """Wait until all three nodes serve. Raises TimeoutError."""
+        """Wait until all nodes serve. Raises TimeoutError."""
         await asyncio.gather(*(node.served_now() for node in self.nodes.values()))
 
     async def enrol(self, side: str) -> None:

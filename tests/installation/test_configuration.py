@@ -34,7 +34,7 @@ def test_links_have_passwords(tmp_path: Path) -> None:
 
 
 def test_a_secure_installation_has_no_passwords_of_links(tmp_path: Path) -> None:
-    places = InstallationPlan({"a": "10008"}, LOGIN, secure=True).write(tmp_path, {"a": 5})
+    places = InstallationPlan({"a": "10008"}, LOGIN, secure=True).write(tmp_path, {"a": [5]})
     hub, local = load(places[HUB].config, {}), load(places["a"].config, {})
     assert hub.amqp.tls
     assert [account.password for account in hub.nodes.values()] == [None]
