@@ -95,6 +95,11 @@ class ScheduleBooks:
         for number in unit.refused_submissions:
             self._waiting.pop((name, number), None)
 
+    def is_waiting(self, node: str, lk0: LK0) -> bool:
+        """Whether a scheduled document is not a row of tb_0031 yet; a due one has no time any more."""
+        row = self._waiting.get((node, lk0.object_id))
+        return row is not None and row.lk0 == str(lk0)
+
     def _accepted(self, row: Submitted, lk0: LK0) -> None:
         """Note the acceptance of a scheduled document as a promise to its application."""
         message = self._oracle.messages[lk0]
