@@ -112,7 +112,7 @@ class LocalNode(Node[LocalEngine]):
             self.schedule = ScheduledDocuments(lambda: self.engine, self._look_again, self.submissions.released)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
-            self.sealing or InClear(), self.clockwork.on_mail,
+            self.sealing or InClear(), self.clockwork.on_mail, self.spans,
         )  # fmt: skip
         engine.accepting.report_scheduled(self.schedule.scheduled)
         if self.lives > 1:

@@ -115,7 +115,7 @@ class HubNode(Node[HubEngine]):
             cluster = self.membership.build(self.directory, self.turn, self._post, self._end_second)
         engine = HubEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.directory,
-            self.clockwork.on_mail, cluster,
+            self.clockwork.on_mail, cluster, self.spans,
         )  # fmt: skip
         if self.membership is not None:
             self.membership.begin(engine)

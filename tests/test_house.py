@@ -32,6 +32,7 @@ FLOORS: dict[str, float] = {
     "semq.access_rights": -1,  # names of rights: everybody's
     "semq.status_words": -1,  # the same
     "semq.sizes": -1,  # numbers of bytes as texts: everybody's
+    "semq.trace_context": -1,  # traces of applications and ids of spans: everybody's
     "semq.moments": -1,  # times as texts: everybody's
     "semq.imports": -1,  # for entry points
     "semq.clock": -1,  # time and chance: passed in, its protocol may be named by everybody but floor 0

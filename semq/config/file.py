@@ -37,6 +37,7 @@ PATHS = (
     ("extract", ("folder", "salt_file")),
     ("secrecy", ("bodies_key_file",)),
     ("http", ("certificate", "key", "client_authorities")),
+    ("telemetry", ("trust",)),
 )
 
 

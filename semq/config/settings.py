@@ -30,6 +30,7 @@ from semq.config.sections import (
     TlsSection,
     WebhookSection,
 )
+from semq.config.telemetry import TelemetrySection
 from semq.seal.webhook_signature import key_of
 from semq.umx_t.address import Address
 
@@ -73,6 +74,7 @@ class Settings(BaseSettings):
     folders: list[FolderSection] = Field([], description="folders through which applications send and receive files")
     webhooks: list[WebhookSection] = Field([], description="HTTP addresses to which documents and events are posted")
     http: HttpSection | None = None
+    telemetry: TelemetrySection | None = Field(None, description="export of spans to an OpenTelemetry collector")
     alerts: AlertsSection = AlertsSection()
     log: LogSection = LogSection()
 
@@ -163,6 +165,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _folder_faults(settings)
     yield from _webhook_faults(settings)
     yield from _http_faults(settings)
+    yield from _telemetry_faults(settings)
     for node_id, account in nodes.items():
         for target in account.may_send_to or ():
             if target not in nodes:
@@ -242,6 +245,16 @@ def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "http.oidc.scopes", "must contain openid"
     if http.url and urlsplit(http.url).scheme not in ("http", "https"):
         yield "http.url", "must be https://host or http://host"
+
+
+def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Return the faults of the address of the collector."""
+    telemetry = settings.telemetry
+    if telemetry is None or telemetry.allow_plain:
+        return
+    parts = urlsplit(telemetry.endpoint)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        yield "telemetry.endpoint", "leads to another machine without TLS: use https://, or set telemetry.allow_plain"
 
 
 def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -24,6 +24,7 @@ CHECKS: dict[str, tuple[str, str]] = {
     "quotas": ("quotas of partners", "These partners are full: call them, or raise quota_rows_per_partner."),
     "submissions": ("documents handed over by SQL", "Look at the page of failed documents."),
     "violations": ("violations by peers", "Tell the operator of that node what was refused, and the version of yours."),
+    "telemetry": ("export of spans", "Check address, headers and the collector; documents are not affected."),
     "extract": ("nightly extract", "Look at the log of the node; run the job again on the page of scheduled work."),
     "folders": ("folders", "The process is started again by itself: its log says why it ended."),
     "webhooks": ("webhooks", "The process is started again by itself: its log says why it ended."),

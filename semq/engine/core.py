@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from semq.clock import Clock
+from semq.engine.document_spans import DocumentSpans
 from semq.engine.latency import Latency
 from semq.engine.mail import Mail
 from semq.engine.misconduct import Misconduct
@@ -34,6 +35,7 @@ class Core:
         settings: EngineSettings,
         events: Events,
         on_mail: Callable[[], None],
+        spans: DocumentSpans | None = None,
     ) -> None:
         self.address = address
         self.home = home  #: the store named in this node's locators
@@ -43,6 +45,7 @@ class Core:
         self.events = events
         self.counters = Counters()
         self.latency = Latency()
+        self.spans = spans  #: None unless spans are exported
         self.violations = Violations()
         self.misconduct = Misconduct()
         self.mail = Mail(address, settings.packet_records, on_mail)

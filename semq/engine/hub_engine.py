@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from semq.clock import Clock
 from semq.engine.core import Core, keep_rows
+from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.carried_link import CarriedLink
 from semq.engine.hub.copies import Copies
@@ -42,8 +43,9 @@ class HubEngine:
         directory: Directory,
         on_mail: Callable[[], None],
         cluster: Cluster | None = None,
+        spans: DocumentSpans | None = None,
     ) -> None:
-        core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail)
+        core = self.core = Core(home.node, home, recovered, store, clock, settings, NoEvents(), on_mail, spans)
         self.directory = directory
         self.sessions: dict[str, PresentNode] = {}
         self.holding = Holding(core, recovered, self.sessions, directory)

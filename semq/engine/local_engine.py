@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from semq.clock import Clock
 from semq.engine.core import Core, keep_rows, note_lines
+from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import NotYours
 from semq.engine.frames import by_role
 from semq.engine.partners import Partners
@@ -54,8 +55,9 @@ class LocalEngine:
         events: Events,
         secrecy: Secrecy,
         on_mail: Callable[[], None],
+        spans: DocumentSpans | None = None,
     ) -> None:
-        core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail)
+        core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail, spans)
         self.uplink = HubSession(home.node)
         self.secrecy = secrecy
         self._looked: set[str] = set()  #: partners whose refused documents this engine has searched

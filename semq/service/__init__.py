@@ -13,6 +13,7 @@ Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each 
 | message_names, story           | messages by name; their history as an answer to another party       |
 | credentials                    | keys, certificates, TLS contexts, sealing                           |
 | monitoring                     | health, alerts, metrics                                             |
+| telemetry                      | spans of documents for an OpenTelemetry collector                   |
 | companion                      | programs beside the node: folders, webhooks, web                    |
 | nightly_extract                | the extract of the ledger, started as a process                     |
 | log                            | log lines                                                           |

@@ -44,6 +44,7 @@ from semq.service.operations.audit import ActAudit
 from semq.service.operations.operation import BoundOperation, Operation, bind
 from semq.service.operations.reload import Reloading
 from semq.service.standby import Claim
+from semq.service.telemetry.export import export_of
 from semq.store.broker.store import PostgresMessageStore
 from semq.store.postgres.errors import LeaseHeld, StoreFenced
 from semq.store.postgres.store import PostgresStore
@@ -102,6 +103,8 @@ class Node(Generic[E]):
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
         self.nightly = Nightly(settings, clock, self._for_extracts)
+        self.telemetry = export_of(settings, clock)
+        self.spans = self.telemetry.documents if self.telemetry is not None else None
         self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)
 
     # --- for subclasses
@@ -185,10 +188,13 @@ class Node(Generic[E]):
             lost=self._store_lost,
             notified=self.notified,
             after_unit=lambda: self.clockwork.look(),  # made later: the store is opened first
+            noted=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
             readers=self.host.readers(),
             rest=self.host.rest(),
         )
+        if self.telemetry is not None:
+            self._begun.push_async_callback(self.telemetry.stop)
         self._begun.push_async_callback(self.store.stop)
         if self._failpoint is not None:
             self._failpoint.watch_store(self.store)
@@ -465,15 +471,8 @@ class Node(Generic[E]):
             "store": {name: getattr(counters, name) for name in counters.__slots__},
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,
-            "companions": {
-                name: {
-                    "running": one.is_running,
-                    "starts": one.starts,
-                    "exit": one.exit_status,
-                    "failing": one.states.status(),
-                }
-                for name, one in self.companions.items()
-            },
+            "telemetry": self.telemetry.status() if self.telemetry is not None else {},
+            "companions": {name: one.status() for name, one in self.companions.items()},
         }
 
     async def checks(self) -> list[Check]:

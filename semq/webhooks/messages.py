@@ -12,8 +12,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from semq.app import Document, DocumentEvent
-from semq.app.trace_context import trace_context
 from semq.moments import utc_text
+from semq.trace_context import trace_context
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay unencoded
 

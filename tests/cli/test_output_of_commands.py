@@ -39,6 +39,7 @@ STATUS = {
     "partners": {BAD: {"online": True, "waiting": BAD}}, "certificates": {BAD: BAD}, "engine_lives": 2,
     "certificate": {"state": BAD, "not_after": BAD, "days_left": BAD, "renew_at": BAD, "node": BAD},
     "extract": {"at": BAD, "exit_status": 1, "said": BAD},
+    "telemetry": {"exported": BAD, "failures": 1, "failing_since": 1, "last_error": BAD},
 }  # fmt: skip
 PAGE = {
     "rows": [dict.fromkeys(("vhost", "name", "queue", "tag", "user", "peer", "client", "source"), BAD)],

@@ -57,6 +57,7 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
         ("tls.passphrase_file", settings.tls.passphrase_file),
         ("secrecy.bodies_key_file", settings.secrecy.bodies_key_file),
         ("extract.salt_file", settings.extract.salt_file),
+        ("telemetry.trust", settings.telemetry.trust if settings.telemetry is not None else None),
     )
     return ((key, path) for key, path in named if path is not None)
 

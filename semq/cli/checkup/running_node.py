@@ -20,6 +20,7 @@ ADVICE = {
     "resources": "Make room, or let applications take what waits; nothing that was accepted is lost.",
     "quotas": "`semq stuck list` shows the causes; protocol.quota_rows_per_partner is the limit.",
     "submissions": "`semq stuck list` shows the causes; `semq failed requeue` submits refused ones again (SQL.md).",
+    "telemetry": "Check telemetry.endpoint, its headers and the collector; documents are not affected.",
     "extract": "`semq reconcile extract` does the same in the foreground.",
 }
 

@@ -106,6 +106,15 @@ def _extract(told: Status) -> Iterator[tuple[str, str]]:
         yield "last extract", f"{local(last.get('at'))} {how}: {last.get('said')}"
 
 
+def _telemetry(told: Status) -> Iterator[tuple[str, str]]:
+    spans = told.get("telemetry")
+    if spans:
+        named = ((name, spans.get(name) or 0) for name in ("exported", "waiting", "dropped"))
+        yield "spans", ", ".join(f"{number} {name}" for name, number in named)
+        if spans.get("failures"):
+            yield "collector", f"FAILS since {moment(spans['failing_since'])}: {plain(spans.get('last_error') or '')}"
+
+
 SECTIONS = (
     ("Node", _node),
     ("Work", _work),
@@ -114,6 +123,7 @@ SECTIONS = (
     ("Certificates", _certificate),
     ("Violations in the last day", _violations),
     ("Reconciliation", _extract),
+    ("Telemetry", _telemetry),
 )
 
 

@@ -192,7 +192,10 @@ def _send(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     note(core, unit, Event.SENT, row, of_marker("late" if late else "", row.void))
     # Send an expired copy without its payload: only the answer of the receiver, whose ledger may contain the document,
     # ends the copy.
-    envelope = replace(decode_envelope(stored), lk1=core.lk1(row.object_id), source=core.address, late=late)
+    envelope = decode_envelope(stored)
+    if core.spans is not None:  # it may have been stored before this start of the hub
+        core.spans.begin(Side.HUB, envelope, row.accepted_at)
+    envelope = replace(envelope, lk1=core.lk1(row.object_id), source=core.address, late=late)
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 
 

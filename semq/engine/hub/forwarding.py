@@ -47,6 +47,8 @@ class Relay:
         for message in messages:
             envelope = message.envelope
             fault = message_fault(peer, envelope)
+            if self.core.spans is not None and fault is None:
+                self.core.spans.begin(Side.HUB, envelope, self._at)
             if fault is not None:
                 self.note_violation(fault, str(peer), envelope)
             elif (reason := self._refusal(message)) is not None:

@@ -69,6 +69,8 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
         leave(core, unit, row)
         return None
     assert stored is not None
+    if core.spans is not None:  # it may have been recorded before this start of the node
+        core.spans.begin(Side.RECEIVER, envelope, row.received_at)
     hear(unit, row, HandlingHeard.give, after, cause=(envelope, stored.payload))
     return after.given[0]
 

@@ -287,6 +287,8 @@ class _Arrivals:
 
     def _insert(self, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: OpenedPayload) -> int:
         a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
+        if self.core.spans is not None:
+            self.core.spans.begin(Side.RECEIVER, envelope, self._at)
         row = Pending(
             bref=self.core.new_id(), lk0=envelope.lk0, sid=envelope.sid, target=envelope.target, save_fwd=a.save_fwd,
             ack2=a.ack2, status=entry.status, lk1=envelope.lk1, prev=envelope.prev, order_key=a.order_key,

@@ -15,7 +15,7 @@ from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
 from semq.engine.ports import Secrecy
 from semq.engine.time.expiry import says_expired
-from semq.store.rows import Outbound, Reason, Stored
+from semq.store.rows import Outbound, Reason, Side, Stored
 from semq.store.unit import Unit
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope
@@ -92,6 +92,8 @@ def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stor
         unit.delete_outbound(row)
     floor = rows.floor(row).value if row.sid >= 0 else 0
     envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
+    if rows.core.spans is not None:  # it may have been accepted before this start of the node
+        rows.core.spans.begin(Side.SENDER, envelope, row.accepted_at)
     frame = Data(rows.secrecy.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
     after.frames.append(frame)
 

@@ -134,11 +134,11 @@ class Accepting:
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
         """Make each document a row, or answer a repeated token; ``faults`` are by place in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
-        accepted = _Acceptance(self.core, self.rows, unit)
+        accepted = _Acceptance(self.core, self.rows, unit, began)
         for place, submission in enumerate(submissions):
             accepted.submission(submission, faults.get(place))
         yield COMMITTED
-        accepted.apply(began)
+        accepted.apply()
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
@@ -274,10 +274,12 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
 class _Acceptance:
     """The documents that are accepted in one attempt at a unit."""
 
-    def __init__(self, core: Core, rows: OutboundRows, unit: Unit) -> None:
+    def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float) -> None:
+        """``began``: when the documents were submitted, in seconds of the engine."""
         self._core = core
         self._rows = rows
         self._unit = unit
+        self._began = began
         self._at = core.now_ms()
         self._accepted: list[tuple[Submission, Accepted]] = []
         self._refused: list[tuple[Submission, SemqError]] = []  # stay in tb_0031_submit, with a reason
@@ -310,6 +312,9 @@ class _Acceptance:
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
         envelope, body = self._sealed(row, self._envelope(row, submission, way), submission)
+        if self._core.spans is not None:
+            since = self._at - int((self._core.now() - self._began) * 1000)
+            self._core.spans.begin(Side.SENDER, envelope, since)
         self._unit.ledger.append(
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
@@ -415,7 +420,7 @@ class _Acceptance:
             return True
         return row.save_fwd is SaveFwd.STORE and not goes_now
 
-    def apply(self, began: float) -> None:
+    def apply(self) -> None:
         """After the commit: send the messages to be sent now, and answer each submission."""
         for seal in self._new_seals:
             seal.noted()
@@ -426,7 +431,7 @@ class _Acceptance:
         if self._events:
             self._core.events.publish(self._events)
         self._core.count("accepted", len(self._accepted))
-        self._core.latency.observe(Stage.STORED, self._core.now() - began, len(self._accepted))
+        self._core.latency.observe(Stage.STORED, self._core.now() - self._began, len(self._accepted))
         for submission, accepted in self._accepted:
             submission.done(accepted)
         for submission, error in self._refused:

@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -54,6 +55,15 @@ class Companion:
     def is_running(self) -> bool:
         """Return whether the process exists."""
         return self._process is not None and self._process.returncode is None
+
+    def status(self) -> dict[str, Any]:
+        """Return the state of the program for ``node.status``."""
+        return {
+            "running": self.is_running,
+            "starts": self.starts,
+            "exit": self.exit_status,
+            "failing": self.states.status(),
+        }
 
     def start(self) -> None:
         """Start the program, and restart it whenever it ends."""

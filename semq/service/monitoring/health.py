@@ -12,6 +12,7 @@ from semq.moments import utc_text
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
 OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
+PATIENCE = 3  # failed requests to a collector before a warning
 SHOWN_MAX = 5  # kinds of violations that are listed
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
@@ -51,6 +52,9 @@ def checks(status: Status, warn_days: float) -> list[Check]:
         found.append(Check("submissions", WARNING if detail else OK, detail))
     for name, one in status.get("companions", {}).items():
         found.append(_companion(name, one))
+    telemetry = status.get("telemetry")
+    if telemetry:
+        found.append(_telemetry(telemetry))
     violations = status.get("violations")
     if violations:
         found.append(Check("violations", WARNING, _violations(violations)))
@@ -78,6 +82,15 @@ def _failing(section: str, one: Mapping[str, Any]) -> str:
     times = "1 failure" if one["failures"] == 1 else f"{one['failures']} failures in a row"
     paused = ", paused" if one["is_paused"] else ""
     return f"{section}: {times} since {utc_text(one['since'])}{paused}: {one['error']}"
+
+
+def _telemetry(told: Mapping[str, Any]) -> Check:
+    """Return the check of the export of spans; it never fails, since no document depends on it."""
+    if told["failures"] < PATIENCE:
+        return Check("telemetry", OK)
+    since = f"{told['failures']} failures in a row since {utc_text(told['failing_since'])}"
+    lost = f", {told['dropped']} spans dropped" if told["dropped"] else ""
+    return Check("telemetry", WARNING, f"{since}{lost}: {told['last_error']}")
 
 
 def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[str]:

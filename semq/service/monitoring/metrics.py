@@ -119,6 +119,16 @@ def _extract_status(of: Figures) -> list[Sample]:
     return [({}, last["exit_status"])] if last else []
 
 
+def _spans(of: Figures) -> list[Sample]:
+    told = of.status.get("telemetry")
+    return [({"result": name}, told[name]) for name in ("exported", "dropped", "forgotten")] if told else []
+
+
+def _telemetry_up(of: Figures) -> list[Sample]:
+    told = of.status.get("telemetry")
+    return [({}, float(not told["failures"]))] if told else []
+
+
 def _rows(of: Figures) -> list[Sample]:
     return [
         ({"queue": queue, "state": state}, rows)
@@ -178,6 +188,11 @@ METRICS = (
            _each("sql_submissions", "state")),
     Metric("semq_extract_time_seconds", "gauge", "When the last nightly extract ended.", _extract_at),
     Metric("semq_extract_exit_status", "gauge", "Exit status of the last nightly extract.", _extract_status),
+    Metric("semq_telemetry_spans_total", "counter", "Spans by what became of them (exported, dropped), and documents "
+           "forgotten before their spans ended, because too many were in progress.", _spans),
+    Metric("semq_telemetry_spans_waiting", "gauge", "Spans that wait for the collector.",
+           _of("telemetry", "waiting")),
+    Metric("semq_telemetry_up", "gauge", "1 if the collector took the last spans.", _telemetry_up),
     Metric("semq_store_open", "gauge", "1 if the store is open.", _one("store_open")),
     Metric("semq_store_waiting_works", "gauge", "Pieces of work that wait for the writer.", _one("waiting_work")),
     Metric("semq_store_units_total", "counter", "Transactions of the writer.", _of("store", "units")),

@@ -38,7 +38,7 @@ from semq.store.postgres.pipeline import OPTIONS, PipelineWire
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import check
 from semq.store.postgres.statements import STATEMENTS
-from semq.store.postgres.writer import Writer, WriterCounters
+from semq.store.postgres.writer import Noted, Writer, WriterCounters
 from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
 from semq.store.unit import Recovered
 from semq.store.work import Work
@@ -58,7 +58,7 @@ class PostgresStore:
     holds a lock by then. ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or
     StoreFenced; ``notified`` with the channel when an application submitted or finished something through SQL, or
     another process of the hub revoked a certificate or put definitions in force; ``after_unit`` after each unit, when
-    its work has been notified.
+    its work has been notified; ``noted`` with the lines of the ledger of each commit, before its work is notified.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class PostgresStore:
         lost: Callable[[SemqError], None],
         notified: Callable[[str], None] = lambda channel: None,
         after_unit: Callable[[], None] = lambda: None,
+        noted: Noted | None = None,
         vault: Vault | None = None,
         readers: Readers | None = None,
         rest: Rest | None = None,
@@ -88,6 +89,7 @@ class PostgresStore:
         self._on_lost = lost
         self._notified = notified
         self._after_unit = after_unit
+        self._noted = noted
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
@@ -198,8 +200,9 @@ class PostgresStore:
         await wire.prepare(STATEMENTS)
         self._wire = wire
         self._writer = Writer(
-            wire, self._lease, self._numbers, self.counters, self.chain, self.locking, self._ended, self._unit_done
-        )
+            wire, self._lease, self._numbers, self.counters, self.chain, self.locking, self._ended, self._unit_done,
+            self._noted,
+        )  # fmt: skip
         self._note_idle()
 
     def _unit_done(self) -> None:

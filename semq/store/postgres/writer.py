@@ -37,9 +37,11 @@ from semq.store.postgres.load import Load
 from semq.store.postgres.locked_bodies import Locking
 from semq.store.postgres.pipeline import PipelineWire, StatementRefused
 from semq.store.postgres.statements import FENCED, STALE
+from semq.store.rows import LedgerLine
 from semq.store.unit import Unit
 from semq.store.work import Work, begin_attempts
 
+Noted = Callable[[Sequence[LedgerLine]], None]  # gets the lines of each commit
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -94,6 +96,7 @@ class Writer:
         locking: Locking,
         lost: Callable[[SemqError], None],
         after_unit: Callable[[], None] = lambda: None,
+        noted: Noted | None = None,
     ) -> None:
         self._wire = wire
         self._lease = lease
@@ -104,6 +107,7 @@ class Writer:
         self._locking = locking
         self._lost = lost
         self._after_unit = after_unit
+        self._noted = noted
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
         self._alone = 0  # number of pieces that get a unit each, after one of them was refused
@@ -305,6 +309,8 @@ class Writer:
             links = self._chain.extended(rows.get(LEDGER, ()), lines)
             await self._commit([*batch, *(("chain", params(link)) for link in links)], rows, lines)
             self._chain.head = links[-1] if links else self._chain.head
+            if self._noted is not None:
+                _pass_on(self._noted, unit.ledger)
         elif self._in_transaction:
             self._wire.send_forgetting([("commit", ())])  # nothing depends on it
             self._in_transaction = False
@@ -466,6 +472,13 @@ def _notify_committed(work: Work) -> None:
     except Exception:
         # The commit is durable in any case, and the other work must still be notified.
         log.exception("An action after a commit ended with an error.")
+
+
+def _pass_on(noted: Noted, lines: Sequence[LedgerLine]) -> None:
+    try:
+        noted(lines)
+    except Exception:
+        log.exception("The lines of a commit could not be passed on.")
 
 
 def _notify_failed(work: Work, error: Exception) -> None:

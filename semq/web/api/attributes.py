@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from local_node.operations.submission import SubmitDocument
-from semq.app.trace_context import trace_context
 from semq.app.values import Document
 from semq.foreign_text import shown
 from semq.service.operations.arguments import read_arguments
+from semq.trace_context import trace_context
 from semq.umx_t.app_key import AppKey
 from semq.web.errors import BadRequest
 

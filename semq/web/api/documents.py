@@ -12,9 +12,9 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.amqp.errors import AmqpError
 from semq.app import Client
-from semq.app.trace_context import trace_context
 from semq.app.values import Sent
 from semq.errors import BadInput, SemqError
+from semq.trace_context import trace_context
 from semq.web.api import attributes
 from semq.web.api.endpoint import Call, told
 from semq.web.api.node_operations import PATIENCE_S, read_object

@@ -61,6 +61,12 @@ def test_health_names_failing_webhooks_and_since_when() -> None:
         (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
         (changed(extract={"at": "2031-01-01", "exit_status": 78, "said": "SEMQ-6008"}), "warning", "extract"),
         (changed(extract={"at": "2031-01-01", "exit_status": 0, "said": ""}), "ok", ""),
+        (changed(telemetry={"failures": 2, "failing_since": 1, "dropped": 0, "last_error": "x"}), "ok", ""),
+        (
+            changed(telemetry={"failures": 3, "failing_since": 1, "dropped": 0, "last_error": "x"}),
+            "warning",
+            "telemetry",
+        ),
         (STATUS | {"violations": VIOLATIONS}, "warning", "violations"),
         (STATUS | {"violations": []}, "ok", ""),
     ],

@@ -67,6 +67,18 @@ def test_what_grows_with_the_partners_is_in_the_detailed_figures_only() -> None:
     assert render(figures(partners=many), detailed=True).count("semq_partner_online{") == len(many) + 1
 
 
+def test_spans_are_counted_by_their_result() -> None:
+    telemetry = {"exported": 5, "dropped": 2, "forgotten": 1, "waiting": 4, "failures": 3, "failing_since": 1}
+    told = samples(render(figures(telemetry=telemetry | {"last_error": "away"})))
+    results = {
+        name: told["semq_telemetry_spans_total", f"result={name}"] for name in ("exported", "dropped", "forgotten")
+    }
+    assert results == {"exported": 5, "dropped": 2, "forgotten": 1}
+    assert (told[("semq_telemetry_spans_waiting",)], told[("semq_telemetry_up",)]) == (4, 0)
+    assert told["semq_check", "check=telemetry"] == 1
+    assert "semq_telemetry" not in render(figures(telemetry={}))
+
+
 def test_openmetrics_is_read_by_its_own_parser() -> None:
     latency = Latency()
     latency.observe(Stage.STORED, 0.004, 3)

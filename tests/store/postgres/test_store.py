@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, exc, text
 
 from semq.clock import SystemClock
+from semq.engine.core import note_lines
 from semq.store.memory import MemoryStore
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.store import PostgresStore
+from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Recovered, Unit
 from tests.store.jobs import GIVE, IDS, Deed, Job, job_of, look
 
@@ -151,3 +153,23 @@ async def test_a_connection_that_is_not_to_be_had_is_a_store_that_is_away(databa
     async with opened(database) as store:
         with pytest.raises(StoreUnavailable):
             await store.read(query)
+
+
+async def test_the_lines_of_each_commit_are_passed_on_before_its_work_is_notified(database: str) -> None:
+    seen: list[str] = []
+
+    def noted(lines: Sequence[LedgerLine]) -> None:
+        seen.extend(line.lk0 for line in lines)
+        raise ValueError("what takes the lines harms no commit")
+
+    async with opened(database, noted=noted) as store:
+        done = asyncio.Event()
+
+        def end() -> None:
+            seen.append("notified")
+            done.set()
+
+        store.post(note_lines([LedgerLine(1, Side.HUB, Event.STORED, "one")], end))
+        await done.wait()
+        assert seen == ["one", "notified"]
+        assert await store.read(lambda connection: connection.scalar(text("SELECT count(*) FROM semq_ledger"))) == 1

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.app.test_trace_context import PARENT
 from tests.service.inprocess import InProcess, linked, linked_node
+from tests.test_trace_context import PARENT
 from tests.waiting import until
 from tests.web.running import Site, serving
 

@@ -11,8 +11,8 @@ from semq.app import Client
 from semq.config.reach import url_of
 from semq.web.api.leases import Leases
 from semq.web.transport.bodies import CHUNK
-from tests.app.test_trace_context import PARENT
 from tests.service.inprocess import InProcess, linked_node
+from tests.test_trace_context import PARENT
 from tests.waiting import until
 from tests.web.running import Site, serving
 

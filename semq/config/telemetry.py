@@ -1,0 +1,59 @@
+"""The section of the export of spans to an OpenTelemetry collector."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from semq.config.sections import Seconds, Section
+
+_HEADER = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,8190}[\x21-\x7e])?")
+
+
+def _endpoint(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.path in ("", "/"):
+        raise ValueError("must be https://host:port/path, for a collector mostly http://host:4318/v1/traces")
+    if not (url.isascii() and url.isprintable()) or " " in url:
+        raise ValueError("must be printable ASCII: write the host in its xn-- form, other characters as %XX")
+    if parts.username or parts.password or parts.fragment:
+        raise ValueError("must not hold a user, a password or a fragment: secrets belong in telemetry.headers")
+    _ = parts.port  # raises ValueError itself when it is out of range
+    return url
+
+
+def _header(value: SecretStr) -> SecretStr:
+    if not _HEADER.fullmatch(value.get_secret_value()):
+        raise ValueError("must be printable ASCII without spaces at its ends")
+    return value
+
+
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+HeaderValue = Annotated[SecretStr, AfterValidator(_header)]
+
+
+class TelemetrySection(Section):
+    """Export of spans to an OpenTelemetry collector (OTLP over HTTP)."""
+
+    endpoint: Annotated[str, AfterValidator(_endpoint)]
+    """address of the collector for traces: http://host:4318/v1/traces"""
+    headers: dict[HeaderName, HeaderValue] = Field(default={})
+    """headers of the requests, for instance Authorization; also as SEMQ_TELEMETRY__HEADERS__NAME"""
+    service_name: Annotated[str, Field(max_length=255)] = ""
+    """service.name of the spans; default: semq-ID"""
+    sample_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """part of the documents without a traceparent that is traced; with one, its flag decides. The same at all nodes"""
+    queue_spans: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
+    """spans that wait for the collector; further ones are dropped and counted"""
+    batch_spans: Annotated[int, Field(ge=1, le=10_000)] = 512
+    """spans in one request"""
+    every_s: Seconds = 5.0
+    """longest wait of a span for others of its request"""
+    timeout_s: Seconds = 10.0
+    """longest wait for an answer"""
+    trust: Path | None = None
+    """PEM file of the authorities of the collector; those of the system unless given; relative to the file"""
+    allow_plain: bool = False
+    """let http:// lead to another machine: the network can read spans and headers"""

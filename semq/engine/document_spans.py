@@ -1,0 +1,178 @@
+"""Spans of documents for distributed tracing: what a node exports about each sampled document.
+
+Spans follow from the lines of the ledger: the store passes the lines of each commit to ``committed``, so a span never
+shows what was not committed, and has the times of the ledger. The engine calls ``begin`` where it has the envelope of a
+document, whose headers name the trace. Documents in progress are kept in memory, at most ``OPEN_MAX``; a node that
+starts again knows those that it sends or delivers again.
+
+| span    | node     | from                    | to                                      | parent            |
+|---------|----------|-------------------------|-----------------------------------------|-------------------|
+| submit  | sender   | submitted               | committed                               | the application's |
+| deliver | sender   | accepted                | the receipt or another end is committed | submit            |
+| forward | hub      | arrived                 | passed on, or refused                   | submit            |
+| store   | hub      | custody taken           | released, or refused                    | submit            |
+| record  | receiver | arrived                 | committed                               | submit            |
+| wait    | receiver | recorded, or last given | given to the application                | record            |
+| process | receiver | given                   | acknowledged, or set aside              | record            |
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from semq.store.rows import Event, LedgerLine, Side
+from semq.trace_context import PARENT, TraceParent, sampled_parent, span_id
+from semq.umx_t.envelope import Envelope
+from semq.umx_t.pieces import USER as PIECES_USER
+
+OPEN_MAX = 20_000  # documents in progress
+STEPS_MAX = 32  # events of one span
+
+
+class Span(NamedTuple):
+    """A finished span. Times are milliseconds since 1970 UTC."""
+
+    stage: str
+    parent: TraceParent
+    span_id: str
+    parent_id: str
+    lk0: str
+    target: str
+    began: int
+    ended: int
+    size: int = 0
+    att: int = 0
+    error: str = ""  #: the kind of failure; empty: none
+    steps: tuple[tuple[str, int], ...] = ()  #: events within the span
+
+
+@dataclass(slots=True)
+class _Document:
+    """A document in progress at one side."""
+
+    parent: TraceParent
+    since: int  #: submitted, arrived or, after a start of the node, accepted or recorded
+    ends_when_sent: bool
+    given: int = 0
+    size: int = 0
+    steps: list[tuple[str, int]] = field(default_factory=list)
+
+
+class DocumentSpans:
+    """The sampled documents in progress at one node."""
+
+    def __init__(self, ratio: float, now_ms: Callable[[], int], export: Callable[[Span], None]) -> None:
+        """``ratio``: the part of the documents without a trace of their application that is sampled."""
+        self._ratio = ratio
+        self._now_ms = now_ms
+        self._export = export
+        self._open: dict[tuple[Side, str], _Document] = {}
+        self.forgotten = 0  #: documents that were in progress when there were too many
+
+    def begin(self, side: Side, envelope: Envelope, since: int) -> None:
+        """Follow a document if it is sampled; ``since``: milliseconds since 1970 UTC."""
+        headers = envelope.attributes.user_headers
+        if not self._ratio and PARENT not in headers:
+            return  # most documents, without the cost of their LK0 as text
+        if envelope.void or envelope.target.user == PIECES_USER or (side, envelope.ident) in self._open:
+            return
+        parent = sampled_parent(headers, envelope.ident, self._ratio)
+        if parent is None:
+            return
+        if len(self._open) >= OPEN_MAX:
+            del self._open[next(iter(self._open))]
+            self.forgotten += 1
+        is_receipted = envelope.is_class3 or envelope.attributes.ack2
+        self._open[side, envelope.ident] = _Document(parent, since, not is_receipted)
+
+    def committed(self, lines: Sequence[LedgerLine]) -> None:
+        """Take the lines of one commit."""
+        if not self._open:
+            return
+        for line in lines:
+            key = (line.side, line.lk0)
+            document = self._open.get(key)
+            if document is not None and TAKEN_BY[line.side](self, document, line):
+                del self._open[key]
+
+    # --- one function for each side: it returns whether the document has ended there
+    def _at_sender(self, document: _Document, line: LedgerLine) -> bool:
+        event = line.event
+        if event is Event.ACCEPTED:
+            document.size = line.size
+            self._end("submit", document, line, min(document.since, line.at), self._now_ms())
+            document.since = line.at
+            return False
+        has_ended = event in ENDS_AT_SENDER or (event is Event.SENT and document.ends_when_sent)
+        if has_ended:
+            self._end("deliver", document, line, document.since, line.at, steps=document.steps)
+        elif len(document.steps) < STEPS_MAX:
+            document.steps.append((event.name.lower(), line.at))
+        return has_ended
+
+    def _at_hub(self, document: _Document, line: LedgerLine) -> bool:
+        event = line.event
+        if event is Event.STORED:
+            document.size, document.given, document.since = line.size, line.at, line.at
+        elif event in ENDS_AT_HUB:
+            stage = "store" if document.given or event is Event.RELEASED else "forward"
+            self._end(stage, document, line, document.since, line.at, steps=document.steps)
+            return True
+        elif len(document.steps) < STEPS_MAX:
+            document.steps.append((event.name.lower(), line.at))
+        return False
+
+    def _at_receiver(self, document: _Document, line: LedgerLine) -> bool:
+        event = line.event
+        if event in RECORDED:
+            document.size = line.size
+            self._end("record", document, line, min(document.since, line.at), self._now_ms())
+            document.since = line.at
+        elif event is Event.GIVEN:
+            self._end("wait", document, line, max(document.since, document.given), line.at)
+            document.given = line.at
+        elif event in HANDLED and document.given:
+            self._end("process", document, line, document.given, line.at)
+        return event in ENDS_AT_RECEIVER
+
+    def _end(
+        self, stage: str, document: _Document, line: LedgerLine, began: int, ended: int,
+        steps: Sequence[tuple[str, int]] = (),
+    ) -> None:  # fmt: skip
+        own, lk0 = document.parent, line.lk0
+        above = PARENTS[stage]
+        named = f"{stage} {line.att}" if stage in REPEATED else stage
+        parent_id = span_id(lk0, above) if above else own.span_id
+        error = line.event.name.lower() if line.event in FAILURES else ""
+        self._export(
+            Span(
+                stage, own, span_id(lk0, named), parent_id, lk0, line.target, began, max(began, ended),
+                document.size, line.att, error, tuple(steps),
+            )
+        )  # fmt: skip
+
+
+# stage | parent
+PARENTS = {
+    "submit": "",
+    "deliver": "submit",
+    "forward": "submit",
+    "store": "submit",
+    "record": "submit",
+    "wait": "record",
+    "process": "record",
+}
+REPEATED = frozenset({"forward", "wait", "process"})  # once for each attempt
+ENDS_AT_SENDER = frozenset(
+    {Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED, Event.REFUSED}
+)
+ENDS_AT_HUB = frozenset({Event.FORWARDED, Event.RELEASED, Event.REFUSED, Event.DROPPED})
+RECORDED = frozenset({Event.RECEIVED, Event.REJECTED})
+HANDLED = frozenset({Event.DONE, Event.PARKED})
+ENDS_AT_RECEIVER = HANDLED | {Event.REJECTED, Event.CANCELLED}
+FAILURES = (ENDS_AT_SENDER - {Event.DELIVERED}) | {Event.PARKED}
+TAKEN_BY = {
+    Side.SENDER: DocumentSpans._at_sender,
+    Side.HUB: DocumentSpans._at_hub,
+    Side.RECEIVER: DocumentSpans._at_receiver,
+}

@@ -1,0 +1,10 @@
+"""Export of spans to an OpenTelemetry collector ([telemetry]): what an engine tells of its documents leaves by HTTP.
+
+| module    | subject                                                              |
+|-----------|----------------------------------------------------------------------|
+| otlp      | spans as OTLP in JSON, and the answers of a collector                |
+| collector | one collector: requests to it                                        |
+| export    | the queue before it: batches, retries, losses, its state for health  |
+
+`semq.engine.document_spans` decides which spans there are.
+"""

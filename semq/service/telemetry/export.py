@@ -1,0 +1,185 @@
+"""The export of one node: a bounded queue of spans, sent in batches, and its state for ``node.status``.
+
+The engine's side is one call that appends to a queue; encoding takes place in a thread, requests on the event loop. A
+batch that the collector cannot take now (no connection, no answer, 429, 502, 503, 504) is sent again with growing
+pauses, or after the pause that it asks for; with any other answer it is dropped. What is dropped is counted. Nothing
+here can delay or fail a document.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from semq import __version__
+from semq.clock import Clock
+from semq.config.settings import Settings
+from semq.config.telemetry import TelemetrySection
+from semq.engine.document_spans import DocumentSpans, Span
+from semq.umx_t import retry
+
+if TYPE_CHECKING:
+    from semq.service.telemetry.collector import CollectorAnswer, OtlpCollector
+
+log = structlog.get_logger("semq.telemetry")
+
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
+WAIT_S_MAX = 300.0  # longest pause that is accepted from Retry-After
+STOP_S = 2.0  # for the last spans, when the node stops
+
+
+class SpanExport:
+    """The spans of one node on their way to its collector."""
+
+    def __init__(self, section: TelemetrySection, settings: Settings, clock: Clock) -> None:
+        self._section = section
+        self._clock = clock
+        self._resource = _resource(section, settings)
+        self._queue: deque[Span] = deque()
+        self._collector: OtlpCollector | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._full = asyncio.Event()  # there is a whole batch, or the node stops
+        self._is_stopping = False
+        self.exported = 0
+        self.dropped = 0
+        self.failures = 0  #: in a row
+        self.failing_since: int | None = None  #: milliseconds since 1970 UTC
+        self.last_error = ""
+        self.documents = DocumentSpans(section.sample_ratio, self._now_ms, self.add)
+
+    def add(self, span: Span) -> None:
+        """Queue a span, or drop it if too many wait."""
+        if len(self._queue) >= self._section.queue_spans:
+            self.dropped += 1
+            return
+        self._queue.append(span)
+        if len(self._queue) >= self._section.batch_spans:
+            self._full.set()
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run(), name="telemetry")
+
+    def status(self) -> dict[str, Any]:
+        """Return the figures for ``node.status``."""
+        return {
+            "exported": self.exported,
+            "dropped": self.dropped,
+            "forgotten": self.documents.forgotten,
+            "waiting": len(self._queue),
+            "failures": self.failures,
+            "failing_since": self.failing_since,
+            "last_error": self.last_error,
+        }
+
+    async def stop(self) -> None:
+        """Send what waits, for at most STOP_S, and end."""
+        self._is_stopping = True
+        self._full.set()
+        if (running := self._running) is not None:
+            await asyncio.wait([running], timeout=STOP_S)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        if self._queue:
+            log.warning("spans_dropped", spans=len(self._queue), text="the collector did not answer in time")
+        if self._collector is not None:
+            await self._collector.close()
+
+    def _now_ms(self) -> int:
+        return int(self._clock.wall().timestamp() * 1000)
+
+    async def _run(self) -> None:
+        try:
+            while self._queue:
+                await self._gather()
+                batch = [*islice(self._queue, self._section.batch_spans)]
+                try:
+                    await self._send(batch)
+                except Exception:
+                    log.exception("spans_not_exported")
+                    self._leave(batch, len(batch))
+        finally:
+            self._running = None  # the next span starts another
+
+    async def _gather(self) -> None:
+        """Wait for a whole batch, or until the first of its spans has waited long enough."""
+        self._full.clear()
+        if len(self._queue) < self._section.batch_spans and not self._is_stopping:
+            try:
+                async with asyncio.timeout(self._section.every_s):
+                    await self._full.wait()
+            except TimeoutError:
+                pass
+
+    async def _send(self, batch: list[Span]) -> None:
+        """Send the first spans of the queue until the collector takes or refuses them; they leave the queue then."""
+        body = await asyncio.to_thread(self._encoded, batch)
+        while True:
+            answer = await self._post(body)
+            if answer.may_repeat:
+                await self._failed(answer)
+                continue
+            self._leave(batch, min(max(answer.rejected, 0), len(batch)) if answer.is_taken else len(batch))
+            self._note(answer.fault)
+            return
+
+    def _leave(self, batch: list[Span], lost: int) -> None:
+        """Remove the first spans of the queue."""
+        for _ in batch:
+            self._queue.popleft()
+        self.exported += len(batch) - lost
+        self.dropped += lost
+
+    def _encoded(self, batch: list[Span]) -> bytes:
+        from semq.service.telemetry.otlp import encoded
+
+        return encoded(batch, self._resource)
+
+    async def _post(self, body: bytes) -> "CollectorAnswer":
+        from semq.service.telemetry.collector import CollectorAnswer, OtlpCollector
+
+        if self._collector is None:
+            try:
+                self._collector = OtlpCollector(self._section, self._clock)
+            except OSError as error:
+                return CollectorAnswer(fault=f"telemetry.trust: {error.strerror or error}", may_repeat=True)
+        return await self._collector.post(body)
+
+    async def _failed(self, answer: "CollectorAnswer") -> None:
+        """Note a failure and wait before the next attempt."""
+        self._note(answer.fault)
+        pause_s = retry.backoff(self.failures, AGAIN_S_MIN, AGAIN_S_MAX, self._clock.random())
+        await asyncio.sleep(max(pause_s, min(answer.pause_s, WAIT_S_MAX)))
+
+    def _note(self, fault: str) -> None:
+        if not fault:
+            if self.failures:
+                log.info("telemetry_works", failures=self.failures)
+            self.failures, self.failing_since, self.last_error = 0, None, ""
+            return
+        self.failures += 1
+        self.last_error = fault
+        if self.failing_since is None:  # once, not for each attempt
+            self.failing_since = self._now_ms()
+            log.warning("telemetry_failed", error=fault, endpoint=self._section.endpoint.partition("?")[0])
+
+
+def export_of(settings: Settings, clock: Clock) -> SpanExport | None:
+    """Return the export of a node; None without [telemetry]."""
+    section = settings.telemetry
+    return SpanExport(section, settings, clock) if section is not None else None
+
+
+def _resource(section: TelemetrySection, settings: Settings) -> Mapping[str, str | int]:
+    """Return the attributes of the node."""
+    node = settings.node
+    return {
+        "service.name": section.service_name or f"semq-{node.id}",
+        "service.instance.id": f"{settings.address}/{node.semq_id}.{node.semq_db_id}",
+        "service.version": __version__,
+        "semq.node": str(settings.address),
+        "semq.kind": node.kind,
+        "semq.id": node.semq_id,
+        "semq.db_id": node.semq_db_id,
+    }

@@ -1,0 +1,112 @@
+"""Spans as OTLP 1.x in JSON, and the answers of a collector (opentelemetry.io/docs/specs/otlp, section OTLP/HTTP).
+
+Attributes follow the semantic conventions for messaging. No payload, key or header of a document is among them.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from semq import __version__
+from semq.engine.document_spans import Span
+
+INTERNAL, PRODUCER, CONSUMER = 1, 4, 5
+# stage | kind of its span, and type of its operation where the conventions have one
+KINDS = {
+    "submit": (PRODUCER, "send"),
+    "deliver": (INTERNAL, ""),
+    "forward": (INTERNAL, ""),
+    "store": (INTERNAL, ""),
+    "record": (CONSUMER, "receive"),
+    "wait": (INTERNAL, ""),
+    "process": (CONSUMER, "process"),
+}
+FAILED = 2  # code of a status
+LATER = frozenset({429, 502, 503, 504})  # the answers after which the same request may succeed
+SAMPLED = 1  # flag
+
+
+def encoded(spans: Iterable[Span], resource: Mapping[str, Any]) -> bytes:
+    """Return the body of a request."""
+    scope = {"name": "semq", "version": __version__}
+    told = {"resource": {"attributes": _attributes(resource)}}
+    scoped = {"scope": scope, "spans": [_span(span) for span in spans]}
+    return msgspec.json.encode({"resourceSpans": [{**told, "scopeSpans": [scoped]}]})
+
+
+def rejected(answer: bytes) -> tuple[int, str]:
+    """Return how many spans a collector has rejected that answered 200, and why."""
+    try:
+        partial = msgspec.json.decode(answer or b"{}", type=_Answer).partial_success
+        return int(partial.rejected_spans), partial.error_message
+    except ValueError:
+        return 0, ""  # not JSON, or not of this form: the status is the answer
+
+
+def pause_of(retry_after: str | None, now: datetime) -> float:
+    """Return the seconds of a header Retry-After, in either of its forms; 0 without one or with a wrong one."""
+    if not retry_after:
+        return 0.0
+    if retry_after.isdecimal() and retry_after.isascii():
+        return float(retry_after[:9])
+    try:
+        until = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return 0.0
+    return max((until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds(), 0.0)
+
+
+class _Partial(msgspec.Struct, rename="camel"):
+    rejected_spans: int | str = 0  #: a 64-bit number is a text in JSON of protobuf
+    error_message: str = ""
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    partial_success: _Partial = msgspec.field(default_factory=_Partial)
+
+
+def _span(span: Span) -> dict[str, Any]:
+    kind, operation = KINDS[span.stage]
+    attributes = {
+        "messaging.system": "semq",
+        "messaging.operation.name": span.stage,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": span.target,
+        "messaging.message.id": span.lk0,
+        "messaging.message.body.size": span.size,
+        "semq.attempt": span.att,
+        "error.type": span.error,
+    }
+    told: dict[str, Any] = {
+        "traceId": span.parent.trace_id,
+        "spanId": span.span_id,
+        "flags": SAMPLED,
+        "name": f"{span.stage} {span.target}",
+        "kind": kind,
+        "startTimeUnixNano": _nanoseconds(span.began),
+        "endTimeUnixNano": _nanoseconds(span.ended),
+        "attributes": _attributes(attributes),
+        "events": [{"name": name, "timeUnixNano": _nanoseconds(at)} for name, at in span.steps],
+        "status": {"code": FAILED, "message": span.error} if span.error else {},
+    }
+    if span.parent_id:
+        told["parentSpanId"] = span.parent_id
+    if span.parent.state:
+        told["traceState"] = span.parent.state
+    return told
+
+
+def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return attributes in the form of OTLP, without the empty ones."""
+    return [{"key": key, "value": _value(value)} for key, value in values.items() if value]
+
+
+def _value(value: str | int) -> dict[str, str]:
+    return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
+
+
+def _nanoseconds(ms: int) -> str:
+    return str(ms * 1_000_000)

@@ -1,0 +1,58 @@
+"""Traces of applications (W3C Trace Context), which travel with documents as two headers, and the ids of SEMQ's spans.
+
+An AMQP application sets ``traceparent`` and ``tracestate`` as headers of a message, and gets them as headers of a
+document. Over HTTP they are the headers of that name, at the API in both directions and at webhooks.
+
+The headers are bound by seal and signature, so no node rewrites them. The ids of SEMQ's own spans are hashes of LK0 and
+stage instead: each node knows the ids of the spans of the others without being told.
+"""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+PARENT, STATE = "traceparent", "tracestate"
+NAMES = (PARENT, STATE)
+# Version, trace id, parent id, flags; version ff and ids of zeros are invalid (Trace Context, 3.2.2).
+_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_STATE = re.compile(r"[\x20-\x7e]{1,512}")
+SAMPLED = 1  # flag
+_RANDOM_BITS = 56  # of a trace id: those that ratios compare
+
+
+class TraceParent(NamedTuple):
+    """The span of an application that caused a document."""
+
+    trace_id: str
+    span_id: str  #: empty for a trace that begins with the document
+    state: str = ""
+
+
+def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
+    """Return those of the two headers that are valid; ``tracestate`` only with a valid ``traceparent`` (3.3)."""
+    parent, state = headers.get(PARENT), headers.get(STATE)
+    if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
+        return {}
+    return {PARENT: parent} | ({STATE: state} if isinstance(state, str) and _STATE.fullmatch(state) else {})
+
+
+def sampled_parent(headers: Mapping[str, Any], lk0: str, ratio: float) -> TraceParent | None:
+    """Return the parent of a document's spans, or None if the document is not sampled.
+
+    The application decides by the flag of its ``traceparent``; ``ratio`` decides about documents without one, by their
+    LK0, so that nodes with equal ratios choose the same documents.
+    """
+    if PARENT in headers and (context := trace_context(headers)):
+        _, trace_id, span_id, flags = context[PARENT].split("-")
+        return TraceParent(trace_id, span_id, context.get(STATE, "")) if int(flags, 16) & SAMPLED else None
+    if not ratio:
+        return None
+    trace_id = sha256(f"trace {lk0}".encode()).hexdigest()[:32]
+    is_chosen = int(trace_id, 16) % (1 << _RANDOM_BITS) < ratio * (1 << _RANDOM_BITS)
+    return TraceParent(trace_id, "") if is_chosen else None
+
+
+def span_id(lk0: str, stage: str) -> str:
+    """Return the id of the span of one stage of a document."""
+    return sha256(f"span {stage} {lk0}".encode()).hexdigest()[:16]

@@ -1,0 +1,62 @@
+"""[telemetry]: good values, and every fault by its key, without secrets."""
+
+from pathlib import Path
+
+import pytest
+
+from semq.config import load
+from semq.config.errors import ConfigInvalid
+from tests.test_config import HUB_CONFIG
+
+GOOD = '[telemetry]\nendpoint = "http://127.0.0.1:4318/v1/traces"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "semq.toml"
+    file.write_text(f"{HUB_CONFIG}\n{text}")
+    return file
+
+
+def test_it_is_off_unless_there_is_an_endpoint(tmp_path: Path) -> None:
+    assert load(write(tmp_path, ""), {}).telemetry is None
+    found = load(write(tmp_path, GOOD), {}).telemetry
+    assert found is not None
+    assert (found.endpoint, found.sample_ratio) == ("http://127.0.0.1:4318/v1/traces", 0.0)
+
+
+def test_headers_are_secrets_and_may_come_from_the_environment(tmp_path: Path) -> None:
+    file = write(tmp_path, f'{GOOD}trust = "ca.pem"\n[telemetry.headers]\nX-Tenant = "secret-1"\n')
+    settings = load(file, {"SEMQ_TELEMETRY__HEADERS__AUTHORIZATION": "Bearer secret-2"})
+    assert settings.telemetry is not None
+    given = {name: value.get_secret_value() for name, value in settings.telemetry.headers.items()}
+    assert given == {"X-Tenant": "secret-1", "authorization": "Bearer secret-2"}
+    assert settings.telemetry.trust == tmp_path / "ca.pem"
+    assert not any("secret-" in row.value for row in settings.explain())
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('endpoint = "http://127.0.0.1:4318"', "telemetry.endpoint: must be https://host:port/path"),
+        ('endpoint = "grpc://127.0.0.1:4317/x"', "telemetry.endpoint: must be https://host:port/path"),
+        ('endpoint = "https://user:secret-x@host/v1/traces"', "telemetry.endpoint: must not hold a user"),
+        ('endpoint = "https://höst/v1/traces"', "telemetry.endpoint: must be printable ASCII"),
+        ('endpoint = "http://host.example/v1/traces"', "telemetry.endpoint: leads to another machine without TLS"),
+        (f'{GOOD[12:]}headers = {{ "a b" = "x" }}', "telemetry.headers.a b"),
+        (f'{GOOD[12:]}headers = {{ a = "secret-x\\n" }}', "telemetry.headers.a: must be printable ASCII"),
+        (f"{GOOD[12:]}sample_ratio = 1.5", "telemetry.sample_ratio"),
+        (f"{GOOD[12:]}sample_ration = 1", "did you mean telemetry.sample_ratio"),
+        ("sample_ratio = 1", "telemetry.endpoint: missing"),
+    ],
+)
+def test_faults(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(ConfigInvalid) as invalid:
+        load(write(tmp_path, f"[telemetry]\n{text}\n"), {})
+    told = invalid.value.advice()
+    assert fault in told
+    assert "secret-x" not in told
+
+
+def test_plain_http_to_another_machine_is_permitted_by_name(tmp_path: Path) -> None:
+    text = '[telemetry]\nendpoint = "http://host.example/v1/traces"\nallow_plain = true\n'
+    assert load(write(tmp_path, text), {}).telemetry is not None

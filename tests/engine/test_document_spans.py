@@ -1,0 +1,138 @@
+"""Spans of documents: from the lines of a commit, once each, and in bounded memory."""
+
+from typing import Any
+
+import pytest
+
+from semq.engine import document_spans
+from semq.engine.document_spans import DocumentSpans, Span
+from semq.store.rows import Event, LedgerLine, Side
+from semq.trace_context import span_id
+from semq.umx_t.address import parse_address
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.locator import LK0
+from semq.umx_t.status import SaveFwd
+from tests.test_trace_context import PARENT, SPAN, TRACE
+
+NOW = 9_000
+TARGET = "1.56001"
+
+
+class Spans:
+    """Spans of one node, and what it has exported."""
+
+    def __init__(self, ratio: float = 0.0) -> None:
+        self.told: list[Span] = []
+        self.documents = DocumentSpans(ratio, lambda: NOW, self.told.append)
+
+    def tell(self, side: Side, of: Envelope, *events: tuple[int, Event, int]) -> list[tuple[str, int, int, str]]:
+        """Commit lines; return stage, start, end and error of the spans that end with them."""
+        before = len(self.told)
+        self.documents.committed(
+            [LedgerLine(at, side, event, of.ident, TARGET, att, size=3) for at, event, att in events]
+        )
+        return [(span.stage, span.began, span.ended, span.error) for span in self.told[before:]]
+
+
+def envelope(number: int = 1, target: str = TARGET, headers: dict[str, Any] | None = None, **more: Any) -> Envelope:
+    source = parse_address("1.10008")
+    a = Attributes(user_headers={"traceparent": PARENT} if headers is None else headers, **more)
+    return Envelope(source=source, target=parse_address(target), lk0=LK0(1, "10008", 1, 1, 7, number), attributes=a)
+
+
+def test_the_sender_tells_of_acceptance_and_end() -> None:
+    spans, one = Spans(), envelope()
+    spans.documents.begin(Side.SENDER, one, 1_000)
+    told = spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0), (1_100, Event.SENT, 1))
+    assert told == [("submit", 1_000, NOW, "")]
+    told = spans.tell(Side.SENDER, one, (1_200, Event.STORED, 1), (1_300, Event.DELIVERED, 1))
+    assert told == [("deliver", 1_100, 1_300, "")]
+    submit, deliver = spans.told
+    assert (submit.parent.trace_id, submit.parent_id, submit.size) == (TRACE, SPAN, 3)
+    assert (deliver.parent_id, submit.span_id) == (submit.span_id, span_id(one.ident, "submit"))
+    assert deliver.steps == (("sent", 1_100), ("stored", 1_200))
+    assert spans.tell(Side.SENDER, one, (1_400, Event.DELIVERED, 1)) == []
+
+
+@pytest.mark.parametrize("event", [Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED])
+def test_an_end_without_delivery_is_an_error(event: Event) -> None:
+    spans, one = Spans(), envelope()
+    spans.documents.begin(Side.SENDER, one, 1_000)
+    assert spans.tell(Side.SENDER, one, (1_500, event, 1)) == [("deliver", 1_000, 1_500, event.name.lower())]
+
+
+def test_a_document_without_a_receipt_ends_when_it_is_sent() -> None:
+    spans, one = Spans(), envelope(save_fwd=SaveFwd.DROP, ack2=False)
+    spans.documents.begin(Side.SENDER, one, 1_000)
+    told = spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0), (1_200, Event.SENT, 1))
+    assert [stage for stage, *_ in told] == ["submit", "deliver"]
+
+
+def test_the_hub_tells_what_it_forwards_and_what_it_stores() -> None:
+    spans, one = Spans(), envelope()
+    for attempt in (1, 2):
+        spans.documents.begin(Side.HUB, one, 1_000)
+        assert spans.tell(Side.HUB, one, (1_000, Event.FORWARDED, attempt)) == [("forward", 1_000, 1_000, "")]
+    spans.documents.begin(Side.HUB, one, 1_900)
+    told = spans.tell(Side.HUB, one, (2_000, Event.STORED, 0), (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
+    assert told == [("store", 2_000, 2_200, "")]
+    assert len({span.span_id for span in spans.told}) == 3
+    spans.documents.begin(Side.HUB, one, 3_000)
+    assert spans.tell(Side.HUB, one, (3_000, Event.REFUSED, 1)) == [("forward", 3_000, 3_000, "refused")]
+
+
+def test_a_copy_stored_before_a_start_of_the_hub_is_known_when_it_is_sent() -> None:
+    spans, one = Spans(), envelope()
+    spans.documents.begin(Side.HUB, one, 1_000)
+    told = spans.tell(Side.HUB, one, (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
+    assert told == [("store", 1_000, 2_200, "")]
+
+
+def test_the_receiver_tells_each_delivery() -> None:
+    spans, one = Spans(), envelope()
+    spans.documents.begin(Side.RECEIVER, one, 1_000)
+    told = spans.tell(Side.RECEIVER, one, (1_000, Event.RECEIVED, 0), (1_200, Event.GIVEN, 1))
+    assert told == [("record", 1_000, NOW, ""), ("wait", 1_000, 1_200, "")]
+    told = spans.tell(Side.RECEIVER, one, (1_300, Event.GIVEN, 2), (1_400, Event.DONE, 2))
+    assert told == [("wait", 1_200, 1_300, ""), ("process", 1_300, 1_400, "")]
+    assert len({span.span_id for span in spans.told}) == 4
+    record, *others = spans.told
+    assert {span.parent_id for span in others} == {record.span_id}
+    spans.documents.begin(Side.RECEIVER, one, 1_000)
+    told = spans.tell(Side.RECEIVER, one, (1_500, Event.GIVEN, 3), (1_600, Event.PARKED, 3))
+    assert told[-1] == ("process", 1_500, 1_600, "parked")
+
+
+def test_documents_that_are_not_sampled_leave_nothing() -> None:
+    spans = Spans()
+    for one in (
+        envelope(headers={}),
+        envelope(headers={"traceparent": PARENT.removesuffix("1") + "0"}),
+        envelope(headers={"traceparent": 7}),
+        envelope(target=f"{TARGET}/_pieces"),
+    ):
+        spans.documents.begin(Side.SENDER, one, 1_000)
+        assert spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0)) == []
+
+
+def test_with_a_ratio_all_nodes_choose_the_same_documents() -> None:
+    sender, receiver, one = Spans(1.0), Spans(1.0), envelope(headers={})
+    sender.documents.begin(Side.SENDER, one, 1_000)
+    receiver.documents.begin(Side.RECEIVER, one, 1_000)
+    sender.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0))
+    receiver.tell(Side.RECEIVER, one, (1_100, Event.RECEIVED, 0))
+    assert sender.told[0].parent == receiver.told[0].parent
+    assert (sender.told[0].parent_id, receiver.told[0].parent_id) == ("", sender.told[0].span_id)
+
+
+def test_documents_in_progress_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_spans, "OPEN_MAX", 10)
+    monkeypatch.setattr(document_spans, "STEPS_MAX", 4)
+    spans = Spans()
+    for number in range(30):
+        spans.documents.begin(Side.SENDER, envelope(number), 1_000)
+    assert spans.documents.forgotten == 20
+    assert spans.tell(Side.SENDER, envelope(3), (1_100, Event.DELIVERED, 1)) == []
+    last = envelope(29)
+    spans.tell(Side.SENDER, last, *[(1_100, Event.AGAIN, 1)] * 50, (1_200, Event.DELIVERED, 1))
+    assert len(spans.told[0].steps) == 4

@@ -1,0 +1,155 @@
+"""Spans of real nodes at a real collector: those of one document form one tree over three nodes."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from local_node.node import LocalNode
+from platform_node.node import HubNode
+from semq.amqp.content import ContentHeader, Properties
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
+from tests.test_trace_context import PARENT, SPAN, TRACE
+from tests.waiting import until
+from tests.webhooks.hook import Hook, serving
+
+STAGES = {"submit", "deliver", "forward", "record", "wait", "process"}
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with serving() as hook:
+        yield hook
+
+
+def telemetry(hook: Hook, more: str = "") -> str:
+    return f'[telemetry]\nendpoint = "{hook.url}"\nevery_s = 0.05\n{more}\n'
+
+
+def spans(hook: Hook) -> dict[str, dict[str, Any]]:
+    """Return the exported spans by stage, each with the service that told it."""
+    found = {}
+    for taken in hook.taken:
+        [resource] = json.loads(taken.body)["resourceSpans"]
+        [service] = [
+            one["value"]["stringValue"] for one in resource["resource"]["attributes"] if one["key"] == "service.name"
+        ]
+        for span in resource["scopeSpans"][0]["spans"]:
+            assert span["name"].partition(" ")[0] not in found, span
+            found[span["name"].partition(" ")[0]] = span | {"service": service}
+    return found
+
+
+async def started(inprocess: InProcess, of: str) -> tuple[HubNode, LocalNode, LocalNode]:
+    hub = await inprocess.hub(HUB_CONFIG + of)
+    a, b = [
+        await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + of))
+        for name in ("10008", "56001")
+    ]
+    await linked(a, b)
+    return hub, a, b
+
+
+async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any]) -> None:
+    channel = await (await inprocess.client(node)).open_channel()
+    await channel.confirm_select()
+    header = ContentHeader.build(4, Properties(headers=headers))
+    assert await channel.publish_and_wait("semq", "56001", header, b"body")
+
+
+async def take(inprocess: InProcess, node: LocalNode) -> None:
+    """Receive and acknowledge documents."""
+    channel = await (await inprocess.client(node)).open_channel()
+
+    def acknowledge(batch: Sequence[Any]) -> None:
+        channel.ack(batch[-1].delivery_tag, multiple=True)
+
+    await channel.consume("semq.inbox", acknowledge)
+
+
+async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook: Hook) -> None:
+    _, a, b = await started(inprocess, telemetry(hook))
+    await take(inprocess, b)
+    await submit(inprocess, a, {"traceparent": PARENT, "tracestate": "erp=7", "private": "payload"})
+    await until(lambda: spans(hook).keys() >= STAGES)
+    found = spans(hook)
+    assert found.keys() == STAGES
+    assert {(span["traceId"], span["traceState"]) for span in found.values()} == {(TRACE, "erp=7")}
+    assert len({span["spanId"] for span in found.values()}) == len(STAGES)
+    above = {stage: span["parentSpanId"] for stage, span in found.items()}
+    own = {stage: span["spanId"] for stage, span in found.items()}
+    assert above["submit"] == SPAN
+    assert {above[stage] for stage in ("deliver", "forward", "record")} == {own["submit"]}
+    assert {above[stage] for stage in ("wait", "process")} == {own["record"]}
+    services = {stage: span["service"] for stage, span in found.items()}
+    assert services == {
+        "submit": "semq-10008", "deliver": "semq-10008", "forward": "semq-hub",
+        "record": "semq-56001", "wait": "semq-56001", "process": "semq-56001",
+    }  # fmt: skip
+    assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in found.values())
+    assert b"payload" not in b"".join(taken.body for taken in hook.taken)
+    told = (await ask(await inprocess.client(a), "node.status"))["result"]["telemetry"]
+    assert (told["exported"], told["dropped"], told["failures"]) == (2, 0, 0)
+
+
+async def test_the_hub_tells_how_long_it_has_stored_a_document(inprocess: InProcess, hook: Hook) -> None:
+    hub = await inprocess.hub(HUB_CONFIG + telemetry(hook))
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    await submit(inprocess, a, {"traceparent": PARENT})
+    await until(lambda: hub.engine.holding.held)
+    b = await inprocess.local("56001", hub.port)
+    await linked(b)
+    await until(lambda: "store" in spans(hook))
+    [stored] = spans(hook).values()
+    assert [event["name"] for event in stored["events"]] == ["sent"]
+    assert stored["service"] == "semq-hub"
+
+
+async def test_sealed_documents_have_the_same_tree(inprocess: InProcess, hook: Hook) -> None:
+    hub = await inprocess.secure_hub(telemetry(hook))
+    a, b = [await inprocess.secure_local(name, hub, telemetry(hook)) for name in ("10008", "56001")]
+    await linked(a, b)
+    await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001"))
+    await take(inprocess, b)
+    await submit(inprocess, a, {"traceparent": PARENT, "@Encrypt": 1})
+    await until(lambda: spans(hook).keys() >= STAGES)
+    assert {span["traceId"] for span in spans(hook).values()} == {TRACE}
+
+
+async def test_by_ratio_a_document_has_a_trace_of_its_own(inprocess: InProcess, hook: Hook) -> None:
+    _, a, b = await started(inprocess, telemetry(hook, "sample_ratio = 1.0"))
+    await take(inprocess, b)
+    await submit(inprocess, a, {})
+    await until(lambda: spans(hook).keys() >= STAGES)
+    found = spans(hook)
+    assert len({span["traceId"] for span in found.values()}) == 1
+    assert [stage for stage, span in found.items() if "parentSpanId" not in span] == ["submit"]
+
+
+async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess, hook: Hook) -> None:
+    hook.answer = lambda taken: (503, {})
+    _, a, b = await started(inprocess, telemetry(hook, "queue_spans = 3"))
+    await take(inprocess, b)
+    for _ in range(5):
+        await submit(inprocess, a, {"traceparent": PARENT})
+    await until(lambda: a.engine_counters().get("delivered") == 5)
+    assert a.telemetry is not None
+    await until(lambda: a.telemetry is not None and a.telemetry.failures >= 3)
+    assert a.telemetry.status()["waiting"] == 3
+    assert a.telemetry.dropped == 7
+    told = (await ask(await inprocess.client(a), "node.health"))["result"]
+    [check] = [one for one in told["checks"] if one["check"] == "telemetry"]
+    assert check["verdict"] == "warning"
+    assert "7 spans dropped: status 503" in check["detail"]
+
+
+async def test_without_the_section_nothing_is_made(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    assert (a.telemetry, a.spans, a.engine.core.spans, hub.engine.core.spans) == (None, None, None, None)
+    await submit(inprocess, a, {"traceparent": PARENT})
+    told = (await ask(await inprocess.client(a), "node.health"))["result"]
+    assert "telemetry" not in {one["check"] for one in told["checks"]}
