@@ -137,8 +137,8 @@ class LoadListener(LoadApplication):
     def _heard(self, batch: list[Delivered]) -> None:
         now = time.perf_counter()
         for delivered in batch:
-            told = msgspec.json.decode(delivered.body, type=dict[str, Any])
-            self._on_delivered(int(told["app_key"].rpartition("/")[2]), now)
+            event = msgspec.json.decode(delivered.body, type=dict[str, Any])
+            self._on_delivered(int(event["app_key"].rpartition("/")[2]), now)
 
 
 class Watcher:

@@ -68,9 +68,9 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
     async def ask(request: str) -> Mapping[str, Any]:
         return await _ask(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
 
-    told = await _signed(ring, clock, ask)
-    trust = TrustStore.from_pem(str(told["trust"]).encode())
-    made = ring.receive(str(told["certificate"]).encode(), trust, clock.wall())
+    answer = await _signed(ring, clock, ask)
+    trust = TrustStore.from_pem(str(answer["trust"]).encode())
+    made = ring.receive(str(answer["certificate"]).encode(), trust, clock.wall())
     write_safely(ring.trust_path, trust.pem)
     await _try(ring, hub, trust, made, clock)
     return ring.rotate(clock.wall())
@@ -94,8 +94,8 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
     async def ask(request: str) -> Mapping[str, Any]:
         return await _ask(hub, client_context(trust, ring, hub.minimum), clock, "renew", {"request": request})
 
-    told = await _signed(ring, clock, ask)
-    made = ring.receive(str(told["certificate"]).encode(), trust, clock.wall())
+    answer = await _signed(ring, clock, ask)
+    made = ring.receive(str(answer["certificate"]).encode(), trust, clock.wall())
     await _try(ring, hub, trust, made, clock)
     return made
 
@@ -116,9 +116,9 @@ async def _try(ring: KeyRing, hub: HubAddress, trust: TrustStore, made: NodeCert
     context = client_context(trust, None, hub.minimum)
     name = made.key_id
     load_pair(context, ring.certificate_path(name), ring.key_path(name), ring.passphrase())
-    told = await _ask(hub, context, clock, "who", {})
-    if told.get("node") != str(ring.node):
-        raise RefusedByHub("The hub takes this certificate for another node's.", found=str(told.get("node"))[:80])
+    answer = await _ask(hub, context, clock, "who", {})
+    if answer.get("node") != str(ring.node):
+        raise RefusedByHub("The hub takes this certificate for another node's.", found=str(answer.get("node"))[:80])
 
 
 # ------------------------------------------------------------------------------------------------- the two connections

@@ -107,7 +107,7 @@ class LocalNode(Node[LocalEngine]):
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.look())
             self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.released())
             self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
-            self.events = EventsWithPieces(EventExchange(self._vhost), self.transfers.told)
+            self.events = EventsWithPieces(EventExchange(self._vhost), self.transfers.note_event)
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
             self.schedule = ScheduledDocuments(lambda: self.engine, self._look_again, self.submissions.released)
         engine = LocalEngine(
@@ -336,7 +336,7 @@ class LocalNode(Node[LocalEngine]):
         )
 
     def engine_violations(self) -> list[dict[str, str | int]]:
-        return self.engine.core.misconduct.told(self.engine.core.now_ms() - SHOWN_MS)
+        return self.engine.core.misconduct.seen(self.engine.core.now_ms() - SHOWN_MS)
 
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts

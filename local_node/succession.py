@@ -53,7 +53,7 @@ class SuccessionDuty:
         self._renewal: asyncio.Task[None] | None = None
         self._fault = ""
 
-    async def told(self, question: SuccessionQuestion) -> dict[str, Any]:
+    async def carry_out(self, question: SuccessionQuestion) -> dict[str, Any]:
         """Carry out the request, or begin to, and return which certificate and authorities are in use now. Raises
         WrongAuthority, NoIdentity.
         """

@@ -71,35 +71,35 @@ class AskService:
             events = await self._node.store.read(messages.trace, str(lk0))
         targets = _targets(events)
         is_theirs = asker == lk0.node or str(asker) in targets
-        told = {"node": str(self._node.address), "events": events if is_theirs else []}
+        answer = {"node": str(self._node.address), "events": events if is_theirs else []}
         nonce = question.nonce[:NONCE_MAX]
         if not nonce:
-            return told
+            return answer
         other = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
-        return told | {"other": await self._ask(other, str(asker), lk0, nonce)}
+        return answer | {"other": await self._ask(other, str(asker), lk0, nonce)}
 
     async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
         """Return another node's answer unchanged: ``story`` and ``signature``, or the reason for none (``unheard``)."""
         question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
         try:
-            told = await self._node.questions.ask(other, question)
+            answer = await self._node.questions.ask(other, question)
         except SemqError as error:
             return {"node": other, "unheard": str(error)}
-        result = told.get("result") if told.get("ok") else None
+        result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
-            error_told = told.get("error")
-            why = error_told if isinstance(error_told, dict) else {}
+            failure = answer.get("error")
+            why = failure if isinstance(failure, dict) else {}
             return {"node": other, "unheard": shortened(f"{why.get('code')} {why.get('text')}", 300)}
         return {"node": other, "story": str(result.get("story")), "signature": str(result.get("signature"))}
 
     async def trace_all(self, arguments: TraceMessage) -> dict[str, Any]:
         """Return all ledger lines about one message, on request also those of its sender and receiver."""
-        told = await MessageReading(self._node).trace(arguments.id)
+        traced = await MessageReading(self._node).trace(arguments.id)
         if not arguments.parties:
-            return told
-        me, lk0 = str(self._node.address), parse_lk0(told["lk0"])
-        own = [{"node": me, **event} for event in told["events"]]
-        parties = [str(lk0.node), *sorted(_targets(told["events"]) - {str(lk0.node)})]
+            return traced
+        me, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
+        own = [{"node": me, **event} for event in traced["events"]]
+        parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]
         asked = await asyncio.gather(*(self._ask(party, me, lk0, "hub") for party in parties))
         heard, unheard = list(own), list[dict[str, str]]()
         for answer in asked:
@@ -111,7 +111,7 @@ class AskService:
                 heard += [{"node": answer["node"], "proved": True, **line} for line in lines]
             except (ValueError, msgspec.DecodeError, RecursionError) as error:
                 unheard.append({"node": answer["node"], "why": str(error)})
-        return told | {"events": sorted(heard, key=lambda event: event["at"]), "unheard": unheard}
+        return traced | {"events": sorted(heard, key=lambda event: event["at"]), "unheard": unheard}
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all),)

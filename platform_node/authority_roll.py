@@ -164,14 +164,14 @@ class AuthorityRoll:
         step = Phase.WITHDRAW if roll.phase is Phase.DONE else roll.phase
         question = {"asker": str(self._hub.address), "authority": {"step": step, "succession": roll.succession}}
         try:
-            told = await self._hub.questions.ask(node, question)
+            answer = await self._hub.questions.ask(node, question)
         except SemqError as error:
             self._faults[node] = str(error)
             return
-        result = told.get("result")
-        if not told.get("ok") or not isinstance(result, dict):
-            error_told = told.get("error")
-            why = error_told if isinstance(error_told, dict) else {}
+        result = answer.get("result")
+        if not answer.get("ok") or not isinstance(result, dict):
+            failure = answer.get("error")
+            why = failure if isinstance(failure, dict) else {}
             self._faults[node] = shortened(f"{why.get('code')} {why.get('text')}", 300)
             return
         self._faults.pop(node, None)
@@ -222,21 +222,21 @@ class AuthorityRoll:
     async def status(self) -> dict[str, Any]:
         """Return the phase, the authorities, and the progress of each node."""
         authority, roll = self._hub.registry.authority, self.state
-        told: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}
+        state: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}
         if roll is None:
-            return {**told, "phase": "none", "waiting_for": [], "nodes": []}
+            return {**state, "phase": "none", "waiting_for": [], "nodes": []}
         missing = await self._missing(roll) if roll.phase is not Phase.DONE else []
         return {
-            **told,
+            **state,
             "phase": roll.phase.value,
             "former": roll.succession.former,
             "new": fingerprint_of(roll.succession.new),
             "started_at": utc_text(roll.started_at),
             "waiting_for": missing,
-            "nodes": [self._told(roll, node) for node in sorted({*await self._active(), *roll.left})],
+            "nodes": [self._state_of(roll, node) for node in sorted({*await self._active(), *roll.left})],
         }
 
-    def _told(self, roll: Roll, node: str) -> dict[str, Any]:
+    def _state_of(self, roll: Roll, node: str) -> dict[str, Any]:
         has = [word for name, word in WORDS.items() if node in getattr(roll, name)]
         return {
             "node": node,

@@ -66,12 +66,12 @@ class Enrolling:
             raise TokenRefused("This session has logged in without a token.")
         node = parse_address(session.user.removeprefix(ENROLLING))
         pem = await self._registry.enrol(node, arguments.token, arguments.request.encode())
-        return self._told(pem)
+        return self._granted(pem)
 
     async def renew(self, session: SessionInfo, arguments: NextRequest) -> dict[str, str]:
         """Sign the next key of the node that has logged in by certificate."""
         current = certificate_of(session.peer)
-        return self._told(await self._registry.renew(current, arguments.request.encode()))
+        return self._granted(await self._registry.renew(current, arguments.request.encode()))
 
     async def who(self, session: SessionInfo, arguments: NameQuestion) -> dict[str, str]:
         """Return the name of the session, to test a certificate before it is used."""
@@ -79,5 +79,5 @@ class Enrolling:
         self._registry.check(current)
         return {"node": str(current.node), "serial": current.serial_text}
 
-    def _told(self, certificate: bytes) -> dict[str, str]:
+    def _granted(self, certificate: bytes) -> dict[str, str]:
         return {"certificate": certificate.decode("ascii"), "trust": self._trust.pem.decode("ascii")}

@@ -363,7 +363,7 @@ class HubNode(Node[HubEngine]):
         return base
 
     def engine_violations(self) -> list[dict[str, str | int]]:
-        return self.engine.core.misconduct.told(self.engine.core.now_ms() - SHOWN_MS)
+        return self.engine.core.misconduct.seen(self.engine.core.now_ms() - SHOWN_MS)
 
     def engine_counters(self) -> Mapping[str, int]:
         return self.engine.core.counters.counts

@@ -87,14 +87,14 @@ class Questions:
         try:
             reader.deliver("", "asked", header, body, False, None)
             async with asyncio.timeout(PATIENCE_S):
-                told = msgspec.json.decode(await answer, type=dict[str, Any])
+                reply = msgspec.json.decode(await answer, type=dict[str, Any])
         except TimeoutError:
             raise NotAsked(f"It did not answer within {PATIENCE_S:.0f} s.", node=node) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NotAsked("Its answer cannot be read.", node=node) from error
         finally:
             del self._open[correlation_id]
-        return told
+        return reply
 
     def answered(self, node: str, correlation_id: str, body: bytes) -> None:
         """Take an answer; an answer without a question, or from another node, is dropped."""

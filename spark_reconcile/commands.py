@@ -179,7 +179,7 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tu
     if changed is not None and changed.exists():
         raise BadRunRequest("The folder already has changed messages, perhaps of other runs.", folder=str(changed))
     spark = session.start(master=arguments.master, memory=arguments.memory)
-    with session.told():
+    with session.semq_errors():
         found = diff(spark, old, new)
         if changed is not None:
             changed_verdicts(spark, old, new).write.parquet(changed.uri)

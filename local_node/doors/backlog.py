@@ -37,14 +37,14 @@ class Backlog:
         """Subtract a delivered document."""
         self._known = max(self._known - 1, 0)
 
-    def tell_about(self, then: Then) -> None:
+    def report(self, then: Then) -> None:
         """Report the number, at most a second old."""
         if self._now() - self._known_at < FRESH_S:
             then(self._known)
         else:
-            self.tell(then)
+            self.count_and_report(then)
 
-    def tell(self, then: Then) -> None:
+    def count_and_report(self, then: Then) -> None:
         """Count and report."""
         self._askers.append(then)
         if self._counting is None:

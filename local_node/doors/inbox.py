@@ -134,7 +134,7 @@ class InboxQueue(ServiceQueue):
         self._look()
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
-        self._backlog.tell(lambda waiting: answer(waiting + len(self._early), len(self._consumers)))
+        self._backlog.count_and_report(lambda waiting: answer(waiting + len(self._early), len(self._consumers)))
 
     # --- inside
     def begin(self) -> None:
@@ -154,7 +154,7 @@ class InboxQueue(ServiceQueue):
             self._is_behind, self._is_settling = True, False
             self._engine().answers.when_committed(ActReport(lambda _: self._looked(), self._not_looked))
         else:
-            self._tell_empty()
+            self._answer_empty()
 
     def _looked(self) -> None:
         self._is_behind = False
@@ -163,9 +163,9 @@ class InboxQueue(ServiceQueue):
     def _not_looked(self, error: Exception) -> None:
         self._is_behind = False
         if not isinstance(error, Unavailable):  # else the next engine begins: ``begin``
-            self._tell_empty()
+            self._answer_empty()
 
-    def _tell_empty(self) -> None:
+    def _answer_empty(self) -> None:
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.answer(None, 0)
@@ -175,7 +175,7 @@ class InboxQueue(ServiceQueue):
         target = str(delivery.envelope.target)
         found = ServiceDelivery("semq", target, header, body, delivery.redelivered, delivery.bref)
         self._backlog.given()
-        self._backlog.tell_about(lambda left: getter.answer(found, left + len(self._early)))
+        self._backlog.report(lambda left: getter.answer(found, left + len(self._early)))
 
     def _out(self) -> int:
         return sum(user == self.user for user in self._engine().handing.out.values())

@@ -48,12 +48,12 @@ class Nacks:
         """Note a nacked document."""
         known = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
         if not self._count:
-            self._turn.before_flush(self._tell)
+            self._turn.before_flush(self._report)
         self._count += 1
         if len(self._waiting) < EVENTS_MAX:
             self._waiting.append((name, known))
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         core = self._engine().core
         waiting, self._waiting = self._waiting, []
         count, self._count = self._count, 0
@@ -86,7 +86,7 @@ def _write_events(core: Core, events: list[AppEvent]) -> Steps:
     unit = yield NO_NEEDS
     prepared: list[Any] = []
     for event in events:
-        core.tell_event(unit, event, prepared)
+        core.prepare_event(unit, event, prepared)
     yield COMMITTED
     if prepared:
         core.events.publish(prepared)

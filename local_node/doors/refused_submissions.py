@@ -94,7 +94,7 @@ def _end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str
         "failed", lk0, _target(row), _app_key(row), at, outcome=outcome, reason=reason, token=row.token,
         submission=row.row_id,
     )  # fmt: skip
-    core.tell_event(unit, event, events)
+    core.prepare_event(unit, event, events)
     return events
 
 

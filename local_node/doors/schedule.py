@@ -45,12 +45,12 @@ class ScheduledDocuments:
     def release(self, number: int, done: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Release one document before its time. NotThere if it is not scheduled (any more)."""
 
-        def told() -> None:
+        def ended() -> None:
             self._released()
             done()
 
         core = self._engine().core
-        core.post(release_early(core, number, told), failed=failed)
+        core.post(release_early(core, number, ended), failed=failed)
 
     def _found(self, released: int, next_at: int) -> None:
         self._looking = None

@@ -57,7 +57,7 @@ class SqlSubmissions:
         self._listeners: dict[int, list[Callable[[SubmissionFate], None]]] = {}
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: the first waiting row of those read, by target
-        self._told: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
+        self._stored: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._polling: LocalEngine | None = None
         self._behind = False  #: another read is needed after the one under way
 
@@ -75,15 +75,15 @@ class SqlSubmissions:
             self._behind = True
         self.poll()
 
-    def listen(self, number: int, told: Callable[[SubmissionFate], None]) -> None:
+    def listen(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
         """Report once the state of a submission after it is read next."""
-        self._listeners.setdefault(number, []).append(told)
+        self._listeners.setdefault(number, []).append(report)
 
-    def deaf(self, number: int, told: Callable[[SubmissionFate], None]) -> None:
+    def deaf(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
         """Cancel ``listen``."""
         listeners = self._listeners.get(number, [])
-        if told in listeners:
-            listeners.remove(told)
+        if report in listeners:
+            listeners.remove(report)
         if not listeners:
             self._listeners.pop(number, None)
 
@@ -92,7 +92,7 @@ class SqlSubmissions:
         document.
         """
 
-        def told(fate: SubmissionFate) -> None:
+        def report(fate: SubmissionFate) -> None:
             if fate.state == "accepted":
                 failed(NotThere(number=number, lk0=fate.lk0))
             else:
@@ -107,7 +107,7 @@ class SqlSubmissions:
             failed(error)
 
         if number in self._under_way:
-            self.listen(number, told)
+            self.listen(number, report)
             return
         self._withdrawn.add(number)
         core = self._engine().core
@@ -144,7 +144,7 @@ class SqlSubmissions:
                 self._refuse(row, BadInput("The row cannot be read.", fault=shortened(repr(error), 200)))
         if submissions:
             engine.submit(submissions)
-        self._tell_waiting(is_over=not self._under_way)
+        self._store_waiting(is_over=not self._under_way)
         if self._behind and not new:
             self._look()
 
@@ -155,8 +155,8 @@ class SqlSubmissions:
     def _through(self, row: Submitted, fate: SubmissionFate) -> None:
         """Note that a row is accepted, refused or put off. After the last row read again: a read is bounded."""
         self._under_way.discard(row.row_id)
-        for told in self._listeners.pop(row.row_id, ()):
-            told(fate)
+        for report in self._listeners.pop(row.row_id, ()):
+            report(fate)
         if self._under_way:
             return
         if self._polling is self._engine():
@@ -222,27 +222,27 @@ class SqlSubmissions:
         check_carried(attributes)
         return attributes, handling
 
-    def _tell_waiting(self, *, is_over: bool) -> None:
+    def _store_waiting(self, *, is_over: bool) -> None:
         """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.
 
         Until a round of reads ``is_over``, targets are only added, because the round has not read all rows yet.
         """
-        now = {} if is_over else dict(self._told or {})
+        now = {} if is_over else dict(self._stored or {})
         now |= {
             target: TargetWait(number, (error.code, error.text)) for target, (number, error) in self._put_off.items()
         }
         kept = {} if is_over else self.waiting
         self.waiting = {**kept, **{target: error for target, (_, error) in self._put_off.items()}}
-        if now == self._told:
+        if now == self._stored:
             return
-        for target in sorted(self._put_off.keys() - (self._told or {}).keys()):
+        for target in sorted(self._put_off.keys() - (self._stored or {}).keys()):
             log.warning("submissions_wait", target=target, error=self.waiting[target].advice())
-        self._told = now
+        self._stored = now
         self._engine().core.post(_write_waits(now), failed=lambda error: self._not_written())
 
     def _not_written(self) -> None:
         """Note that the content of tb_0031_wait is unknown; the next poll writes it again."""
-        self._told = None
+        self._stored = None
 
 
 @work

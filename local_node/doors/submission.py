@@ -102,24 +102,24 @@ class SubmitExchange(ServiceExchange):
     def publish(self, message: OfferedMessage) -> None:
         """Accept one document; the confirm follows its commit."""
         header, settle = message.header, message.settle
-        told = _Told(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
+        settlement = _Answered(self._vhost, header, settle) if header.reply_to else _Confirmed(settle, self._nacks)
         upload = message.document if isinstance(message.document, Upload) else None
         try:
             submission = self._read(message.routing_key, header, message.body)
         except SemqError as error:
             if isinstance(error, amqp.AmqpError):
                 raise
-            told.failed(error)
+            settlement.failed(error)
             return
         # Methods of ``told``, which must not refer to the submission: such a cycle would keep the body.
-        told.name = Name(submission.target, submission.attributes.app_key, submission.token)
-        submission.done = told.done
-        submission.failed = told.failed
+        settlement.name = Name(submission.target, submission.attributes.app_key, submission.token)
+        submission.done = settlement.done
+        submission.failed = settlement.failed
         if upload is None and len(message.body) > self._sizes.pieces_from and is_for_pieces(submission):
             upload = self._uploads.begin(len(message.body), lambda is_paused: None)
             upload.add(message.body)
         if upload is not None:
-            told.digest = upload.digest
+            settlement.digest = upload.digest
             upload.finish(submission)
             return
         if not self._waiting:
@@ -173,7 +173,7 @@ class _Confirmed:
             self._nacks.note(self.name, error)
 
 
-class _Told(_Confirmed):
+class _Answered(_Confirmed):
     """Report the result to ``reply_to``, besides the confirm or nack."""
 
     def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:
@@ -210,5 +210,5 @@ def refusal(error: Exception) -> Outcome:
     A channel without confirms cannot receive a nack and is closed instead, so that the publisher learns of the refusal.
     """
     known = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-    told = REPLY.get(type(known), amqp.PreconditionFailed)(reply_text(known))
-    return Refused(told) if isinstance(error, BadInput) else ServiceNacked(told)
+    closing = REPLY.get(type(known), amqp.PreconditionFailed)(reply_text(known))
+    return Refused(closing) if isinstance(error, BadInput) else ServiceNacked(closing)

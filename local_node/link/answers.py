@@ -86,16 +86,16 @@ class Answers:
 
     async def _answered(self, channel: ClientChannel, correlation_id: str, body: bytes) -> None:
         try:
-            told = {"ok": True, "result": await self._told(msgspec.json.decode(body, type=PassedQuestion))}
+            answer = {"ok": True, "result": await self._answer_of(msgspec.json.decode(body, type=PassedQuestion))}
         except SemqError as error:
-            told = {"ok": False, "error": describe(error)}
+            answer = {"ok": False, "error": describe(error)}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            told = {"ok": False, "error": describe(BadInput("The question cannot be read.", fault=str(error)))}
-        _answer(channel, correlation_id, told)
+            answer = {"ok": False, "error": describe(BadInput("The question cannot be read.", fault=str(error)))}
+        _answer(channel, correlation_id, answer)
 
-    async def _told(self, question: PassedQuestion) -> Mapping[str, Any]:
+    async def _answer_of(self, question: PassedQuestion) -> Mapping[str, Any]:
         if question.authority is not None:
-            return await self._duty.told(question.authority)
+            return await self._duty.carry_out(question.authority)
         if self._node.settings.hub is None or not self._node.settings.hub.answer_partners:
             raise NotTold
         lk0, me = str(parse_lk0(question.lk0)), str(self._node.address)
@@ -103,14 +103,14 @@ class Answers:
         if link is None:
             raise NotThere(id=lk0)
         events = await self._node.store.read(messages.trace, lk0)
-        said = story.told(events, lk0, me, question.asker, str(link.peer))
+        said = story.story_for(events, lk0, me, question.asker, str(link.peer))
         keys = self._node.sealing.keys if self._node.sealing is not None else None
         signature = story.signed(keys, me, question.asker, question.nonce, lk0, said)
         return {"node": me, "story": said.decode(), "signature": signature}
 
 
-def _answer(channel: ClientChannel, correlation_id: str, told: Mapping[str, Any]) -> None:
-    body = msgspec.json.encode(told)
+def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, Any]) -> None:
+    body = msgspec.json.encode(answer)
     properties = Properties(content_type="application/json", correlation_id=correlation_id)
     try:
         channel.publish(EXCHANGE, "", ContentHeader.build(len(body), properties), body)

@@ -41,18 +41,18 @@ async def request(
             header = ContentHeader.build(len(body), Properties(content_type="application/json", reply_to=queue))
             channel.on_closed = lambda error: _give_up(answer, error)
             channel.publish(exchange, operation, header, body)
-            told = msgspec.json.decode(await answer, type=dict[str, Any])
+            reply = msgspec.json.decode(await answer, type=dict[str, Any])
     except AmqpError as error:
         raise RefusedByHub("The hub does not take this request.", operation=operation, fault=error.text) from error
     except (TimeoutError, LinkLost, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unavailable("The hub did not answer.", host=config.host, cause=repr(error)) from error
     finally:
         await link.close(1.0)
-    if not told.get("ok"):
-        why = told.get("error") or {}
+    if not reply.get("ok"):
+        why = reply.get("error") or {}
         text = f"The hub refused: {why.get('code')} {why.get('text')}"
         raise RefusedByHub(text, operation=operation, reason=str(why.get("code")))
-    result = told.get("result")
+    result = reply.get("result")
     return result if isinstance(result, dict) else {}
 
 

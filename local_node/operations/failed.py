@@ -63,7 +63,7 @@ class FailedOperations:
         rows = await self._node.store.read(_waiting, name)
         if not rows:
             raise NotThere("No document of that name waits for its application.", id=name)
-        if not await counted(lambda told: self._node.engine.answers.park(rows[:1], arguments.error, told)):
+        if not await counted(lambda done: self._node.engine.answers.park(rows[:1], arguments.error, done)):
             raise NotThere("No document of that name waits for its application any more.", id=name)
         return {"parked": name}
 

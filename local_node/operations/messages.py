@@ -105,7 +105,7 @@ class LocalOperations:
         """
         names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
         brefs = _record_ids(names)
-        requeued = await counted(lambda told: self._node.engine.answers.requeue(brefs, why, told)) if brefs else 0
+        requeued = await counted(lambda done: self._node.engine.answers.requeue(brefs, why, done)) if brefs else 0
         became: dict[str, dict[str, Any]] = {}
         if refused := [str(parse_lk0(name)) for name in names if not name.isdecimal()]:
             numbers = await self._mend(refused, True, why)
@@ -129,7 +129,7 @@ class LocalOperations:
         names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
         operating = self._node.engine.operating
         brefs = _record_ids(names)
-        removed = await counted(lambda told: self._node.engine.answers.remove(brefs, why, told)) if brefs else 0
+        removed = await counted(lambda done: self._node.engine.answers.remove(brefs, why, done)) if brefs else 0
         for name in names:
             if not name.isdecimal():
                 lk0 = parse_lk0(name)
@@ -179,8 +179,8 @@ MESSAGES = (
 def _became(number: int, heard: "asyncio.Future[SubmissionFate]") -> dict[str, Any]:
     fate = heard.result() if heard.done() else SubmissionFate(SUBMITTED.lower())
     name = fate.lk0 or f"{PREFIX}{number}"
-    told = {"submission": number, "state": fate.state, "name": short_name(name) or name, "lk0": fate.lk0}
-    return told | ({"reason": list(fate.reason)} if fate.reason else {})
+    result = {"submission": number, "state": fate.state, "name": short_name(name) or name, "lk0": fate.lk0}
+    return result | ({"reason": list(fate.reason)} if fate.reason else {})
 
 
 def _record_ids(names: Sequence[str]) -> list[int]:

@@ -84,8 +84,8 @@ class SubmitOperation:
 
         accepted = await committed(post)
         name, digest = short_name(str(accepted.lk0)), accepted.digest.hex()
-        told = {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
-        return told | ({"not_before": accepted.not_before} if accepted.not_before else {})
+        result = {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
+        return result | ({"not_before": accepted.not_before} if accepted.not_before else {})
 
 
 SUBMISSION = (

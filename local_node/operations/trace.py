@@ -37,15 +37,15 @@ class Traces:
 
     async def trace(self, arguments: TraceMessage) -> dict[str, Any]:
         """Return all ledger lines about one message, on request also those of the hub and the other end."""
-        told = await self._reading.trace(arguments.id)
+        traced = await self._reading.trace(arguments.id)
         if not arguments.parties:
-            return told
-        if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in told["events"]):
-            return told | {"unheard": []}  # a submission that was never accepted is unknown to others
-        own: Events = [{"node": str(self._node.address), **event} for event in told["events"]]
-        others, unheard = await self._others(told["lk0"], told["events"])
+            return traced
+        if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in traced["events"]):
+            return traced | {"unheard": []}  # a submission that was never accepted is unknown to others
+        own: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
+        others, unheard = await self._others(traced["lk0"], traced["events"])
         # Sorted by time, of several clocks; among equal times this node's lines first.
-        return told | {"events": sorted(own + others, key=lambda event: event["at"]), "unheard": unheard}
+        return traced | {"events": sorted(own + others, key=lambda event: event["at"]), "unheard": unheard}
 
     async def _others(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[dict[str, str]]]:
         """Return the result of ``asked`` for a message of which this node has lines."""

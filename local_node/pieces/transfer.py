@@ -43,26 +43,26 @@ log = structlog.get_logger("semq.pieces")
 class PieceOutcome:
     """The event about a piece, for ``Transfers`` instead of the applications."""
 
-    told: Callable[[AppEvent], None]
+    report: Callable[[AppEvent], None]
     event: AppEvent
     ops: tuple[Any, ...] = ()  # nothing is stored for it
 
     def commit(self) -> None:
         """Report it, after the commit of the change."""
-        self.told(self.event)
+        self.report(self.event)
 
 
 class EventsWithPieces:
     """The engine's ``Events``: those about pieces go to ``Transfers``, all others to the applications."""
 
-    def __init__(self, events: EventExchange, told: Callable[[AppEvent], None]) -> None:
+    def __init__(self, events: EventExchange, report: Callable[[AppEvent], None]) -> None:
         self._events = events
-        self._told = told
+        self._report = report
 
     def prepare(self, event: AppEvent) -> Any:
         """Prepare an event in the transaction of its change."""
         if event.target is not None and event.target.user == USER:
-            return PieceOutcome(self._told, event)
+            return PieceOutcome(self._report, event)
         return self._events.prepare(event)
 
     def publish(self, prepared: Any) -> None:
@@ -119,7 +119,7 @@ class Transfers:
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="pieces")
 
-    def told(self, event: AppEvent) -> None:
+    def note_event(self, event: AppEvent) -> None:
         """Note what has become of a piece."""
         if event.kind == DELIVERED or event.outcome:
             ended = self._ended.pop(str(event.lk0), None)

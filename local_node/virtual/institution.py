@@ -126,18 +126,18 @@ class HostedInstitution:
         if state == SERVING:
             self.error = ""
 
-    def told(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return state, link, backlog and memory, without a look into the database."""
         node = self.node
-        told: dict[str, Any] = {
+        state: dict[str, Any] = {
             "institution": self.name, "state": self.state, "since": utc_text(self.since), "error": self.error,
             "link": "down", "waiting": 0, "connections": 0, "memory_bytes": 0, "memory_max_bytes": 0,
             "database": "closed",
         }  # fmt: skip
         if node is None:
-            return told
+            return state
         limits = node.server.limits
-        return told | {
+        return state | {
             "error": self.error or ("" if node.uplink.link is not None else node.uplink.last_error),
             "link": "up" if node.uplink.link is not None else "down",
             "waiting": sum(node.engine.rows.unsettled.values()),

@@ -34,7 +34,7 @@ class ServerOperations:
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the institutions: state, link, backlog, connections, memory, and what fails."""
-        return [one.told() for _, one in sorted(self._server.institutions.items())]
+        return [one.facts() for _, one in sorted(self._server.institutions.items())]
 
     async def reload(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
         """Read the file again: begin new institutions, end those that are gone, reload the others."""

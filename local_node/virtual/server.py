@@ -108,13 +108,13 @@ class VirtualServer:
             for name in new:
                 self._begin(name)
             await asyncio.gather(*(self.institutions[name].tried.wait() for name in new))
-            told = {
+            done = {
                 "added": new, "removed": gone,
-                "changed": {one.name: done for one, done in zip(kept, changes, strict=True) if done},
+                "changed": {one.name: keys for one, keys in zip(kept, changes, strict=True) if keys},
                 "failing": {one.name: one.error for one in self.institutions.values() if one.state == FAILING},
             }  # fmt: skip
-            log.info("server_reloaded", **told)
-            return told
+            log.info("server_reloaded", **done)
+            return done
 
     def reload_soon(self) -> None:
         """Reload the file; the result goes to the log."""
@@ -163,7 +163,7 @@ async def _reloaded(one: HostedInstitution) -> dict[str, Any]:
         one.restart()
         return {}
     try:
-        told = await node.reloading.reload()
+        changes = await node.reloading.reload()
     except SemqError as error:
         return {"fault": error.advice()}
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in changes.items() if value}

@@ -108,8 +108,8 @@ class HeldOperations:
 
     async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Send one named copy again, like the operation of a local node."""
-        told = await self.resend(ResendCopies(ids=(arguments.id,), why=arguments.why), caller)
-        return {"lk0": arguments.id, **told}
+        result = await self.resend(ResendCopies(ids=(arguments.id,), why=arguments.why), caller)
+        return {"lk0": arguments.id, **result}
 
     async def _meant(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
         """Return the selected rows, and the arguments for the next batch."""

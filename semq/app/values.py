@@ -190,18 +190,18 @@ def read_document(channel: ClientChannel, delivered: Delivered) -> Document:
 
 def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
     """Read the event of a delivery from ``semq.events``."""
-    told = json.loads(delivered.body)
+    facts = json.loads(delivered.body)
     return DocumentEvent(
-        kind=_text(told.get("event")),
-        lk0=_text(told.get("lk0")),
-        target=_text(told.get("target")),
-        app_key=_app_key(told.get("app_key")),
-        at=moment(told.get("at")),
-        attempt=int(told.get("attempt") or 0),
-        outcome=_text(told.get("outcome")),
-        corrects=_text(told.get("corrects")),
-        token=_text(told.get("token")),
-        reason=reason_text(told.get("reason")),
+        kind=_text(facts.get("event")),
+        lk0=_text(facts.get("lk0")),
+        target=_text(facts.get("target")),
+        app_key=_app_key(facts.get("app_key")),
+        at=moment(facts.get("at")),
+        attempt=int(facts.get("attempt") or 0),
+        outcome=_text(facts.get("outcome")),
+        corrects=_text(facts.get("corrects")),
+        token=_text(facts.get("token")),
+        reason=reason_text(facts.get("reason")),
     )
 
 

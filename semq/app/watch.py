@@ -58,7 +58,7 @@ class Watch:
         """Return the node's record of a document, and its outcome if it has ended. Raises NeverTold."""
         shown = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
         fate = read_fate(shown)
-        if fate is None and is_never_told(shown):
+        if fate is None and has_no_outcome(shown):
             raise NeverTold(name=shown.get("name"), lk0=shown["lk0"])
         return shown, fate
 
@@ -126,7 +126,7 @@ def read_fate(shown: Mapping[str, Any]) -> Fate | None:
     return Fate(str(shown["lk0"]), str(outcome), reason_text(shown.get("reason"))) if outcome else None
 
 
-def is_never_told(shown: Mapping[str, Any]) -> bool:
+def has_no_outcome(shown: Mapping[str, Any]) -> bool:
     """Whether the node will never learn the outcome: it only forwarded the document, or no receipt was requested.
 
     A document without a row and without an outcome in the ledger had no receipt requested: rows are kept for receipts.

@@ -141,7 +141,7 @@ class BrokerSession:
         """Delay notices of cancelled consumers: as with RabbitMQ, a client gets queue.delete-ok before them."""
         self._delays += 1
 
-    def tell_notices(self) -> None:
+    def send_notices(self) -> None:
         """Send the delayed notices, after the reply."""
         self._delays -= 1
         if not self._delays:

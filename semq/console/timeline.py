@@ -55,10 +55,10 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
     return found
 
 
-def outlook_line(_: Callable[[str], str], told: Mapping[str, Any], is_hub: bool) -> Moment:
+def outlook_line(_: Callable[[str], str], outlook: Mapping[str, Any], is_hub: bool) -> Moment:
     """Return the event for which a message waits, as the last row of the time line."""
-    lane = "hub" if is_hub else LANE_OF[str(told["side"])]
+    lane = "hub" if is_hub else LANE_OF[str(outlook["side"])]
     return Moment(
-        lane=lane, at=told.get("asks_at"), words=_(WAITS.get(str(told["waits_for"]), "")), is_next=True,
-        detail=str(told.get("next_step") or ""),
+        lane=lane, at=outlook.get("asks_at"), words=_(WAITS.get(str(outlook["waits_for"]), "")), is_next=True,
+        detail=str(outlook.get("next_step") or ""),
     )  # fmt: skip

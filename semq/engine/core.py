@@ -136,7 +136,7 @@ class Core:
         if lines:
             self.post(note_lines(lines))
 
-    def tell(
+    def prepare_row_event(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
     ) -> None:
         """Prepare an application event about a row of this node, in the transaction that makes it true; ``corrects``:
@@ -147,9 +147,9 @@ class Core:
             kind, row.lk0, row.target, row.app_key, at, row.att, outcome, row.reason, token=row.token or "",
             corrects=corrects.name if corrects else "",
         )  # fmt: skip
-        self.tell_event(unit, event, prepared)
+        self.prepare_event(unit, event, prepared)
 
-    def tell_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
+    def prepare_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
         """Prepare an application event in the transaction that makes it true; ``events.publish`` follows the commit."""
         rows = self.events.prepare(event)
         if rows is not None:

@@ -64,8 +64,8 @@ class HubEngine:
         session = self.sessions[node] = PresentNode(link, not isinstance(link, CarriedLink))
         self.core.mail.wake()  # timers are due now
         if session.is_here:
-            self._tell_directory(link)
-        self._tell_presence(link.peer, online=True)
+            self._send_directory(link)
+        self._send_presence(link.peer, online=True)
         self.flush()  # a node with a new certificate may have signed the packets that are passed on next
         self.holding.came(node)
         if session.is_here and self.instances is not None:
@@ -80,7 +80,7 @@ class HubEngine:
         del self.sessions[node]
         self.holding.went(node)
         self.relay.report(session)
-        self._tell_presence(link.peer, online=False)
+        self._send_presence(link.peer, online=False)
         if session.is_here and self.instances is not None:
             self.instances.went(link)
 
@@ -90,7 +90,7 @@ class HubEngine:
             self.instances.room(link)
         self.holding.run(str(link.peer))
 
-    def _tell_directory(self, link: Link) -> None:
+    def _send_directory(self, link: Link) -> None:
         nodes = [node for node in self.directory.nodes() if node != link.peer]
         for node in nodes:
             record = self._presence(link.peer, node, online=str(node) in self.sessions)
@@ -98,7 +98,7 @@ class HubEngine:
         # The last record completes the list; packets keep the order of records, so it arrives last.
         self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
 
-    def _tell_presence(self, node: Address, *, online: bool) -> None:
+    def _send_presence(self, node: Address, *, online: bool) -> None:
         for session in self.sessions.values():
             peer = session.link.peer
             if peer != node and session.is_here:
@@ -121,7 +121,7 @@ class HubEngine:
             for node in gone:
                 record = Presence(node=str(node), allowed=False, terms=())
                 self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
-            self._tell_directory(session.link)
+            self._send_directory(session.link)
 
     # --- received frames
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
@@ -211,7 +211,7 @@ class HubEngine:
 
     def certified(self, node: Address) -> None:
         """Send the changed certificates of a node (renewed, revoked)."""
-        self._tell_presence(node, online=str(node) in self.sessions)
+        self._send_presence(node, online=str(node) in self.sessions)
 
     def _pass_on(self, session: PresentNode, packet: Packet) -> None:
         """H8 and H14: pass on packets between nodes; inquiries about stored copies are answered here (H7)."""

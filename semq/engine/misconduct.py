@@ -41,7 +41,7 @@ class Misconduct:
         else:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
-    def told(self, since: int = 0) -> list[dict[str, str | int]]:
+    def seen(self, since: int = 0) -> list[dict[str, str | int]]:
         """Return the violations seen after a time (milliseconds since 1970 UTC), the most frequent first."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]

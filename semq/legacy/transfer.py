@@ -57,7 +57,7 @@ class Transfer:
         self._rejects_file = rejects
         self._rejects: TextIO | None = None
         self._progress = progress
-        self._told_at = time.monotonic()
+        self._printed_at = time.monotonic()
         self._under_way: set[asyncio.Task[None]] = set()
         self._bytes = 0
         self._notes: list[OldRow] = []
@@ -94,7 +94,7 @@ class Transfer:
                     await self._take(table, row, values, counts)
                 last = row.token
             await self._flush(counts)
-            self._tell(table, counts)
+            self._print_progress(table, counts)
 
     def _read(self, table: OldTable, values: Values, counts: TableReport) -> OldRow | None:
         counts.rows += 1
@@ -134,17 +134,17 @@ class Transfer:
         """Ask the receiver about a message that may have arrived; return whether it has to be sent."""
         await self._settle()  # earlier messages of the older queue are sent first
         try:
-            told = await self._client.request("import.ask", {"lk0": row.lk0, "target": row.target})
+            answer = await self._client.request("import.ask", {"lk0": row.lk0, "target": row.target})
         except RefusedByNode as error:
             self._reject(row.kind, row.object_id, counts, error.code, str(error))
             return False
-        if told["received"]:
+        if answer["received"]:
             counts.results["already_received"] += 1
             self._entries.append((row.token, "already_received", row.lk0))
             return False
-        if told["received"] is None and not self._resend_unanswered:
+        if answer["received"] is None and not self._resend_unanswered:
             counts.results["unanswered"] += 1
-            self._list(row.kind, row.object_id, "UNANSWERED", str(told["why"]))
+            self._list(row.kind, row.object_id, "UNANSWERED", str(answer["why"]))
             return False
         return True
 
@@ -162,14 +162,14 @@ class Transfer:
     async def _accepted(self, row: OldRow, body: bytes) -> tuple[str, bool]:
         """Submit a row; return its new LK0, and whether the node had it already. Raises RefusedByNode, Unavailable."""
         if row.sender:  # only the operation accepts the name of a user
-            told = await self._client.request(
+            answer = await self._client.request(
                 "msg.submit",
                 {
                     "target": row.target, "body_base64": b64encode(body).decode(), "app_key": str(row.app_key),
                     "sender": row.sender, "token": row.token,
                 },
             )  # fmt: skip
-            return str(told["lk0"]), bool(told["repeated"])
+            return str(answer["lk0"]), bool(answer["repeated"])
         sent = await self._client.send(
             row.target, body, app_key=row.app_key, save_fwd=row.save_fwd, ack2=row.ack2, reliable=row.reliable,
             fixed=row.fixed, encrypt=row.encrypt, token=row.token,
@@ -237,8 +237,8 @@ class Transfer:
                 csv.writer(self._rejects).writerow(FIELDS)
             csv.writer(self._rejects).writerow([line[name] for name in FIELDS])
 
-    def _tell(self, table: OldTable, counts: TableReport) -> None:
-        if time.monotonic() - self._told_at >= PROGRESS_S:
-            self._told_at = time.monotonic()
+    def _print_progress(self, table: OldTable, counts: TableReport) -> None:
+        if time.monotonic() - self._printed_at >= PROGRESS_S:
+            self._printed_at = time.monotonic()
             results = ", ".join(f"{number} {result}" for result, number in counts.results.items())
             self._progress(f"{table.name}: {counts.rows} rows read: {results}")

@@ -74,16 +74,16 @@ class AskedExchange(ServiceExchange):
 
     async def _answer(self, message: OfferedMessage) -> None:
         try:
-            told = {"ok": True, "result": await self._handle(message.session, message.routing_key, message.body)}
+            reply = {"ok": True, "result": await self._handle(message.session, message.routing_key, message.body)}
         except SemqError as error:
-            told = {"ok": False, "error": describe(error)}
+            reply = {"ok": False, "error": describe(error)}
         except Exception:
             log.exception("admin_failed", operation=message.routing_key)
-            told = {
+            reply = {
                 "ok": False,
                 "error": describe(SemqError("The node failed on this request; its log has the reason.")),
             }
-        answer(self._vhost, message.header, told)
+        answer(self._vhost, message.header, reply)
 
     async def _handle(self, session: SessionInfo, operation: str, body: bytes) -> Any:
         handler = self._handlers.get(operation)
@@ -135,9 +135,9 @@ def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaita
     return handle
 
 
-def answer(vhost: VirtualHost, asked: ContentHeader, told: Mapping[str, Any]) -> None:
+def answer(vhost: VirtualHost, asked: ContentHeader, reply: Mapping[str, Any]) -> None:
     """Publish an answer to the ``reply_to`` of a request."""
-    body = msgspec.json.encode(told, enc_hook=_plain)
+    body = msgspec.json.encode(reply, enc_hook=_plain)
     properties = Properties(content_type="application/json", correlation_id=asked.correlation_id)
     vhost.publish_internal("", asked.reply_to or "", ContentHeader.build(len(body), properties), body)
 

@@ -92,14 +92,14 @@ def from_ledger(lk0: str, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 def ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     """Return the error for an act on a message that has left the queues."""
-    event, told = facts.get("last_event"), _names(facts["lk0"])
+    event, naming = facts.get("last_event"), _names(facts["lk0"])
     if event is None:
-        return NotThere("The ledger names it, and no queue of this node holds it.", **told)
+        return NotThere("The ledger names it, and no queue of this node holds it.", **naming)
     at = utc_text(facts["ended_at"])
     words, outcome = messages.WORDS[Event[event]], facts.get("outcome") or event
     if event == Event.REFUSED.name and facts["outcome"] is not None:
         words = "it was never accepted"
-    return TooLate(f"It has ended here: {outcome} ({words}) at {at}.", **told, outcome=outcome, ended_at=at)
+    return TooLate(f"It has ended here: {outcome} ({words}) at {at}.", **naming, outcome=outcome, ended_at=at)
 
 
 def newest(name: str, lk0s: Sequence[str]) -> list[str]:

@@ -41,11 +41,11 @@ class StoryLine(msgspec.Struct, forbid_unknown_fields=True):
     detail: str = ""
 
 
-def told(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
+def story_for(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
     """Return the story for ``asker`` as bytes to sign. Raises NotThere if the message is not between the two."""
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER
-    lines = [line for line in events if _is_told(line) and line["side"] == side.name.lower()]
+    lines = [line for line in events if _is_public(line) and line["side"] == side.name.lower()]
     # For a message sent here, only the line ACCEPTED names the target reliably; an impostor may have caused others.
     sent_to = {node_of(line) for line in lines if line["event"] == Event.ACCEPTED.name}
     if not lines or asker not in (sent_to if source == me else {source}) | {hub}:
@@ -53,7 +53,7 @@ def told(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub
     return msgspec.json.encode([_line(line) for line in lines[:LINES_MAX]])
 
 
-def _is_told(line: Mapping[str, Any]) -> bool:
+def _is_public(line: Mapping[str, Any]) -> bool:
     return Event[line["event"]] not in OWN_AFFAIRS or line["detail"] == IMPORTED
 
 

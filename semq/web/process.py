@@ -74,9 +74,9 @@ def say(line: str) -> None:
 
 def finder(settings: Settings) -> Callable[[], str | None]:
     """Return a function that finds the node's database: passed by the node, configured, or the embedded one."""
-    told = os.environ.get(DATABASE_VARIABLE) or settings.database.dsn
-    if told:
-        return lambda: told
+    dsn = os.environ.get(DATABASE_VARIABLE) or settings.database.dsn
+    if dsn:
+        return lambda: dsn
     embedded = EmbeddedPostgres(settings.data_dir)
     return lambda: embedded.running_url() if settings.data_dir.exists() else None
 

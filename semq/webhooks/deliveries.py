@@ -53,9 +53,9 @@ class Deliveries:
             works()
             async for event in events:
                 if event.kind in self._settings.events:
-                    await self._tell(of_event(event))
+                    await self._post_event(of_event(event))
 
-    async def _tell(self, request: WebhookRequest) -> None:
+    async def _post_event(self, request: WebhookRequest) -> None:
         """Post an event until it is answered; one that is refused, or fails for good, is dropped and logged."""
         attempt = 0
         while True:

@@ -54,7 +54,7 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
     """Return the request for an event about a document that was sent from here."""
     message_id = f"{event.lk0 or _nameless(event)}.{event.kind}.{event.attempt}.{_milliseconds(event.at)}"
     subject = event.lk0 or str(event.app_key)
-    told = {
+    facts = {
         "specversion": "1.0",
         "id": message_id,
         "type": f"semq.document.{event.kind}",
@@ -73,7 +73,7 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
             "corrects": event.corrects,
         },
     }
-    body = json.dumps(told, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    body = json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")
     return WebhookRequest(message_id, {"content-type": "application/cloudevents+json"}, body)
 
 

@@ -79,8 +79,8 @@ def extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock, say
     documents = asyncio.run(_deliver(task, due)) if task.deliver_to else 0
     if documents:
         say(f"{documents} documents sent to {task.deliver_to}")
-    told = [msgspec.to_builtins(one) for one in made]
-    facts = told[0] if len(told) == 1 and not arguments.nightly else {"extracts": told}
+    extracts = [msgspec.to_builtins(one) for one in made]
+    facts = extracts[0] if len(extracts) == 1 and not arguments.nightly else {"extracts": extracts}
     return 0, {**facts, "outcome": "extracted", "exit_code": 0, "documents": documents}
 
 

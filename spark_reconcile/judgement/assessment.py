@@ -245,8 +245,8 @@ def _words(column: str, words: Sequence[SideStanding], names: Sequence[str], spe
         shown = " AND ".join(f"({column} & {bits}) {sign} 0" for bits, sign in tests if bits)
         return f"WHEN {shown} THEN {names.index(word.name)}"
 
-    said = " ".join(row(word) for word in words if not word.is_told_by_absence)
-    by_absence = " ".join(row(word) for word in words if word.is_told_by_absence)
+    said = " ".join(row(word) for word in words if not word.is_by_absence)
+    by_absence = " ".join(row(word) for word in words if word.is_by_absence)
     return f"(CASE WHEN {special} THEN 2 {said} WHEN {missing} THEN 1 {by_absence} ELSE 0 END)"
 
 
@@ -308,9 +308,9 @@ def _latency() -> Column:
     The bounds come from one clock: not negative, and not longer than until the sender learned of the delivery.
     """
     between = "(recorded_at - coalesce(receiver_skew, 0)) - (accepted_at - coalesce(sender_skew, 0))"
-    told = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
+    latency = f"if((sender & {ENDINGS}) = {mask(Event.DELIVERED)}, greatest(ended_at - accepted_at, 0L), NULL)"
     # greatest() and least() ignore nulls.
-    return F.expr(f"if({between} IS NULL, NULL, greatest(least({between}, {told}), 0L))")
+    return F.expr(f"if({between} IS NULL, NULL, greatest(least({between}, {latency}), 0L))")
 
 
 def _absent_at() -> Column:

@@ -20,7 +20,7 @@ class SideStanding(NamedTuple):
     shown_by: int
     unless: int = 0
     needs: int = 0
-    is_told_by_absence: bool = False  #: derived from absent lines: not valid for an incomplete ledger
+    is_by_absence: bool = False  #: derived from absent lines: not valid for an incomplete ledger
 
 
 _ANY = ~NOTES & (2**31 - 1)
@@ -63,7 +63,7 @@ RECEIVER_WORDS = (
     SideStanding("received", mask(Event.RECEIVED)),
     SideStanding("rejected", mask(Event.REJECTED)),
     SideStanding("void", mask(Event.CANCELLED)),
-    SideStanding("traces", _ANY, is_told_by_absence=True),  # later events of a message without a record
+    SideStanding("traces", _ANY, is_by_absence=True),  # later events of a message without a record
 )
 
 # none: the ledger has no line. missing: the ledger was not delivered. direct: no relay between the two ends.

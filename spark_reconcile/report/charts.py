@@ -44,19 +44,19 @@ def bars(rows: Rows, title: str) -> Markup:
     for row in rows:
         parts.setdefault(row["verdict"], []).append((row["from"], row["messages"]))
     texts = {name: " + ".join(f"{count:,}" for _, count in of if count) for name, of in parts.items()}
-    told = [
+    figures = [
         {**row, "all": sum(count for _, count in parts[row["verdict"]]), "text": texts[row["verdict"]]} for row in rows
     ]
     colours = dict(zip(PARTS, (_NEW, _FOUND, _OLD), strict=True))
     colour = {"field": "from", "type": "nominal", "title": None,
               "scale": {"domain": list(colours), "range": list(colours.values())}}  # fmt: skip
     room = _DIGIT * max(map(len, texts.values()), default=0)
-    scale = {"domainMax": max((row["all"] for row in told), default=1) * _WIDTH / max(_WIDTH - room, _WIDTH / 2)}
+    scale = {"domainMax": max((row["all"] for row in figures), default=1) * _WIDTH / max(_WIDTH - room, _WIDTH / 2)}
     wide = {
-        "data": {"values": told},
+        "data": {"values": figures},
         "width": _WIDTH,
         "height": {"step": 22},
-        "encoding": {"y": _named("called", labelLimit=320), "x": {**_counted(told, "all"), "scale": scale}},
+        "encoding": {"y": _named("called", labelLimit=320), "x": {**_counted(figures, "all"), "scale": scale}},
         "layer": [
             {"mark": {"type": "bar", "height": 15},
              "encoding": {"color": colour, "x": {"field": "messages", "type": "quantitative", "stack": "zero"},

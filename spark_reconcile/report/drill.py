@@ -17,11 +17,11 @@ MATRIX_NODES = 12
 
 def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: ReconcileSettings) -> list[Row]:
     """Return the details of every pair, the worst first. ``groups``: the exceptions on the page, by finding."""
-    told: dict[str, list[Row]] = {}
+    pages: dict[str, list[Row]] = {}
     for group in groups:
         for message in group["messages"]:
             name = pair_name(message["row"]["sender"], message["row"]["receiver"])
-            told.setdefault(name, []).append({**message, "verdict": group["verdict"], "said": group["said"]})
+            pages.setdefault(name, []).append({**message, "verdict": group["verdict"], "said": group["said"]})
     return [
         {
             "anchor": f"p{number}",
@@ -31,7 +31,7 @@ def each(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: Reco
             "ages": ages(pairs.tallies[pair.name]),
             "latency": latency(pairs.tallies[pair.name]),
             "past": _past(pair, pairs, findings.day),
-            "messages": told.get(pair.name, []),
+            "messages": pages.get(pair.name, []),
             "breaches": [(b.verdict, breach_words(b)) for b in findings.breaches if b.pair == pair.name],
             "is_fine": not pair.figures().all and not any(b.pair == pair.name for b in findings.breaches),
         }

@@ -74,16 +74,16 @@ def _sorted(before: Sequence[set[int]], moments: Sequence[int]) -> list[int]:
     waits = [set(numbers) for numbers in before]
     ready = [(moments[n], n) for n, numbers in enumerate(waits) if not numbers]
     heapify(ready)
-    left, told = set(range(len(moments))), []
+    left, sorted_places = set(range(len(moments))), []
     while left:
         n = heappop(ready)[1] if ready else min(left, key=lambda n: (moments[n], n))
         if n not in left:
             continue
         left.discard(n)
-        told.append(n)
+        sorted_places.append(n)
         for other in left:
             if n in waits[other]:
                 waits[other].discard(n)
                 if not waits[other]:
                     heappush(ready, (moments[other], other))
-    return told
+    return sorted_places

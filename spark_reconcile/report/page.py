@@ -45,12 +45,12 @@ def render(content: PageContent, settings: ReconcileSettings) -> str:
     """The page as one HTML text without any reference to the outside."""
     f = content.findings
     groups = stories.by_finding(f, content.exceptions.sample, content.lines, content.pairs)
-    told = {group["verdict"].name: group for group in reversed(groups)}
+    by_verdict = {group["verdict"].name: group for group in reversed(groups)}
     ages, latency = sections.ages(f.tally), sections.latency(f.tally)
     page: str = _template(f.calendar).render(
         f=f,
         facts=content.facts,
-        banner=banner(f, content.pairs, {name: f"f-{group['finding']}" for name, group in told.items()}),
+        banner=banner(f, content.pairs, {name: f"f-{group['finding']}" for name, group in by_verdict.items()}),
         breaches_shown=BREACHES_SHOWN,
         duration=duration,
         young_ms=settings.in_flight_s * 1000,
@@ -71,7 +71,7 @@ def render(content: PageContent, settings: ReconcileSettings) -> str:
         latency=latency,
         latency_chart=_latency_chart(latency) if latency else None,
         groups=groups,
-        told=told,
+        by_verdict=by_verdict,
         opened=next((one["anchor"] for group in groups for one in group["messages"] if one["story"]), ""),
         precision=sections.precision(f),
         sheet=content.exceptions.sheet,

@@ -23,18 +23,18 @@ PAIRS_NAMED = 8  # pairs named with a finding, those with most of its messages
 
 def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, list[Row]], pairs: Pairs) -> list[Row]:
     """Return every finding that is an exception, in the order of the table of exceptions, with sample messages."""
-    told = []
+    described = []
     numbers = iter(range(1, len(sample) + 1))
-    teller = _Teller(findings)
+    texts = _MessageTexts(findings)
     for finding, rows in groupby(sample, key=lambda row: row["finding"]):
-        messages = [teller.tell(row, lines.get(row["lk0"], []), f"m{next(numbers)}") for row in rows]
+        messages = [texts.describe(row, lines.get(row["lk0"], []), f"m{next(numbers)}") for row in rows]
         verdict = messages[0]["row"]["verdict"]
         said, _, deed = FINDINGS.get(finding, ("", "", ""))
-        told.append({
+        described.append({
             "finding": finding, "verdict": VERDICT[verdict], "said": said, "deed": deed, "messages": messages,
             "figures": findings.tally.figures(finding=finding), "where": _where(pairs, finding),
         })  # fmt: skip
-    return sorted(told, key=lambda group: URGENCY.index(group["verdict"].name))
+    return sorted(described, key=lambda group: URGENCY.index(group["verdict"].name))
 
 
 def _where(pairs: Pairs, finding: str) -> list[Row]:
@@ -47,7 +47,7 @@ def _where(pairs: Pairs, finding: str) -> list[Row]:
     return sorted(counted, key=lambda row: -row["figures"].all)[:PAIRS_NAMED]
 
 
-class _Teller:
+class _MessageTexts:
     """Describes messages in words, for one hub and its clock."""
 
     def __init__(self, findings: Findings) -> None:
@@ -55,7 +55,7 @@ class _Teller:
         self._hub, self._hubs = findings.hub, findings.hubs
         self._skew = findings.clock_ms
 
-    def tell(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
+    def describe(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
         """Describe one message: the institution that must act, its state in each ledger, its lines, and the next
         commands."""
         ordered = in_order(lines[:STORY_LINES], self._moment)

@@ -109,7 +109,7 @@ def run(
         runs.clear(reports, request.day, STAGING)
         this = runs.begin(reports, request.day, clock, evidence.fingerprint)
         try:
-            with session.told():
+            with session.semq_errors():
                 return _in_folder(spark, settings, request, evidence, this, reports, clock, progress)
         except BaseException as error:
             _note_failure(this, error, clock)

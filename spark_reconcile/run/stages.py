@@ -178,10 +178,10 @@ def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> Dat
         .agg(F.max("reason").alias("reason"), *(F.max(F.expr(f"nullif({name}, '')")).alias(name) for name in _APP_KEY),
              F.max(F.expr("nullif(lk1, '')")).alias("lk1"))
     )  # fmt: skip
-    told = wrong.join(said, "lk0", "left").withColumns(
+    described = wrong.join(said, "lk0", "left").withColumns(
         {"side": F.expr(f"CASE finding {_SIDE} END"), "deed": F.expr(f"CASE finding {_DEED} END")}
     )
-    return _stage(told.orderBy(F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0"), place)
+    return _stage(described.orderBy(F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0"), place)
 
 
 def stories(their_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
@@ -197,10 +197,10 @@ def stories(their_lines: DataFrame, lk0s: Sequence[str]) -> dict[str, list[dict[
         .select("lk0", "number", "at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason")
         .collect()
     )
-    told: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for row in sorted((row.asDict() for row in rows), key=lambda row: (row["lk0"], row["number"])):
-        told.setdefault(row.pop("lk0"), []).append(row)
-    return told
+        found.setdefault(row.pop("lk0"), []).append(row)
+    return found
 
 
 def profile(cells: DataFrame) -> list[dict[str, Any]]:

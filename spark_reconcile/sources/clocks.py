@@ -61,11 +61,11 @@ def estimate(facts: DataFrame, names: DataFrame) -> dict[str, Skew]:
         F.sum("messages").alias("messages"),
         F.sum("way").alias("way"),
     )
-    told: dict[str, list[Hour]] = {}
+    by_node: dict[str, list[Hour]] = {}
     for row in hours.join(F.broadcast(names), "hash").collect():
         way = round(row["way"] / row["messages"])
-        told.setdefault(row["node"], []).append(Hour(int(row["h"]), round(row["ms"]), int(row["messages"]), way))
-    return {node: latest(hours) for node, hours in sorted(told.items())}
+        by_node.setdefault(row["node"], []).append(Hour(int(row["h"]), round(row["ms"]), int(row["messages"]), way))
+    return {node: latest(hours_of) for node, hours_of in sorted(by_node.items())}
 
 
 class Hour(NamedTuple):
@@ -122,8 +122,8 @@ def applied(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[st
     next run. Its precision is unknown, so small values count as zero.
     """
     believed = {node: ms for node, ms in stated.items() if WRONG_FROM_MS <= abs(ms) <= STATED_TO_MS}
-    told = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
-    return {**{node: ms for node, ms in believed.items() if node not in estimated}, **told}
+    shifts = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
+    return {**{node: ms for node, ms in believed.items() if node not in estimated}, **shifts}
 
 
 def at_first(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dict[str, int]:

@@ -76,12 +76,12 @@ def start(
     builder = SparkSession.builder.appName(name).master(where)
     for key, value in (RELIED_ON | SQL | own | dict(conf or {})).items():
         builder = builder.config(key, value)
-    with told(SparkAway, master=where):
+    with semq_errors(SparkAway, master=where):
         return builder.getOrCreate()
 
 
 @contextmanager
-def told(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[None]:
+def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[None]:
     """Convert an exception of Spark to an error with a code and the significant line of its message."""
     try:
         yield

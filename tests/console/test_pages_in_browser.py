@@ -125,7 +125,7 @@ async def test_without_scripts_a_message_is_found_held_back_and_released(shown: 
 async def test_a_page_renews_itself_when_the_node_has_something_new_and_not_while_it_is_paused(shown: Scene) -> None:
     async with shown.visit("node", "viewer") as page:
         await page.goto("/messages")
-        await page.locator("#live-told").get_by_text("live").wait_for()
+        await page.locator("#live-state").get_by_text("live").wait_for()
         await page.get_by_label("Key begins with").fill("half typed")
         await shown.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-1")
         await page.get_by_role("link", name="order LIVE-1").wait_for()
@@ -138,7 +138,7 @@ async def test_lines_of_other_nodes_are_asked_for_by_themselves_and_stay_when_th
     async with shown.visit("node", "viewer") as page:
         await page.goto(f"/messages/{shown.names['waiting']}")
         await page.locator("#line").get_by_text("2.hub").first.wait_for()
-        await page.locator("#live-told").get_by_text("live").wait_for()
+        await page.locator("#live-state").get_by_text("live").wait_for()
         before = await page.inner_text("#as-of")
         await shown.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-2")
         await page.wait_for_function("before => document.getElementById('as-of').innerText != before", arg=before)

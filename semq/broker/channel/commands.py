@@ -213,9 +213,9 @@ def queue_delete(channel: BrokerChannel, ask: m.QueueDelete) -> None:
     try:
         count, must_wait = session.vhost.delete_queue(queue, ask.if_unused, ask.if_empty)
     except AmqpError:
-        session.tell_notices()
+        session.send_notices()
         raise
-    channel.reply_when_saved(m.QueueDeleteOk(count), ask.no_wait, must_wait, session.tell_notices)
+    channel.reply_when_saved(m.QueueDeleteOk(count), ask.no_wait, must_wait, session.send_notices)
 
 
 DEFINITIONS: dict[type[m.Method], Callable[[BrokerChannel, Any], None]] = {

@@ -32,7 +32,7 @@ def doctor(
     exit status 1 if something fails.
     """
     settings, out = read_config(config, institution), Output(as_json=json)
-    found = asyncio.run(_told(settings, timeout, out))
+    found = asyncio.run(_printed(settings, timeout, out))
     worst = max((one.verdict for one in found), key=list(MARK).index)
     if json:
         out.data({"node": settings.node.id, "verdict": worst, "findings": list(map(asdict, found))})
@@ -40,7 +40,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-async def _told(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
+async def _printed(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
     """Return all findings, and print each as soon as it is known."""
     found = []
     async for one in _findings(settings, patience_s, out):

@@ -71,6 +71,6 @@ async def _dialled(config: DialConfig, address: Address) -> Finding:
         return Finding(CHECK, FAILING, f"{where}: {error}", "Check that a SEMQ hub listens there.")
     except SemqError as error:
         return failing(CHECK, error)
-    told = f"{where} lets {address} in" + (f", {link.link.peer.tls}" if config.tls else "")
+    detail = f"{where} lets {address} in" + (f", {link.link.peer.tls}" if config.tls else "")
     await link.close(1.0)
-    return Finding(CHECK, OK, told)
+    return Finding(CHECK, OK, detail)

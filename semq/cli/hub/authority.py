@@ -27,7 +27,7 @@ async def show(session: Session) -> None:
     """Show the authority, and the progress of its change: phase, certificates and trust of each institution,
     institutions still waited for.
     """
-    _told(session, await session.ask("ca.show"))
+    _print(session, await session.ask("ca.show"))
 
 
 @authority.command()
@@ -44,33 +44,32 @@ async def roll(
     All nodes come to trust both authorities, get new certificates over their links, and then drop the former one. A
     node that is away is waited for, unless it is left behind; it must then enrol again, and keeps its documents.
     """
-    _told(session, await session.ask("ca.roll", leave_behind=leave_behind))
+    _print(session, await session.ask("ca.roll", leave_behind=leave_behind))
 
 
 @authority.command()
 @on_node
 async def leave(session: Session, nodes: Nodes) -> None:
     """Exclude institutions from the change in progress; they must enrol again when they are back."""
-    _told(session, await session.ask("ca.leave", nodes=nodes))
+    _print(session, await session.ask("ca.leave", nodes=nodes))
 
 
-def _told(session: Session, told: dict[str, Any]) -> None:
+def _print(session: Session, answer: dict[str, Any]) -> None:
     out = session.out
     if out.as_json:
-        out.data(told)
+        out.data(answer)
         return
-    out.facts({name: told.get(name) for name in ("authority", "former", "new", "started_at") if told.get(name)})
-    out.talk(PHASES.get(str(told["phase"]), str(told["phase"])))
+    out.facts({name: answer.get(name) for name in ("authority", "former", "new", "started_at") if answer.get(name)})
+    out.talk(PHASES.get(str(answer["phase"]), str(answer["phase"])))
     rows = [
         (node_name(row["node"]), row["state"], _yes(row["online"]), _yes(row["left_behind"]), row["fault"])
-        for row in told["nodes"]
+        for row in answer["nodes"]
     ]
     if rows:
         out.table(COLUMNS, rows)
-    if told["waiting_for"]:
-        out.talk(
-            f"Waiting for {', '.join(map(node_name, told['waiting_for']))}; `semq hub ca leave NODE` leaves one behind."
-        )
+    if answer["waiting_for"]:
+        waiting = ", ".join(map(node_name, answer["waiting_for"]))
+        out.talk(f"Waiting for {waiting}; `semq hub ca leave NODE` leaves one behind.")
 
 
 def _yes(value: object) -> str:

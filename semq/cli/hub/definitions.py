@@ -19,18 +19,18 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML.")]
 @on_node
 async def export(session: Session) -> None:
     """Print the definitions in force, as they were imported."""
-    told = await session.ask("definitions.export")
-    session.out.data(told) if session.out.as_json else session.out.raw(told["document"].encode())
+    answer = await session.ask("definitions.export")
+    session.out.data(answer) if session.out.as_json else session.out.raw(answer["document"].encode())
 
 
 @group.command()
 @on_node
 async def diff(session: Session, file: FileArgument) -> None:
     """Show what importing a file would change; exit status 1 if anything."""
-    told = await session.ask("definitions.diff", document=_read(file))
-    found = told["changes"] or ["nothing would change"]
-    session.out.say(told, *found, *_stops(told), f"compared with version {told['version']}, which is in force")
-    if told["changes"]:
+    answer = await session.ask("definitions.diff", document=_read(file))
+    found = answer["changes"] or ["nothing would change"]
+    session.out.say(answer, *found, *_stops(answer), f"compared with version {answer['version']}, which is in force")
+    if answer["changes"]:
         raise typer.Exit(1)
 
 
@@ -54,8 +54,8 @@ async def import_(
     if compared["stops"] and not yes:
         _agree(session, compared)
     expect = compared["version"] if expect is None else expect
-    told = await session.ask("definitions.import", repeat=False, document=_read(file), why=why, expect=expect)
-    session.out.say(told, *told["changes"], f"version {told['version']} is in force")
+    answer = await session.ask("definitions.import", repeat=False, document=_read(file), why=why, expect=expect)
+    session.out.say(answer, *answer["changes"], f"version {answer['version']} is in force")
 
 
 def _agree(session: Session, compared: dict[str, Any]) -> None:

@@ -121,16 +121,16 @@ async def _act(
     counts: Counter[str] = Counter()
     if ids:
         for start in range(0, len(ids), BATCH):
-            told = await session.ask(operation, repeat=False, ids=ids[start : start + BATCH], **more)
-            counts.update(told["counts"])
+            answer = await session.ask(operation, repeat=False, ids=ids[start : start + BATCH], **more)
+            counts.update(answer["counts"])
     else:
-        told, seen = {"after": 0, "done": False}, 0
-        while not told["done"]:
-            told = await session.ask(
-                operation, after=told["after"], limit=BATCH, everything=everything or None, **wanted, **more
+        answer, seen = {"after": 0, "done": False}, 0
+        while not answer["done"]:
+            answer = await session.ask(
+                operation, after=answer["after"], limit=BATCH, everything=everything or None, **wanted, **more
             )
-            counts.update(told["counts"])
-            seen += sum(told["counts"].values())
+            counts.update(answer["counts"])
+            seen += sum(answer["counts"].values())
             session.out.talk(f"{seen} …")
     session.out.say(dict(counts), *(f"{number} {FATES[fate]}" for fate, number in counts.items()))
 

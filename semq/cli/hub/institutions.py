@@ -33,9 +33,9 @@ def init_ca(
         raise NotAHub(config=str(config))
     authority = prepare_authority(settings, SystemClock())
     ring = ring_of(settings)
-    told = {"fingerprint": authority.fingerprint if authority else None, "folder": str(ring.folder)}
+    facts = {"fingerprint": authority.fingerprint if authority else None, "folder": str(ring.folder)}
     out = Output(as_json=json)
-    out.data(told) if json else out.facts(told)
+    out.data(facts) if json else out.facts(facts)
 
 
 @nodes.command()
@@ -50,11 +50,11 @@ async def token(
     hours: Annotated[float | None, typer.Option("--hours", min=0.01, help="Validity of the token in hours.")] = None,
 ) -> None:
     """Make a single-use token for the enrolment of one institution's node; it is shown only now."""
-    told = await session.ask("nodes.token", repeat=False, node=institution, names=name, hours=hours)
+    answer = await session.ask("nodes.token", repeat=False, node=institution, names=name, hours=hours)
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
     else:
-        session.out.facts(told)
+        session.out.facts(answer)
         session.out.talk("Give token and fingerprint to the operator of the node by a confidential channel.")
 
 
@@ -62,8 +62,8 @@ async def token(
 @on_node
 async def rebind(session: Session, institution: Institution) -> None:
     """Accept a new store of a node, after its database was replaced on purpose."""
-    told = await session.ask("nodes.rebind", repeat=False, node=institution)
-    session.out.say(told, f"{told['node']}  may come with another store")
+    answer = await session.ask("nodes.rebind", repeat=False, node=institution)
+    session.out.say(answer, f"{answer['node']}  may come with another store")
 
 
 @group.command("instances")
@@ -114,6 +114,8 @@ async def retire(
     Senders that have the payload send again what it held; others (@Ack2=0) ask the receiver, and what had not arrived
     ends LOST. Receivers no longer wait for that store to note their acknowledgements.
     """
-    told = await session.ask("stores.retire", repeat=True, store=store, why=why)
-    was = " (it was before)" if told["was_retired"] else ""
-    session.out.say(told, f"{told['store']}  is retired{was}: nodes are informed at their next inquiry, within an hour")
+    answer = await session.ask("stores.retire", repeat=True, store=store, why=why)
+    was = " (it was before)" if answer["was_retired"] else ""
+    session.out.say(
+        answer, f"{answer['store']}  is retired{was}: nodes are informed at their next inquiry, within an hour"
+    )

@@ -56,14 +56,14 @@ def verify(
         TrustStore.read(trust).verify(certificate, stated, node=certificate.node, chain=chain)
     if document is not None:
         check_document(proof, _read(document))
-    told = {
+    facts = {
         "proved": True, "receiver": proof.receiver, "sender": proof.sender, "lk0": proof.lk0, "status": proof.status,
         "stated_at": utc_text(stated, exact=True), "document": document is not None, "sealed": proof.salt is not None,
         "certificate": certificate.fingerprint, "authority_checked": trust is not None,
     }  # fmt: skip
     out = Output(as_json=json)
     if json:
-        out.data(told)
+        out.data(facts)
     else:
         out.line(f"{proof.receiver} has stated at {local_text(stated)} that it has recorded {proof.lk0}.")
         out.line(
@@ -88,10 +88,10 @@ async def verify_ledger(
     moved.
     """
     days: dict[str, Any] = {"from": since, "to": until}
-    told = await session.ask("ledger.verify", head=head, **days)
-    dates = f" of the days {told['from']} to {told['to']} (UTC)" if told.get("to") else ""
-    lines = counted(told["lines"], "line")
-    session.out.say(told, f"{lines}{dates}: as they were written; the chain ends with", told["head"])
+    answer = await session.ask("ledger.verify", head=head, **days)
+    dates = f" of the days {answer['from']} to {answer['to']} (UTC)" if answer.get("to") else ""
+    lines = counted(answer["lines"], "line")
+    session.out.say(answer, f"{lines}{dates}: as they were written; the chain ends with", answer["head"])
 
 
 def _read(path: Path) -> bytes:

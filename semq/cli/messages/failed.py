@@ -106,10 +106,10 @@ async def _act(
     else:
         raise NothingNamed
     word = operation.partition(".")[2]
-    told: dict[str, Any] = {word: list(done.lk0s.values())}
+    facts: dict[str, Any] = {word: list(done.lk0s.values())}
     if done.became:
-        told["became"] = done.became
-    session.out.say(told, *(became_line(old, new) for old, new in done.became.items()), f"{word}: {len(done.lk0s)}")
+        facts["became"] = done.became
+    session.out.say(facts, *(became_line(old, new) for old, new in done.became.items()), f"{word}: {len(done.lk0s)}")
 
 
 class Done:
@@ -130,8 +130,8 @@ class Done:
         names = [name for name in fresh if name not in self.lk0s and name not in known]
         for start in range(0, len(names), BATCH):
             batch = names[start : start + BATCH]
-            told = await self._session.ask(self._operation, repeat=False, ids=batch, why=self._why)
-            self.became |= told.get("became") or {}
+            answer = await self._session.ask(self._operation, repeat=False, ids=batch, why=self._why)
+            self.became |= answer.get("became") or {}
         self.lk0s |= {name: fresh[name] for name in names}
         return bool(names)
 

@@ -110,7 +110,7 @@ async def send(
             token=token,
             timeout_s=session.timeout_s,
         )
-        told: dict[str, object] = {
+        facts: dict[str, object] = {
             "name": sent.name,
             "lk0": sent.lk0,
             "repeated": sent.repeated,
@@ -118,12 +118,12 @@ async def send(
             "token": sent.token,
         }
         if sent.not_before:
-            told["not_before"] = sent.not_before
+            facts["not_before"] = sent.not_before
         if wait is WaitFor.delivered:
             fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
-            told["outcome"] = fate.outcome
+            facts["outcome"] = fate.outcome
         accepted = f"scheduled for {moment(sent.not_before)}" if sent.not_before else "accepted"
-        session.out.say(told, f"{told['name']}  {'delivered' if wait is WaitFor.delivered else accepted}")
+        session.out.say(facts, f"{facts['name']}  {'delivered' if wait is WaitFor.delivered else accepted}")
 
 
 @group.command()
@@ -133,8 +133,8 @@ async def wait(session: Session, id: Id) -> None:
     receipt will come.
     """
     fate = await session.client.wait_for_delivery(id, session.timeout_s)
-    told = {"name": short_name(fate.lk0) or fate.lk0, "lk0": fate.lk0, "outcome": fate.outcome}
-    session.out.say(told, f"{told['name']}  delivered")
+    facts = {"name": short_name(fate.lk0) or fate.lk0, "lk0": fate.lk0, "outcome": fate.outcome}
+    session.out.say(facts, f"{facts['name']}  delivered")
 
 
 @group.command("list")
@@ -206,11 +206,11 @@ async def trace(
 @on_node
 async def body(session: Session, id: Id) -> None:
     """Write the body of a message to standard output, unchanged."""
-    told = await session.ask("msg.body", id=id)
+    answer = await session.ask("msg.body", id=id)
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
     else:
-        session.out.raw(b64decode(told["body_base64"]))
+        session.out.raw(b64decode(answer["body_base64"]))
 
 
 @group.command()
@@ -223,15 +223,15 @@ async def prove(
     """Make the file that proves to anybody that the receiver has a message: its signed receipt. `semq verify` checks
     it.
     """
-    told = await session.ask("msg.prove", id=id)
+    answer = await session.ask("msg.prove", id=id)
     if out is None:
-        session.out.raw(told["proof"].encode())
+        session.out.raw(answer["proof"].encode())
         return
     try:
-        out.write_text(told["proof"], "utf-8")
+        out.write_text(answer["proof"], "utf-8")
     except OSError as error:
         raise UnreadableFile(file=str(out), fault=error.strerror) from error
     session.out.say(
-        {"name": name_of(told), "lk0": told["lk0"], "receiver": told["receiver"], "file": str(out)},
-        f"{name_of(told)}  {told['receiver']}  {out}",
+        {"name": name_of(answer), "lk0": answer["lk0"], "receiver": answer["receiver"], "file": str(out)},
+        f"{name_of(answer)}  {answer['receiver']}  {out}",
     )

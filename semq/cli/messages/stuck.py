@@ -28,21 +28,21 @@ async def list_(
     columns = (("name", "<"), ("since", "<"), ("document", "<"), ("cause", "<"))
     session.out.table(columns, ((name_of(row), brief(row["at"]), document(row), row["stuck"]["cause"]) for row in rows))
     for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
-        told = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
-        session.out.line(f"{count} × {name}: {told['meaning']}; {told['next_step']}")
+        stuck = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
+        session.out.line(f"{count} × {name}: {stuck['meaning']}; {stuck['next_step']}")
 
 
 @group.command()
 @on_node
 async def explain(session: Session, id: Id) -> None:
     """Explain one message: whether it is stuck, why, what to do, and its last events."""
-    told = await session.ask("stuck.explain", id=id)
+    answer = await session.ask("stuck.explain", id=id)
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
         return
-    session.out.facts(facts_of(told["message"]))
+    session.out.facts(facts_of(answer["message"]))
     session.out.line("")
-    for line in stuck_lines(told["stuck"], told["message"]):
+    for line in stuck_lines(answer["stuck"], answer["message"]):
         session.out.line(line)
-    for line in told["last_events"]:
+    for line in answer["last_events"]:
         session.out.line(trace_line(line))

@@ -92,9 +92,9 @@ def own_frames(error: BaseException | None) -> Iterator[str]:
     if error is None:
         return
     found = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_import(frame.filename)]
-    told = traceback.format_list(found[-FRAMES_MAX:])
-    told += traceback.format_exception_only(error)[:-1]  # of a syntax error: the file, the line, the place
-    for part in told:
+    lines = traceback.format_list(found[-FRAMES_MAX:])
+    lines += traceback.format_exception_only(error)[:-1]  # of a syntax error: the file, the line, the place
+    for part in lines:
         yield from part.rstrip("\n").split("\n")
 
 

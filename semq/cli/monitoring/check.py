@@ -69,10 +69,10 @@ VERDICTS = {"ok": 0, "warning": 1, "failing": 2}
 
 
 async def _node(session: Session, name: str) -> Reading:
-    told = await session.ask("node.health")
-    found = [one for one in told["checks"] if one["verdict"] != "ok"]
+    answer = await session.ask("node.health")
+    found = [one for one in answer["checks"] if one["verdict"] != "ok"]
     text = "; ".join(f"{one['check']}: {one['detail'] or one['verdict']}" for one in found)
-    return Reading(VERDICTS[told["verdict"]], text or f"{len(told['checks'])} checks are ok")
+    return Reading(VERDICTS[answer["verdict"]], text or f"{len(answer['checks'])} checks are ok")
 
 
 async def _stuck(session: Session, name: str) -> Reading:
@@ -87,11 +87,11 @@ async def _failed(session: Session, name: str) -> Reading:
 
 
 async def _oldest(session: Session, name: str) -> Reading:
-    told = await session.ask("queue.census")
-    if not told["pairs"]:
+    answer = await session.ask("queue.census")
+    if not answer["pairs"]:
         return Reading(0, "no document is open")
-    pair = min(told["pairs"], key=lambda one: one["oldest_at"])
-    age_s = max(0.0, (told["as_of"] - pair["oldest_at"]) / 1000)
+    pair = min(answer["pairs"], key=lambda one: one["oldest_at"])
+    age_s = max(0.0, (answer["as_of"] - pair["oldest_at"]) / 1000)
     return Reading(age_s, f"the oldest open document, for {pair['target']}, is {age_s:.0f} s old")
 
 
@@ -106,7 +106,7 @@ async def _partner(session: Session, name: str) -> Reading:
     status = await session.ask("node.status")
     wanted = name if name.count(".") else f"1.{name}"
     if "partners" in status:
-        online = {node: told["online"] for node, told in status["partners"].items()}
+        online = {node: facts["online"] for node, facts in status["partners"].items()}
     else:
         online = {row["node"]: row["online"] for row in await session.ask("nodes.list")}
     if wanted not in online:

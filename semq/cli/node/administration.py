@@ -20,26 +20,26 @@ async def status(
     ] = False,
 ) -> None:
     """Show identity, state, link, traffic and partners of a node."""
-    told = await session.ask("node.status")
+    answer = await session.ask("node.status")
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
     elif counters:
-        print_counters(session.out, told)
+        print_counters(session.out, answer)
     else:
-        print_status(session.out, told)
+        print_status(session.out, answer)
 
 
 @group.command()
 @on_node
 async def health(session: Session) -> None:
     """Check whether the node works and whether it needs attention soon; exit status 1 if something fails."""
-    told = await session.ask("node.health")
+    answer = await session.ask("node.health")
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
     else:
         columns = (("check", "<"), ("verdict", "<"), ("detail", "<"))
-        session.out.table(columns, ((one["check"], one["verdict"], one["detail"]) for one in told["checks"]))
-    if told["verdict"] == "failing":
+        session.out.table(columns, ((one["check"], one["verdict"], one["detail"]) for one in answer["checks"]))
+    if answer["verdict"] == "failing":
         raise typer.Exit(1)
 
 
@@ -51,16 +51,16 @@ async def metrics(
     format: Annotated[str, typer.Option(help="`text` (Prometheus 0.0.4) or `openmetrics` (1.0.0).")] = "text",
 ) -> None:
     """Print the node's figures as Prometheus reads them, for a textfile collector."""
-    told = await session.ask("node.metrics", detailed=detailed, format=format)
-    session.out.data(told) if session.out.as_json else session.out.raw(told["text"].encode())
+    answer = await session.ask("node.metrics", detailed=detailed, format=format)
+    session.out.data(answer) if session.out.as_json else session.out.raw(answer["text"].encode())
 
 
 @group.command()
 @on_node
 async def incarnation(session: Session) -> None:
     """Show which opening of which store this is; a store restored from a backup has another boot or uuid."""
-    told = await session.ask("node.status")
-    facts = {name: told.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
+    answer = await session.ask("node.status")
+    facts = {name: answer.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
     if session.out.as_json:
         session.out.data(facts)
     else:
@@ -71,14 +71,14 @@ async def incarnation(session: Session) -> None:
 @on_node
 async def drain(session: Session) -> None:
     """Stop accepting documents and wait until none is in progress; then the node can be stopped."""
-    told = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
+    answer = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
     session.out.say(
-        told,
+        answer,
         "drained: all messages are settled"
-        if told.get("drained")
+        if answer.get("drained")
         else "not drained yet: some messages are not settled",
     )
-    if not told.get("drained"):
+    if not answer.get("drained"):
         raise typer.Exit(1)
 
 
@@ -89,15 +89,15 @@ async def reload(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; only show the differences.")] = False,
 ) -> None:
     """Read the configuration file again: users, virtual hosts, institutions, limits; other changes need a restart."""
-    told = await session.ask("node.reload", dry_run=dry_run, repeat=False)
+    answer = await session.ask("node.reload", dry_run=dry_run, repeat=False)
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
         return
     columns = (("key", "<"), ("what becomes of it", "<"))
     becomes = "would change" if dry_run else "changed"
-    rows = [(key, becomes) for key in told["changed"]] + [(key, "at the next start") for key in told["restart"]]
-    rows += [(f"user {name}", "disconnected") for name in told["ended"]]
-    session.out.table(columns, rows) if rows else session.out.say(told, "nothing is different")
+    rows = [(key, becomes) for key in answer["changed"]] + [(key, "at the next start") for key in answer["restart"]]
+    rows += [(f"user {name}", "disconnected") for name in answer["ended"]]
+    session.out.table(columns, rows) if rows else session.out.say(answer, "nothing is different")
 
 
 @group.command("list")

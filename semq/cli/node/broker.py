@@ -95,8 +95,8 @@ async def print_rows(session: Session, operation: str, vhost: str | None, name: 
     after: Sequence[str] | None = []
     while after is not None and len(rows) < limit:
         size = min(PAGE, limit - len(rows))
-        told = await session.ask(operation, vhost=vhost, name=name or None, limit=size, after=list(after))
-        rows, after = rows + told["rows"], told["next"]
+        answer = await session.ask(operation, vhost=vhost, name=name or None, limit=size, after=list(after))
+        rows, after = rows + answer["rows"], answer["next"]
     if session.out.as_json:
         session.out.data(rows)
     else:

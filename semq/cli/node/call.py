@@ -56,8 +56,8 @@ def read_argument(word: str) -> tuple[str, Any]:
 async def _describe(session: Session, operation: str | None) -> None:
     rows = await session.ask("node.operations")
     if operation is None:
-        told = [(row["name"], row["kind"], row["role"], row["summary"]) for row in rows]
-        session.out.data(rows) if session.out.as_json else session.out.table(COLUMNS, told)
+        cells = [(row["name"], row["kind"], row["role"], row["summary"]) for row in rows]
+        session.out.data(rows) if session.out.as_json else session.out.table(COLUMNS, cells)
         return
     row = next((row for row in rows if row["name"] == operation), None)
     if row is None:

@@ -41,8 +41,8 @@ async def list_(session: Session) -> None:
 @on_node
 async def show(session: Session) -> None:
     """Show the active certificate of the node, and when it is renewed."""
-    told = await session.ask("cert.show")
-    session.out.data(told) if session.out.as_json else session.out.facts(told)
+    answer = await session.ask("cert.show")
+    session.out.data(answer) if session.out.as_json else session.out.facts(answer)
 
 
 @group.command()
@@ -65,13 +65,13 @@ async def trust(
             raise UnreadableFile(file=str(add), fault=str(error)) from error
     if remove is not None:
         await session.ask("trust.remove", repeat=False, fingerprint=remove)
-    told = await session.ask("trust.list")
+    answer = await session.ask("trust.list")
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
     elif pem:
-        session.out.text(told["pem"].rstrip())
+        session.out.text(answer["pem"].rstrip())
     else:
-        for fingerprint in told["fingerprints"]:
+        for fingerprint in answer["fingerprints"]:
             session.out.line(f"sha256:{fingerprint}")
 
 
@@ -79,17 +79,17 @@ async def trust(
 @on_node
 async def renew(session: Session) -> None:
     """Renew the certificate of the node now, even if it is not due."""
-    told = await session.ask("cert.renew", repeat=False)
-    session.out.say(told, f"{told['node']}  renewed, valid until {local(told['not_after'])}")
+    answer = await session.ask("cert.renew", repeat=False)
+    session.out.say(answer, f"{answer['node']}  renewed, valid until {local(answer['not_after'])}")
 
 
 @group.command()
 @on_node
 async def rotate(session: Session) -> None:
     """Make the certificate in slot next active; the active one becomes previous."""
-    told = await session.ask("cert.rotate", repeat=False)
+    answer = await session.ask("cert.rotate", repeat=False)
     session.out.say(
-        told, f"{told['node']}  active now: serial {told['serial']}, valid until {local(told['not_after'])}"
+        answer, f"{answer['node']}  active now: serial {answer['serial']}, valid until {local(answer['not_after'])}"
     )
 
 
@@ -103,20 +103,20 @@ async def revoke(
     why: Why = "",
 ) -> None:
     """At a hub: revoke certificates; live links that use them end immediately."""
-    told = await session.ask("cert.revoke", repeat=False, which=which, why=why)
-    session.out.say(told, f"revoked: {' '.join(told['revoked']) or 'no certificate: all were revoked before'}")
+    answer = await session.ask("cert.revoke", repeat=False, which=which, why=why)
+    session.out.say(answer, f"revoked: {' '.join(answer['revoked']) or 'no certificate: all were revoked before'}")
 
 
 @group.command("needs-renewal")
 @on_node
 async def needs_renewal(session: Session) -> None:
     """Show whether the node's certificate is due for renewal; exit status 1 if so."""
-    told = await session.ask("cert.show")
+    answer = await session.ask("cert.show")
     session.out.say(
-        {"state": told["state"], "days_left": told["days_left"], "renew_at": told["renew_at"]},
-        f"{told['node']}  {told['state']}, {told['days_left']} days left, renewal at {local(told['renew_at'])}",
+        {"state": answer["state"], "days_left": answer["days_left"], "renew_at": answer["renew_at"]},
+        f"{answer['node']}  {answer['state']}, {answer['days_left']} days left, renewal at {local(answer['renew_at'])}",
     )
-    if told["state"] != "ok":
+    if answer["state"] != "ok":
         raise typer.Exit(1)
 
 
@@ -164,6 +164,6 @@ def install(
     if not ring.is_enrolled:
         ring.rotate(now)
         slot = "active"
-    told: dict[str, Any] = {"node": str(made.node), "slot": slot, "serial": made.serial_text}
+    facts: dict[str, Any] = {"node": str(made.node), "slot": slot, "serial": made.serial_text}
     out = Output(as_json=json)
-    out.data(told) if json else out.line(f"{made.node}  in slot {slot}; `semq cert rotate` makes next active")
+    out.data(facts) if json else out.line(f"{made.node}  in slot {slot}; `semq cert rotate` makes next active")

@@ -25,7 +25,7 @@ def upgrade(config: FileOption, institution: InstitutionOption = None, json: Jso
     with _database(config, institution) as url:
         before = schema_version.current(url)
         revision = migration.upgrade(url)
-    _tell(json, {"before": before, "revision": revision}, f"tables: {before or 'none'} before, {revision} now")
+    _print(json, {"before": before, "revision": revision}, f"tables: {before or 'none'} before, {revision} now")
 
 
 @group.command()
@@ -35,7 +35,7 @@ def check(config: FileOption, institution: InstitutionOption = None, json: JsonO
 
     with _database(config, institution) as url:
         check(url)
-    _tell(json, {"ok": True, "revision": head()}, f"tables: {head()}, as this version needs them")
+    _print(json, {"ok": True, "revision": head()}, f"tables: {head()}, as this version needs them")
 
 
 @group.command()
@@ -45,7 +45,7 @@ def current(config: FileOption, institution: InstitutionOption = None, json: Jso
 
     with _database(config, institution) as url:
         found = current(url)
-    _tell(json, {"revision": found, "needed": head()}, f"tables: {found or 'none'}, needed: {head()}")
+    _print(json, {"revision": found, "needed": head()}, f"tables: {found or 'none'}, needed: {head()}")
 
 
 @group.command()
@@ -104,7 +104,7 @@ def url(
             "This is the owner of the database, who may read and change everything. For an application make a role:"
             " `semq db grant erp --send --receive`, then `semq db url --role erp`."
         )
-    _tell(json, {"url": address}, address)
+    _print(json, {"url": address}, address)
 
 
 def _check_role(url: str, role: str) -> None:
@@ -121,7 +121,7 @@ def _check_role(url: str, role: str) -> None:
         )
 
 
-def _tell(json: bool, data: dict[str, object], words: str) -> None:
+def _print(json: bool, data: dict[str, object], words: str) -> None:
     out = Output(as_json=json)
     if json:
         out.data(data)

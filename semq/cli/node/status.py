@@ -25,82 +25,85 @@ COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meani
 FIGURES = ("amqp", "store")
 
 
-def print_status(out: Output, told: Status) -> None:
+def print_status(out: Output, status: Status) -> None:
     """Print the whole page."""
     for heading, section in SECTIONS:
-        pairs = [(name, value) for name, value in section(told) if value not in ("", None)]
+        pairs = [(name, value) for name, value in section(status) if value not in ("", None)]
         if pairs:
             out.line(heading)
             for name, value in pairs:
                 out.line(f"  {name:<14} {value}".rstrip())
-    partners = told.get("partners") or {}
+    partners = status.get("partners") or {}
     if partners:
         out.line("Partners")
         out.table(PARTNERS, (_partner(name, one) for name, one in sorted(partners.items())))
 
 
-def print_counters(out: Output, told: Status) -> None:
+def print_counters(out: Output, status: Status) -> None:
     """Print the counters of the engine with their meanings, and all figures of endpoint and store."""
-    counts = told.get("counters") or {}
+    counts = status.get("counters") or {}
     named = [name for name in COUNTERS if name in counts]
     others = sorted(counts.keys() - COUNTERS.keys())  # of a node of another version
     out.table(COUNTER_COLUMNS, [(name, counts[name], COUNTERS.get(name, "")) for name in (*named, *others)])
-    out.facts({name: told[name] for name in FIGURES if told.get(name)})
+    out.facts({name: status[name] for name in FIGURES if status.get(name)})
 
 
-def _node(told: Status) -> Iterator[tuple[str, str]]:
-    kind = str(told.get("kind") or "")
-    yield "node", f"{node_name(told.get('node'))}, {KINDS.get(kind, kind)}"
-    yield "running since", f"{local(told['started_at'])} ({ago(told['started_at'])})" if told.get("started_at") else ""
-    yield "life", f"{told.get('boot')} of store {told.get('store_uuid')}, incarnation {told.get('incarnation')}"
+def _node(status: Status) -> Iterator[tuple[str, str]]:
+    kind = str(status.get("kind") or "")
+    yield "node", f"{node_name(status.get('node'))}, {KINDS.get(kind, kind)}"
+    yield (
+        "running since",
+        f"{local(status['started_at'])} ({ago(status['started_at'])})" if status.get("started_at") else "",
+    )
+    yield "life", f"{status.get('boot')} of store {status.get('store_uuid')}, incarnation {status.get('incarnation')}"
 
 
-def _work(told: Status) -> Iterator[tuple[str, str]]:
-    yield "store", "open" if told.get("store_open") else "being opened: nothing is accepted meanwhile"
-    if int(told.get("engine_lives") or 1) > 1:
-        yield "opened", f"{counted(told['engine_lives'], 'time')} since the start"
-    hub = told.get("hub")
+def _work(status: Status) -> Iterator[tuple[str, str]]:
+    yield "store", "open" if status.get("store_open") else "being opened: nothing is accepted meanwhile"
+    if int(status.get("engine_lives") or 1) > 1:
+        yield "opened", f"{counted(status['engine_lives'], 'time')} since the start"
+    hub = status.get("hub")
     if hub is not None:
         is_up = hub.get("link") == "up"
         why = hub.get("last_error") or "not dialled yet"
         yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {why}"
-    yield "publishers", f"WAIT: {told['shortage']}" if told.get("shortage") else "may send"
-    amqp = told.get("amqp") or {}
+    yield "publishers", f"WAIT: {status['shortage']}" if status.get("shortage") else "may send"
+    amqp = status.get("amqp") or {}
     yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"
     ready, unacked = amqp.get("messages_ready", 0), amqp.get("messages_unacked", 0)
     yield "broker queues", f"{amqp.get('queues', 0)}: {counted(ready, 'message')} ready, {unacked} with consumers"
     yield "broker memory", size(amqp.get("memory_bytes", 0))
 
 
-def _traffic(told: Status) -> Iterator[tuple[str, str]]:
-    counters = told.get("counters") or {}
+def _traffic(status: Status) -> Iterator[tuple[str, str]]:
+    counters = status.get("counters") or {}
     for name in TRAFFIC:
         if counters.get(name):
             yield str(counters[name]), COUNTERS[name]
 
 
-def _waiting(told: Status) -> Iterator[tuple[str, str]]:
-    for target, why in (told.get("sql_waiting") or {}).items():
+def _waiting(status: Status) -> Iterator[tuple[str, str]]:
+    for target, why in (status.get("sql_waiting") or {}).items():
         yield "sent by SQL", f"waits for {node_name(target)}: {plain(why)}"
 
 
-def _certificate(told: Status) -> Iterator[tuple[str, str]]:
-    own = told.get("certificate")
+def _certificate(status: Status) -> Iterator[tuple[str, str]]:
+    own = status.get("certificate")
     if own:
         yield "own", f"{own.get('state')}, until {local(own.get('not_after'))} ({own.get('days_left')} days left)"
         yield "renewal", local(own.get("renew_at"))
-    for node, days in sorted((told.get("certificates") or {}).items()):
+    for node, days in sorted((status.get("certificates") or {}).items()):
         yield node_name(node), f"{days} days left"
 
 
-def _violations(told: Status) -> Iterator[tuple[str, str]]:
-    for seen in told.get("violations") or ():
+def _violations(status: Status) -> Iterator[tuple[str, str]]:
+    for seen in status.get("violations") or ():
         how_often = f"{seen['what']} {counted(seen['count'], 'time')}, last {moment(seen['last'])}"
         yield node_name(seen["who"]), f"{how_often}: {plain(seen['text'])}"
 
 
-def _extract(told: Status) -> Iterator[tuple[str, str]]:
-    last = told.get("extract")
+def _extract(status: Status) -> Iterator[tuple[str, str]]:
+    last = status.get("extract")
     if last:
         how = "done" if last.get("exit_status") == 0 else f"FAILED with status {last.get('exit_status')}"
         yield "last extract", f"{local(last.get('at'))} {how}: {last.get('said')}"
@@ -127,12 +130,12 @@ SECTIONS = (
 )
 
 
-def _partner(name: str, told: Mapping[str, Any]) -> tuple[object, ...]:
+def _partner(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         node_name(name),
-        bool(told.get("online")),
-        told.get("waiting"),
-        "REACHED" if told.get("quota_reached") else "",
-        bool(told.get("allowed")),
-        "possible" if told.get("sealable") else "no certificate",
+        bool(facts.get("online")),
+        facts.get("waiting"),
+        "REACHED" if facts.get("quota_reached") else "",
+        bool(facts.get("allowed")),
+        "possible" if facts.get("sealable") else "no certificate",
     )

@@ -51,11 +51,11 @@ async def list_(session: Session) -> None:
 @on_node
 async def revoke(session: Session, id_: Annotated[str, typer.Argument(metavar="ID", help="Id of the token.")]) -> None:
     """Revoke a token for good; it ends within a second."""
-    told = await session.ask("token.revoke", id=id_)
+    answer = await session.ask("token.revoke", id=id_)
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
     else:
-        session.out.line(f"{told['id']} {told['name']}: revoked")
+        session.out.line(f"{answer['id']} {answer['name']}: revoked")
 
 
 def _state(row: dict[str, Any]) -> str:

@@ -45,16 +45,16 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
 @on_node
 async def reload(session: Session) -> None:
     """Read the file again: begin new institutions, end those that are gone, reload the others; say what was done."""
-    told = await session.ask("server.reload", repeat=False)
+    answer = await session.ask("server.reload", repeat=False)
     if session.out.as_json:
-        session.out.data(told)
+        session.out.data(answer)
         return
     for name in ("added", "removed"):
-        session.out.line(f"{name}: {', '.join(told[name]) or 'none'}")
-    for name, changes in told["changed"].items():
+        session.out.line(f"{name}: {', '.join(answer[name]) or 'none'}")
+    for name, changes in answer["changed"].items():
         said = "; ".join(f"{what}: {_text(value)}" for what, value in changes.items())
         session.out.line(f"{name}  {said}")
-    for name, fault in told["failing"].items():
+    for name, fault in answer["failing"].items():
         session.out.line(f"{name}  fails: {fault}")
 
 
@@ -68,5 +68,5 @@ async def restart(
     session: Session, institution: Annotated[str, typer.Argument(metavar="ID", help="The institution's number.")]
 ) -> None:
     """Stop the node of one institution and start it with the present file; the others go on."""
-    told = await session.ask("server.restart", repeat=False, institution=institution)
-    session.out.say(told, f"{told['institution']}  starts again")
+    answer = await session.ask("server.restart", repeat=False, institution=institution)
+    session.out.say(answer, f"{answer['institution']}  starts again")

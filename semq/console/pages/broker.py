@@ -26,11 +26,11 @@ async def broker(visit: Visit) -> Response:
             after = [str(one) for one in json.loads(visit.query["after"])]
         except (ValueError, TypeError):
             after = None
-    told = await visit.ask(PARTS[part], name=name or None, after=after, limit=100)
-    following = href("/broker", part=part, name=name, after=json.dumps(told["next"])) if told["next"] else None
+    answer = await visit.ask(PARTS[part], name=name or None, after=after, limit=100)
+    following = href("/broker", part=part, name=name, after=json.dumps(answer["next"])) if answer["next"] else None
     first = href("/broker", part=part, name=name) if after else None
     return show(
-        visit, "broker.html", part=part, parts=list(PARTS), rows=told["rows"], name=name, next=following, first=first,
+        visit, "broker.html", part=part, parts=list(PARTS), rows=answer["rows"], name=name, next=following, first=first,
         live=LIVE,
     )  # fmt: skip
 

@@ -67,10 +67,10 @@ async def revoke(visit: Visit) -> Response:
     which, why = str(given.get("which", "")).strip(), str(given.get("why", "")).strip()
     if not (which and why):
         return visit.see_other("/certificates", _("Nothing was done: give a reason."))
-    told = await visit.ask("cert.revoke", which=which, why=why)
+    answer = await visit.ask("cert.revoke", which=which, why=why)
     said = visit.web.languages.ngettext(
-        "%(count)s certificate was revoked.", "%(count)s certificates were revoked.", len(told["revoked"])
-    ) % {"count": len(told["revoked"])}
+        "%(count)s certificate was revoked.", "%(count)s certificates were revoked.", len(answer["revoked"])
+    ) % {"count": len(answer["revoked"])}
     return visit.see_other("/certificates", said)
 
 

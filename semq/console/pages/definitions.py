@@ -20,22 +20,22 @@ VERSION_DIGITS = 18
 
 async def definitions(visit: Visit) -> Response:
     """The document in force, and a field for another one."""
-    told = await visit.ask("definitions.export")
-    return show(visit, "definitions.html", version=told["version"], document=told["document"], proposed=None)
+    answer = await visit.ask("definitions.export")
+    return show(visit, "definitions.html", version=answer["version"], document=answer["document"], proposed=None)
 
 
 async def export(visit: Visit) -> Response:
     """The document in force as a file."""
-    told = await visit.ask("definitions.export")
-    headers = {"content-disposition": f'attachment; filename="definitions-{int(told["version"])}.toml"'}
-    return Response(told["document"], media_type="application/toml", headers=headers)
+    answer = await visit.ask("definitions.export")
+    headers = {"content-disposition": f'attachment; filename="definitions-{int(answer["version"])}.toml"'}
+    return Response(answer["document"], media_type="application/toml", headers=headers)
 
 
 async def compare(visit: Visit) -> Response:
     """Show the changes that the proposed document would make. Nothing is changed."""
     _ = translator(visit)
     proposed = await _document(visit)
-    told = await visit.ask("definitions.export")
+    answer = await visit.ask("definitions.export")
     problem, difference = "", None
     try:
         difference = await visit.ask("definitions.diff", document=proposed)
@@ -43,9 +43,9 @@ async def compare(visit: Visit) -> Response:
         if not error.code.startswith("SEMQ-"):
             raise
         problem = str(error)
-    lines = _lines(str(told["document"]), proposed)
+    lines = _lines(str(answer["document"]), proposed)
     return show(
-        visit, "definitions.html", version=told["version"], document=told["document"], proposed=proposed,
+        visit, "definitions.html", version=answer["version"], document=answer["document"], proposed=proposed,
         problem=problem, difference=difference, lines=lines,
     )  # fmt: skip
 
@@ -60,8 +60,8 @@ async def import_(visit: Visit) -> Response:
     expect = str(given.get("expect", "0"))
     if not (expect.isascii() and expect.isdigit() and len(expect) <= VERSION_DIGITS):
         raise BadRequest("The version that was compared is a number.", expect=expect[:VERSION_DIGITS])
-    told = await visit.ask("definitions.import", document=proposed, why=why, expect=int(expect))
-    return visit.see_other("/definitions", _("Version %(version)s is in force.") % {"version": told["version"]})
+    answer = await visit.ask("definitions.import", document=proposed, why=why, expect=int(expect))
+    return visit.see_other("/definitions", _("Version %(version)s is in force.") % {"version": answer["version"]})
 
 
 async def _document(visit: Visit) -> str:
@@ -75,8 +75,8 @@ async def _document(visit: Visit) -> str:
 def _lines(before: str, after: str) -> list[tuple[str, str]]:
     """Return the difference as kinds and lines: added, removed, same."""
     kinds = {"+": "added", "-": "removed"}
-    told = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
-    return [(kinds.get(line[:1], "same"), line) for line in told if not line.startswith(("+++", "---", "@@"))]
+    differences = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
+    return [(kinds.get(line[:1], "same"), line) for line in differences if not line.startswith(("+++", "---", "@@"))]
 
 
 ROUTES: list[Any] = [

@@ -27,11 +27,11 @@ async def failed(visit: Visit) -> Response:
     """The failed documents, the newest first."""
     given = {name: visit.query.get(name, "").strip() for name in FILTERS}
     chosen = {name: value for name, value in given.items() if value}
-    told = await visit.ask("failed.page", **chosen, after=visit.query.get("after") or None, limit=50)
+    answer = await visit.ask("failed.page", **chosen, after=visit.query.get("after") or None, limit=50)
     return show(
-        visit, "failed.html", rows=told["rows"], of=told["of"], counted_at=told["as_of"], given=given,
+        visit, "failed.html", rows=answer["rows"], of=answer["of"], counted_at=answer["as_of"], given=given,
         identity=identity,
-        next=href("/failed", **chosen, after=told["next"]) if told["next"] else None,
+        next=href("/failed", **chosen, after=answer["next"]) if answer["next"] else None,
         first=href("/failed", **chosen) if visit.query.get("after") else None, acts=bulk.recent(visit),
         interrupted=await bulk.interrupted(visit), live=LIVE,
     )  # fmt: skip
@@ -65,10 +65,10 @@ async def prepare(visit: Visit) -> Response:
 async def _every(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
     after = None
     while True:
-        told = await visit.ask("failed.page", **chosen, after=after, limit=PAGE)
-        for row in told["rows"]:
+        answer = await visit.ask("failed.page", **chosen, after=after, limit=PAGE)
+        for row in answer["rows"]:
             yield row
-        after = told["next"]
+        after = answer["next"]
         if after is None:
             return
 
@@ -104,11 +104,11 @@ async def act_stop(visit: Visit) -> Response:
 
 def _forgotten(visit: Visit) -> Response:
     _ = translator(visit)
-    told = _(
+    text = _(
         "This act is no longer known: the web process was restarted, or newer acts replaced it. "
         "Completed parts remain; prepare the act again for the rest."
     )
-    return visit.see_other("/failed" if visit.web.settings.node.kind == "local" else "/held", told)
+    return visit.see_other("/failed" if visit.web.settings.node.kind == "local" else "/held", text)
 
 
 def _act_of(visit: Visit) -> BulkAct | None:

@@ -16,9 +16,9 @@ PARTS = ("counters", "amqp", "store")
 
 async def health(visit: Visit) -> Response:
     """Show the checks, and the figures behind them."""
-    told, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
+    answer, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
     return show(
-        visit, "health.html", checks=worded_checks(visit, told["checks"]), verdict=told["verdict"], status=status,
+        visit, "health.html", checks=worded_checks(visit, answer["checks"]), verdict=answer["verdict"], status=status,
         figures=list(_figures(status)), live=LIVE,
     )  # fmt: skip
 

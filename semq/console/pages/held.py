@@ -23,11 +23,11 @@ async def held(visit: Visit) -> Response:
     place = {"outbound": visit.query["outbound"]} if visit.query.get("outbound") else {}
     census = await visit.ask("queue.census")
     wanted = {"partner" if name == "target" else name: value for name, value in chosen.items()}
-    told = await visit.ask("msg.search", **wanted, **place, side="outbound", order="oldest", limit=50)
-    following = {"outbound": told["next"]["outbound"]} if told["next"] else {}
+    answer = await visit.ask("msg.search", **wanted, **place, side="outbound", order="oldest", limit=50)
+    following = {"outbound": answer["next"]["outbound"]} if answer["next"] else {}
     status = await visit.ask("nodes.list")
     return show(
-        visit, "held.html", pairs=census["pairs"], counted_at=census["as_of"], rows=told["rows"], given=given,
+        visit, "held.html", pairs=census["pairs"], counted_at=census["as_of"], rows=answer["rows"], given=given,
         online={one["node"] for one in status if one["online"]}, acts=bulk.recent(visit),
         interrupted=await bulk.interrupted(visit), live=LIVE,
         next=href("/held", **chosen, **following) if following else None,
@@ -68,11 +68,11 @@ def _of_filter(operation: str, frozen: dict[str, Any], total: int) -> bulk.Work:
     async def work(visit: Visit, why: str) -> AsyncIterator[int]:
         after, done = 0, 0
         while True:
-            told = await visit.ask(operation, **frozen, why=why, after=after, limit=BATCH)
-            count = min(BATCH, max(0, total - done)) if not told["done"] else max(0, total - done)
-            after, done = told["after"], done + count
+            answer = await visit.ask(operation, **frozen, why=why, after=after, limit=BATCH)
+            count = min(BATCH, max(0, total - done)) if not answer["done"] else max(0, total - done)
+            after, done = answer["after"], done + count
             yield count
-            if told["done"]:
+            if answer["done"]:
                 return
 
     return work

@@ -40,12 +40,12 @@ async def messages(visit: Visit) -> Response:
         return await _found(visit, given["find"], shared)
     place = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
     chosen = {name: given[name] for name in FILTERS if given[name]}
-    told = await visit.ask("msg.search", **chosen, **place, limit=50)
-    next_page = href("/messages", **(chosen | told["next"])) if told["next"] else None
+    answer = await visit.ask("msg.search", **chosen, **place, limit=50)
+    next_page = href("/messages", **(chosen | answer["next"])) if answer["next"] else None
     first = href("/messages", **chosen) if place else None
     return show(
-        visit, "messages.html", rows=told["rows"], next=next_page, first=first, looked_at=told["looked_at"], found=None,
-        **shared,
+        visit, "messages.html", rows=answer["rows"], next=next_page, first=first, looked_at=answer["looked_at"],
+        found=None, **shared,
     )  # fmt: skip
 
 
@@ -72,18 +72,18 @@ async def message(visit: Visit) -> Response:
         outlook = (await visit.ask("msg.outlook", id=row["lk0"]))["sides"]
     is_hub = visit.web.settings.node.kind == "platform"
     line = time_line(_, traced["events"])
-    told = []
+    worded = []
     for one in outlook:
         cause = StuckCause.__members__.get(str(one["cause"]))
         step = cause_step(_, row | {"side": one["side"], "stuck": one}) if cause else ""
-        told.append(one | {"meaning": _(cause.meaning) if cause else "", "step": step})
+        worded.append(one | {"meaning": _(cause.meaning) if cause else "", "step": step})
         if one["waits_for"] != "nothing":
             line.append(outlook_line(_, one | {"next_step": ""}, is_hub))
     path = message_path(row)
     is_whole = parties or row.get("submission") is not None
     has_payload = not row.get("cleaned") and bool(row.get("has_payload", True)) and not is_hub
     return show(
-        visit, "message.html", row=row, line=line, outlook=told, others=traced.get("others") or [],
+        visit, "message.html", row=row, line=line, outlook=worded, others=traced.get("others") or [],
         unheard=traced.get("unheard") or [], later=None if is_whole else href(path, parties=1), live=LIVE,
         sender=row.get("source") or "", receiver=str(row.get("target") or "").partition("/")[0],
         acts=list(_acts(visit, row, is_hub)), pairs=list(_facts(visit, row)), has_payload=has_payload,
@@ -138,12 +138,12 @@ async def act(visit: Visit) -> Response:
     operation, needs_reason = ACTS[wanted]
     if needs_reason and not why:
         return visit.see_other(back, _("Nothing was done: give a reason."))
-    told = await visit.ask(operation, id=name, **({} if wanted == "inquire" else {"why": why or None}))
-    return visit.see_other(back, _said(_, wanted, told))
+    answer = await visit.ask(operation, id=name, **({} if wanted == "inquire" else {"why": why or None}))
+    return visit.see_other(back, _said(_, wanted, answer))
 
 
-def _said(_: Any, wanted: str, told: Mapping[str, Any]) -> str:
-    if told.get("withdrawn"):
+def _said(_: Any, wanted: str, answer: Mapping[str, Any]) -> str:
+    if answer.get("withdrawn"):
         return str(_("The submission was withdrawn."))
     words = {
         "inquire": _("The node asks about the message now."),
@@ -158,10 +158,10 @@ def _said(_: Any, wanted: str, told: Mapping[str, Any]) -> str:
 async def payload(visit: Visit) -> Response:
     """Show or save the payload of a message. The audit log has a line about every look."""
     given = await visit.form()
-    told = await visit.ask("msg.body", id=str(given.get("id", "")))
-    body = base64.b64decode(told["body_base64"])
+    reply = await visit.ask("msg.body", id=str(given.get("id", "")))
+    body = base64.b64decode(reply["body_base64"])
     if given.get("how") == "save":
-        name = re.sub(r"[^0-9A-Za-z-]", "_", str(told["name"]))
+        name = re.sub(r"[^0-9A-Za-z-]", "_", str(reply["name"]))
         headers = {
             "content-disposition": f'attachment; filename="{name}.bin"', "cache-control": "no-store",
             "x-content-type-options": "nosniff",
@@ -169,8 +169,8 @@ async def payload(visit: Visit) -> Response:
         return Response(body, media_type="application/octet-stream", headers=headers)
     text, is_hex = _readable(body[:SHOWN_MAX])
     answer = show(
-        visit, "payload.html", name=told["name"], digest=told["digest"], size_bytes=len(body), text=text, is_hex=is_hex,
-        is_cut=len(body) > SHOWN_MAX, back=message_path(told),
+        visit, "payload.html", name=reply["name"], digest=reply["digest"], size_bytes=len(body), text=text,
+        is_hex=is_hex, is_cut=len(body) > SHOWN_MAX, back=message_path(reply),
     )  # fmt: skip
     answer.headers["cache-control"] = "no-store"
     return answer

@@ -44,18 +44,18 @@ async def overview(visit: Visit) -> Response:
 def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return health checks with translated names and next steps, the worst first."""
     _ = translator(visit)
-    told = []
+    worded = []
     for one in checks:
         name, step = CHECKS.get(str(one["check"]), ELSE)
         verdict = str(one["verdict"])
-        told.append(
+        worded.append(
             {
                 "check": one["check"], "name": _(name) if name else one["check"], "verdict": verdict,
                 "word": _(VERDICT_WORDS.get(verdict, verdict)), "detail": one.get("detail") or "", "step": _(step),
             }
         )  # fmt: skip
     order = ("failing", "warning", "ok")
-    return sorted(told, key=lambda one: order.index(one["verdict"]) if one["verdict"] in order else 0)
+    return sorted(worded, key=lambda one: order.index(one["verdict"]) if one["verdict"] in order else 0)
 
 
 def _offline(status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -65,8 +65,8 @@ def _offline(status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[d
         waiting[pair["target"]] = waiting.get(pair["target"], 0) + pair["rows"]
     partners = status.get("partners") or {}
     for node, count in sorted(waiting.items(), key=lambda one: one[1], reverse=True):
-        told = partners.get(node)
-        if count and told is not None and not told["online"]:
+        facts = partners.get(node)
+        if count and facts is not None and not facts["online"]:
             yield {"node": node, "waiting": count}
 
 

@@ -16,14 +16,14 @@ async def partners(visit: Visit) -> Response:
     status, census = await asyncio.gather(visit.ask("node.status"), visit.ask("queue.census"))
     is_hub = status["kind"] == "platform"
     nodes = await visit.ask("nodes.list") if is_hub else []
-    rows = {node: dict(told) for node, told in (status.get("partners") or {}).items()}
+    rows = {node: dict(shown) for node, shown in (status.get("partners") or {}).items()}
     for one in nodes:
         rows[one["node"]] = {"online": one["online"], "waiting": one["held"]}
     for pair in census["pairs"]:
         _add(rows.setdefault(pair["target"], {}), pair)
     days = status.get("certificates") or {}
-    told = [{"node": node, **facts, "days_left": days.get(node)} for node, facts in sorted(rows.items())]
-    return show(visit, "partners.html", rows=told, counted_at=census["as_of"], is_hub=is_hub, live=LIVE)
+    shown = [{"node": node, **facts, "days_left": days.get(node)} for node, facts in sorted(rows.items())]
+    return show(visit, "partners.html", rows=shown, counted_at=census["as_of"], is_hub=is_hub, live=LIVE)
 
 
 def _add(row: dict[str, Any], pair: Mapping[str, Any]) -> None:

@@ -40,16 +40,16 @@ def _dates(folder: Any) -> list[dict[str, Any]]:
 
 def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
     """Return the bars of the chart of exceptions: place and height in the picture, date, figures."""
-    told = [(run, runs.kinds(run.summary)["exception"], int(run.summary.get("messages") or 0)) for run in trend]
-    most = max((exceptions for _, exceptions, _ in told), default=0) or 1
-    width = CHART_WIDTH / max(len(told), 1)
+    figures = [(run, runs.kinds(run.summary)["exception"], int(run.summary.get("messages") or 0)) for run in trend]
+    most = max((exceptions for _, exceptions, _ in figures), default=0) or 1
+    width = CHART_WIDTH / max(len(figures), 1)
     return [
         {
             "x": round(number * width + 4), "width": round(width - 8), "day": run.day, "exceptions": exceptions,
             "height": max(2, round(exceptions / most * (CHART_HEIGHT - 30))), "messages": messages,
             "y": CHART_HEIGHT - 16 - max(2, round(exceptions / most * (CHART_HEIGHT - 30))), "name": run.name,
         }
-        for number, (run, exceptions, messages) in enumerate(told)
+        for number, (run, exceptions, messages) in enumerate(figures)
     ]  # fmt: skip
 
 

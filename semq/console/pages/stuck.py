@@ -11,15 +11,15 @@ async def stuck(visit: Visit) -> Response:
     """Show the causes, or the messages of one cause."""
     cause, partner = visit.query.get("cause", ""), visit.query.get("partner", "")
     causes = await visit.ask("stuck.causes")
-    told = None
+    of_cause = None
     if cause:
         place = {name: visit.query[name] for name in ("outbound", "inbound") if visit.query.get(name)}
-        told = await visit.ask("stuck.page", cause=cause, partner=partner or None, **place)
-    following = (told or {}).get("next")
+        of_cause = await visit.ask("stuck.page", cause=cause, partner=partner or None, **place)
+    following = (of_cause or {}).get("next")
     next_page = href("/stuck", cause=cause, partner=partner, **following) if following else None
     return show(
-        visit, "stuck.html", causes=causes["rows"], counted_at=causes["as_of"], cause=cause, partner=partner, told=told,
-        next=next_page, first=href("/stuck", cause=cause, partner=partner), live=LIVE,
+        visit, "stuck.html", causes=causes["rows"], counted_at=causes["as_of"], cause=cause, partner=partner,
+        shown=of_cause, next=next_page, first=href("/stuck", cause=cause, partner=partner), live=LIVE,
     )  # fmt: skip
 
 

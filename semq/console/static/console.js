@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const live = document.querySelector("[data-live-source]");
-  const told = document.getElementById("live-told");
+  const state = document.getElementById("live-state");
   const pause = document.getElementById("live-pause");
   let paused = false, busy = false, again = false;
 
@@ -53,8 +53,8 @@
   if (live && window.EventSource) {
     const source = new EventSource(live.dataset.liveSource);
     source.addEventListener("changed", () => { if (!paused) renewAll(); });
-    source.onopen = () => { if (told) told.textContent = live.dataset.liveOn; };
-    source.onerror = () => { if (told) told.textContent = live.dataset.liveOff; };
+    source.onopen = () => { if (state) state.textContent = live.dataset.liveOn; };
+    source.onerror = () => { if (state) state.textContent = live.dataset.liveOff; };
     window.addEventListener("pagehide", () => source.close());
   }
   if (pause) {

@@ -241,10 +241,10 @@ def _refuse(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, v
     note(holding.core, unit, Event.OPERATOR, row, verdict.line)
     note(holding.core, unit, Event.REFUSED, row, " ".join(reason))
     after.refused.append(row)
-    _tell_refusal(holding, unit, row, after, None)
+    _send_refusal(holding, unit, row, after, None)
 
 
-def _tell_refusal(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
+def _send_refusal(holding: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
     if str(row.lk0.node) in holding.sessions:
         after.mail.append(refusal(holding.core, row))
 
@@ -261,5 +261,5 @@ EFFECTS: dict[HubDeed, Callable[[CopyOwner, Unit, Any, AfterCopies, Any], None]]
     HubDeed.pass_on: _pass_on,
     HubDeed.ask_target: _ask_target,
     HubDeed.refuse: _refuse,
-    HubDeed.refusal: _tell_refusal,
+    HubDeed.refusal: _send_refusal,
 }

@@ -44,14 +44,14 @@ class ForwardNotes:
         now = self._core.now()
         while (due := self.next_due) is not None and due <= now:
             envelope, _ = self._held.pop(self._dues.popleft()[1])
-            self._core.mail.add(*told(envelope, HubFlag.FORWARDED))
+            self._core.mail.add(*forward_note(envelope, HubFlag.FORWARDED))
 
     def _is_held(self, ident: str, att: int) -> bool:
         held = self._held.get(ident)
         return held is not None and held[0].att == att  # a later attempt has its own due time
 
 
-def told(
+def forward_note(
     envelope: Envelope, note: HubFlag, reason: Reason | None = None
 ) -> tuple[Address, Function, Primitive, Receipt]:
     """Return a note to the sender of a message that is not stored, as arguments of ``Mail.add``."""

@@ -13,7 +13,7 @@ from semq.engine.bodies import document_size
 from semq.engine.core import Core, note_lines, of_marker
 from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached
 from semq.engine.hub.custody import Holding
-from semq.engine.hub.forward_notes import ForwardNotes, told
+from semq.engine.hub.forward_notes import ForwardNotes, forward_note
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import message_fault
 from semq.engine.ports import Directory
@@ -88,7 +88,7 @@ class Relay:
         return is_stored and not self.holding.is_clear(str(envelope.target.node), class3=True)
 
     def _refuse(self, envelope: Envelope, reason: Reason) -> None:
-        self.core.mail.add(*told(envelope, HubFlag.REFUSED, reason))
+        self.core.mail.add(*forward_note(envelope, HubFlag.REFUSED, reason))
         self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
 
     def _forward(self, envelope: Envelope, message: Data) -> bool:
@@ -116,7 +116,7 @@ class Relay:
     def _discard(self, envelope: Envelope) -> None:
         """H2: class 1 is never stored."""
         if envelope.attributes.ack2:
-            self.core.mail.add(*told(envelope, HubFlag.DISCARDED))
+            self.core.mail.add(*forward_note(envelope, HubFlag.DISCARDED))
         self._line(envelope, Event.DROPPED)
 
     def acknowledged(self, session: PresentNode, idents: Sequence[str]) -> None:

@@ -60,7 +60,7 @@ class Fronts:
         self._store = store
         self._carrier = carrier
         self._end_second = end_second
-        self._told: dict[int, dict[str, Came]] = {}  #: sessions elsewhere, by life and node
+        self._reported: dict[int, dict[str, Came]] = {}  #: sessions elsewhere, by life and node
         self._heard_at: dict[int, float] = {}
         self._last_session = 0
         self._alive_due = 0.0
@@ -119,7 +119,7 @@ class Fronts:
 
     def hear_came(self, life: int, came: Came) -> None:
         """A node has come to another instance."""
-        self._told.setdefault(life, {})[came.node] = came
+        self._reported.setdefault(life, {})[came.node] = came
         self._has_come(life, came)
 
     def hear_went(self, life: int, went: Went) -> None:
@@ -129,7 +129,7 @@ class Fronts:
     def hear_roll(self, life: int, roll: PresentSessions) -> None:
         """Sessions elsewhere that are not named have ended."""
         named = set(roll.sessions)
-        self._has_gone(life, list(self._told.get(life, ())), lambda came: came.session not in named)
+        self._has_gone(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
 
     def hear_asking(self, life: int, asking: Asking) -> None:
         """Tell another instance who is present here."""
@@ -137,15 +137,15 @@ class Fronts:
 
     def hear_alive(self, life: int, alive: Alive) -> None:
         """Ask for what was missed."""
-        told = self._told.get(life, {}).values()
-        if (alive.count, alive.total) != (len(told), sum(came.session for came in told)):
+        reported = self._reported.get(life, {}).values()
+        if (alive.count, alive.total) != (len(reported), sum(came.session for came in reported)):
             self._carrier.to_front(life, Asking(self._store))
 
     def gone(self, life: int) -> None:
         """Note that an instance has ended, and with it the sessions at it."""
         self._heard_at.pop(life, None)
-        self._has_gone(life, list(self._told.get(life, ())), lambda came: True)
-        self._told.pop(life, None)
+        self._has_gone(life, list(self._reported.get(life, ())), lambda came: True)
+        self._reported.pop(life, None)
 
     def joined(self) -> None:
         """The carrier can be used: tell who is present here, and ask who is present elsewhere."""
@@ -155,7 +155,7 @@ class Fronts:
 
     def cut(self) -> None:
         """The carrier is away: nobody elsewhere can be reached."""
-        for life in list(self._told):
+        for life in list(self._reported):
             self.gone(life)
 
     # --- time
@@ -194,7 +194,7 @@ class Fronts:
         if isinstance(link, CarriedLink):
             if (link.life, link.session) == (life, came.session):
                 return
-            known = self._told.get(link.life, {}).get(came.node)
+            known = self._reported.get(link.life, {}).get(came.node)
             if link.life != life and known is not None and known.since_ms > came.since_ms:
                 return
         self._hub.link_up(CarriedLink(self._core, self._carrier, peer, life, came.session, came.room))
@@ -208,12 +208,12 @@ class Fronts:
         return True
 
     def _has_gone(self, life: int, nodes: Iterable[str], is_over: Callable[[Came], bool]) -> None:
-        told = self._told.get(life, {})
+        reported = self._reported.get(life, {})
         for node in nodes:
-            came = told.get(node)
+            came = reported.get(node)
             if came is None or not is_over(came):
                 continue
-            del told[node]
+            del reported[node]
             link = self.link(life, node, came.session)
             if link is not None:
                 self._hub.link_down(link)
@@ -221,10 +221,10 @@ class Fronts:
 
     def _fall_back(self, node: str) -> None:
         """Use another known session of a node."""
-        known = [(told[node].since_ms, life) for life, told in self._told.items() if node in told]
+        known = [(reported[node].since_ms, life) for life, reported in self._reported.items() if node in reported]
         if known:
             _, life = max(known)
-            self._has_come(life, self._told[life][node])
+            self._has_come(life, self._reported[life][node])
 
     def _answer(self, life: int) -> None:
         for came in self.own.values():

@@ -325,7 +325,7 @@ class _Arrivals:
         for envelope, entry, bref in self._acks:
             ack(self.core, self._receiver.uplink.hub, envelope, entry, bref, self._at)
         for envelope, reason in self._disbelieved:
-            tell_disbelieved(self.core, envelope, reason, self._at)
+            report_disbelieved(self.core, envelope, reason, self._at)
         self.core.count("received", len(self._rows))
         for row, _ in self._rows:
             self.core.pieces.add(row)
@@ -363,7 +363,7 @@ def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, br
         core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
 
 
-def tell_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
+def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
     """Report to a sender that the proof of its copies is no longer valid and that nothing was recorded (S16)."""
     lk0 = envelope.lk0
     receipt = Receipt(

@@ -182,7 +182,7 @@ class OutboundRows:
         unit.ledger.append(self.core.line(Side.SENDER, event, row, detail, after.at))
         # The application gets no events for the steps of a marker, only its end: the document is not sent again.
         if kind and (goal in ENDS or not row.void):
-            self.core.tell(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
+            self.core.prepare_row_event(unit, kind, row, after.events, after.at, after.corrects.get(row.object_id))
 
     def _correct(self, unit: Unit, row: Outbound, after: AfterOutbound) -> None:
         """S5c: change the outcome of a document to DELIVERED that had ended by a statement of the hub alone."""

@@ -241,7 +241,7 @@ class _Receipts(Statements):
         kind, row = UNKEPT_EVENTS.get(flag), self.sender.rows.unkept.get(lk0.object_id)
         if kind is not None and row is not None and row.lk0 == lk0 and self.is_hub(row):
             self._unkept.append(lk0.object_id)
-            self.core.tell(self.unit, kind, row, self.after.events, self.after.at)
+            self.core.prepare_row_event(self.unit, kind, row, self.after.events, self.after.at)
 
     def _returned(self, row: Outbound | None, lk0: LK0, record: Receipt, lk1: LK1) -> None:
         """S15: the refusal of a copy; answered also when the row is gone."""
@@ -372,8 +372,8 @@ class _Answers(Statements):
     def _note_loss(self, row: Outbound, answer: Answer) -> None:
         """Note a copy that is lost: its custodian has denied it, and its target has not recorded the message or is
         offline (a target that records a message says so before the custodian deletes its copy)."""
-        is_told = (answer is Answer.NOT and row.target.node == self.source) or answer is Answer.OFFLINE
-        if is_told and row.custodian is not None and row.object_id in self.sender.rows.doubts:
+        is_recorded = (answer is Answer.NOT and row.target.node == self.source) or answer is Answer.OFFLINE
+        if is_recorded and row.custodian is not None and row.object_id in self.sender.rows.doubts:
             self._lost.append(row.custodian)
 
     def _unavailable(self, row: Outbound) -> None:

@@ -324,7 +324,7 @@ class _Acceptance:
         if goes_now:
             way.frames.append(Data(envelope, body))
             self._unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, at=self._at))
-            self._core.tell(self._unit, "sent", row, self._events, self._at)
+            self._core.prepare_row_event(self._unit, "sent", row, self._events, self._at)
         elif row.save_fwd is SaveFwd.DROP:
             self._drop(row)
         if self._leaves_a_row(row, goes_now):
@@ -411,7 +411,7 @@ class _Acceptance:
         self._unit.ledger.append(
             self._core.line(Side.SENDER, Event.DROPPED, row, "the link cannot take it now", self._at)
         )
-        self._core.tell(self._unit, "failed", row, self._events, self._at)
+        self._core.prepare_row_event(self._unit, "failed", row, self._events, self._at)
 
     @staticmethod
     def _leaves_a_row(row: Outbound, goes_now: bool) -> bool:

@@ -182,10 +182,10 @@ def days_left(end: datetime, now: datetime) -> float:
 
 def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
     """Return every slot of a ring, for display."""
-    told = []
+    slots = []
     for slot, name in ring.slots().all():
         found = ring.certificate(name)
-        told.append(
+        slots.append(
             {
                 "slot": slot,
                 "key_id": name,
@@ -194,7 +194,7 @@ def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
                 "days_left": days_left(found.not_after, now) if found else None,
             }
         )
-    return told
+    return slots
 
 
 def certificate_of(peer: PeerInfo) -> NodeCertificate:

@@ -147,7 +147,7 @@ class NodeKeys:
         over = [pair for pair in self._partners.get(node, ()) if pair[0].not_after < now]
         believed += [pair for pair in over if pair[0].fingerprint not in there][:CERTIFICATES_MAX]
         if believed:
-            self._tell(node, believed, known)
+            self._log_keys(node, believed, known)
             self._partners[node] = believed
             self._certified.add(node)
         else:
@@ -155,7 +155,9 @@ class NodeKeys:
         after = self.receiver(node)
         return after is not None and (before is None or key_id(before) != key_id(after))
 
-    def _tell(self, node: str, believed: Sequence[tuple[NodeCertificate, str]], known: Mapping[str, PublicKey]) -> None:
+    def _log_keys(
+        self, node: str, believed: Sequence[tuple[NodeCertificate, str]], known: Mapping[str, PublicKey]
+    ) -> None:
         """Note new certificates, and which of them an older key has signed."""
         seen = self._seen.setdefault(node, set())
         for found, pem in believed:

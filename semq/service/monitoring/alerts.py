@@ -40,7 +40,7 @@ class _Change:
 
     verdict: str
     since: datetime
-    told_at: float  #: monotonic: not before
+    reported_at: float  #: monotonic: not before
     failures: int = 0
 
 
@@ -55,7 +55,7 @@ class Alerts:
         self._settings = settings
         self._clock = clock
         self._checks = look
-        self._told: dict[str, str] = {}  #: last verdict by check; ok where there is none
+        self._reported: dict[str, str] = {}  #: last verdict by check; ok where there is none
         self._changes: dict[str, _Change] = {}
         self._process: Process | None = None
         self._is_stopping = False
@@ -70,7 +70,9 @@ class Alerts:
             return
         found = {one.name: one for one in await self._checks()}
         if found.keys() != {"store"}:  # otherwise only the store could be checked
-            for name in self._told.keys() - found.keys():  # some checks exist only while there is something to report
+            for name in (
+                self._reported.keys() - found.keys()
+            ):  # some checks exist only while there is something to report
                 found[name] = Check(name, OK)
             for name in self._changes.keys() - found.keys():
                 del self._changes[name]
@@ -80,23 +82,23 @@ class Alerts:
     async def _look_at(self, one: Check) -> None:
         if self._is_stopping:
             return
-        before, now = self._told.get(one.name, OK), self._clock.monotonic()
+        before, now = self._reported.get(one.name, OK), self._clock.monotonic()
         if one.verdict == before:
             self._changes.pop(one.name, None)
             return
         change = self._changes.get(one.name)
         if change is None or change.verdict != one.verdict:
             change = self._changes[one.name] = _Change(one.verdict, self._clock.wall(), now + self._settings().after_s)
-        if now < change.told_at:
+        if now < change.reported_at:
             return
-        if await self._tell(one, before, change):
-            self._told[one.name] = one.verdict
+        if await self._report(one, before, change):
+            self._reported[one.name] = one.verdict
             del self._changes[one.name]
         else:
             change.failures += 1
-            change.told_at = now + retry.backoff(change.failures, RETRY_S_MIN, RETRY_S_MAX, 0.5)
+            change.reported_at = now + retry.backoff(change.failures, RETRY_S_MIN, RETRY_S_MAX, 0.5)
 
-    async def _tell(self, one: Check, before: str, change: _Change) -> bool:
+    async def _report(self, one: Check, before: str, change: _Change) -> bool:
         said = {
             "node": self._node,
             "check": one.name,

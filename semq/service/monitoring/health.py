@@ -43,7 +43,7 @@ def checks(status: Status, warn_days: float) -> list[Check]:
         found.append(Check("certificates", WARNING if ending else OK, ", ".join(ending)))
     shortage = status.get("shortage")
     found.append(Check("resources", WARNING if shortage else OK, f"publishers wait: {shortage}" if shortage else ""))
-    full = [node for node, told in sorted(status.get("partners", {}).items()) if told.get("quota_reached")]
+    full = [node for node, facts in sorted(status.get("partners", {}).items()) if facts.get("quota_reached")]
     if full:
         found.append(Check("quotas", WARNING, f"no further documents are taken for {', '.join(full)}"))
     submissions = status.get("sql_submissions")
@@ -65,11 +65,11 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     return found
 
 
-def _companion(name: str, told: Mapping[str, Any]) -> Check:
+def _companion(name: str, state: Mapping[str, Any]) -> Check:
     """Return the check of a companion: its process, and its failing sections."""
-    if not told["running"]:
-        return Check(name, FAILING, f"the process ended with status {told['exit']} and is started again")
-    failing = told.get("failing", {})
+    if not state["running"]:
+        return Check(name, FAILING, f"the process ended with status {state['exit']} and is started again")
+    failing = state.get("failing", {})
     if not failing:
         return Check(name, OK)
     verdict = FAILING if any(one["is_paused"] for one in failing.values()) else WARNING
@@ -102,12 +102,12 @@ def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[st
 
 def _violations(seen: Sequence[Mapping[str, Any]]) -> str:
     """Describe the violations of the last day: peer, kind, count, time."""
-    told = [
+    texts = [
         f"{one['who']}: {one['what']} {_times(one['count'])}, last {utc_text(one['last'])} ({one['text']})"
         for one in seen[:SHOWN_MAX]
     ]
     more = [f"{len(seen) - SHOWN_MAX} more in node.status"] if len(seen) > SHOWN_MAX else []
-    return "; ".join(told + more)
+    return "; ".join(texts + more)
 
 
 def _times(count: int) -> str:
@@ -117,5 +117,5 @@ def _times(count: int) -> str:
 def health(node: str, found: Sequence[Check]) -> dict[str, Any]:
     """Return the answer of ``node.health``: the worst verdict, and every check."""
     worst = max((check.verdict for check in found), key=VERDICTS.index)
-    told = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in found]
-    return {"node": node, "verdict": worst, "checks": told}
+    rows = [{"check": check.name, "verdict": check.verdict, "detail": check.detail} for check in found]
+    return {"node": node, "verdict": worst, "checks": rows}

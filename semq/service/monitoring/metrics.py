@@ -62,8 +62,8 @@ def _of(part: str, name: str) -> Callable[[Figures], list[Sample]]:
 
 
 def _info(of: Figures) -> list[Sample]:
-    told = {name: str(of.status.get(name, "")) for name in ("node", "kind")}
-    return [(told | {"version": __version__}, 1.0)]
+    labels = {name: str(of.status.get(name, "")) for name in ("node", "kind")}
+    return [(labels | {"version": __version__}, 1.0)]
 
 
 def _seconds(text: Any) -> float:
@@ -90,12 +90,12 @@ def _own_days(of: Figures) -> list[Sample]:
 def _partners(of: Figures) -> list[Sample]:
     if "partners" not in of.status:
         return []
-    online = sum(bool(told["online"]) for told in of.status["partners"].values())
+    online = sum(bool(facts["online"]) for facts in of.status["partners"].values())
     return [({"state": "online"}, online), ({"state": "offline"}, len(of.status["partners"]) - online)]
 
 
 def _partner_online(of: Figures) -> list[Sample]:
-    return [({"node": node}, float(told["online"])) for node, told in of.status.get("partners", {}).items()]
+    return [({"node": node}, float(facts["online"])) for node, facts in of.status.get("partners", {}).items()]
 
 
 def _companions(of: Figures) -> list[Sample]:
@@ -241,9 +241,9 @@ def render(of: Figures, *, detailed: bool = False, openmetrics: bool = False) ->
             families.append(family)
     if of.latency:
         histogram = metrics_core.HistogramMetricFamily(LATENCY, LATENCY_HELP, labels=("stage",))
-        for stage, told in of.latency.items():
-            buckets = zip((*map(str, BOUNDS_S), "+Inf"), accumulate(told.counts), strict=True)
-            histogram.add_metric((stage,), buckets=list(buckets), sum_value=told.sum_s)
+        for stage, observed in of.latency.items():
+            buckets = zip((*map(str, BOUNDS_S), "+Inf"), accumulate(observed.counts), strict=True)
+            histogram.add_metric((stage,), buckets=list(buckets), sum_value=observed.sum_s)
         families.append(histogram)
 
     class Collector:

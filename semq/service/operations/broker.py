@@ -214,8 +214,10 @@ def _channels(server: AmqpServer) -> Iterator[tuple[Any, Any]]:
 
 
 def _product(session: Any) -> str:
-    told = session.info.client_properties
-    name = told.get("connection_name") or " ".join(str(told.get(part, "")) for part in ("product", "version"))
+    properties = session.info.client_properties
+    name = properties.get("connection_name") or " ".join(
+        str(properties.get(part, "")) for part in ("product", "version")
+    )
     return str(name).strip()[:PRODUCT_MAX]
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
-from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, why
+from semq.engine.people.stuck import Surroundings, is_overdue, why
 from semq.service.message_names import find_one, newest, past
 from semq.service.operations.arguments import (
     NAME_MAX,
@@ -24,6 +24,7 @@ from semq.service.operations.arguments import (
     Text,
 )
 from semq.service.operations.operation import look
+from semq.service.operations.overview import described_cause
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names, submissions
 from semq.umx_t.address import Address
@@ -122,7 +123,7 @@ class MessageReading:
         row, around = rows[0], self._node.surroundings()
         cause = why(row, around)
         overdue = {"overdue": is_overdue(row, around)}
-        return row | overdue | await self._other_end(row) | ({"stuck": _told(cause, row)} if cause else {})
+        return row | overdue | await self._other_end(row) | ({"stuck": described_cause(cause, row)} if cause else {})
 
     async def _other_end(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outcome at the sender of a message to the own institution; that row may be cleaned before the
@@ -180,7 +181,7 @@ class MessageReading:
         before, after = around.now_ms - around.overdue_ms, (0, 0)
         submitted = await self._node.store.read(messages.stuck_submissions, limit)
         found: list[dict[str, Any]] = [
-            row | {"stuck": _told(cause, row)}
+            row | {"stuck": described_cause(cause, row)}
             for row in submitted
             if (cause := why(row, around)) is not None and (wanted is None or cause.name == wanted)
         ]
@@ -189,10 +190,10 @@ class MessageReading:
             if not rows:
                 break
             after = _last(rows, "outbound", after[0]), _last(rows, "inbound", after[1])
-            told = ((row, why(row, around)) for row in rows)
+            causes = ((row, why(row, around)) for row in rows)
             found += [
-                row | {"stuck": _told(cause, row)}
-                for row, cause in told
+                row | {"stuck": described_cause(cause, row)}
+                for row, cause in causes
                 if cause is not None and (wanted is None or cause.name == wanted)
             ]
         return found[:limit]
@@ -228,7 +229,3 @@ def _waits(row: Mapping[str, Any]) -> bool:
 def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
     """Return the highest number of the rows of one side, or the one before if there are none."""
     return max((int(row["id"]) for row in rows if row["side"] == side), default=before)
-
-
-def _told(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
-    return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}

@@ -49,13 +49,13 @@ class Outlook:
         node = self._node
         rows = await find_one(node.store, arguments.id)
         around = node.surroundings()
-        told = []
+        sides = []
         for row in rows:
             waits, asks = waits_for(row, link_up=around.link_up)
             cause = why(row, around)
             schedule = node.schedule_of(row["side"]) if asks else None
             due = schedule.due_of(row["id"]) if schedule is not None else None
-            told.append(
+            sides.append(
                 {
                     "side": row["side"],
                     "waits_for": "person" if cause in BY_PERSON else waits,
@@ -65,7 +65,7 @@ class Outlook:
                     "next_step": cause.next_step(row) if cause is not None else "",
                 }
             )
-        return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "sides": told}
+        return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "sides": sides}
 
 
 OUTLOOK = (look("msg.outlook", AccessRole.VIEWER, ByName, Outlook.show, "the console and the HTTP API"),)

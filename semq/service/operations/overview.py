@@ -132,7 +132,7 @@ class Views:
             "submitted": census.submitted,
             "failed": sum(group["rows"] for group in census.groups if is_failed(group)) + census.submitted["refused"],
             "stuck": sum(group["rows"] for group in census.groups if group["cause"]),
-            "pairs": [{"source": one, "target": other, **told} for (one, other), told in sorted(pairs.items())],
+            "pairs": [{"source": one, "target": other, **facts} for (one, other), facts in sorted(pairs.items())],
         }
 
     async def causes(self, arguments: Arguments) -> dict[str, Any]:
@@ -143,18 +143,18 @@ class Views:
             if group["cause"]:
                 partner = group["source" if group["side"] == "inbound" else "target"]
                 empty = {"rows": 0, "bytes": 0, "oldest_at": group["oldest_at"]}
-                told = found.setdefault((group["cause"], partner, group["side"]), empty)
-                told["rows"] += group["rows"]
-                told["bytes"] += group["bytes"]
-                told["oldest_at"] = min(told["oldest_at"], group["oldest_at"])
+                facts = found.setdefault((group["cause"], partner, group["side"]), empty)
+                facts["rows"] += group["rows"]
+                facts["bytes"] += group["bytes"]
+                facts["oldest_at"] = min(facts["oldest_at"], group["oldest_at"])
         rows = [
-            {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **told}
-            for (cause, partner, side), told in found.items()
+            {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **facts}
+            for (cause, partner, side), facts in found.items()
         ]
         for name, cause in (("refused", StuckCause.SUBMISSION_REFUSED), ("waiting", StuckCause.SUBMISSION_WAITS)):
             if census.submitted[name]:
-                told = {"rows": census.submitted[name], "bytes": 0, "oldest_at": None, "side": "submitted"}
-                rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **told})
+                facts = {"rows": census.submitted[name], "bytes": 0, "oldest_at": None, "side": "submitted"}
+                rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **facts})
         return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
 
     async def stuck(self, arguments: SelectStuck) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Views:
         if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS):
             refused = cause is StuckCause.SUBMISSION_REFUSED
             listed = await self._node.store.read(submissions.listed, PAGE_MAX, refused=refused)
-            rows = [row | {"stuck": told(cause, row)} for row in listed if why(row, around) is cause]
+            rows = [row | {"stuck": described_cause(cause, row)} for row in listed if why(row, around) is cause]
             return {"rows": rows, "next": None, "looked_at": len(listed)}
         narrowed = NARROWED.get(cause, {"until_ms": around.now_ms - around.overdue_ms})
         given = arguments.given()
@@ -180,7 +180,7 @@ class Views:
         looked_at, place = 0, None
         for _ in range(LOOKS_MAX):
             page = await self._node.store.read(search_page, replace(wanted, limit=limit - len(found)))
-            found += [row | {"stuck": told(cause, row)} for row in page["rows"] if why(row, around) is cause]
+            found += [row | {"stuck": described_cause(cause, row)} for row in page["rows"] if why(row, around) is cause]
             looked_at, place = looked_at + page["looked_at"], page["next"]
             if place is None or len(found) >= limit or looked_at >= PAGE_MAX * 100:
                 break
@@ -209,9 +209,9 @@ class Views:
                     break
         errors = await self._node.store.read(errors_of, [row["lk0"] for row in rows])
         unknown_error = {"error": "", "failed_at": None}
-        told_rows = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
+        with_errors = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
         more = after if after < len(numbers) else None
-        return {"as_of": census.as_of, "rows": refused + told_rows, "next": more, "of": len(numbers) + len(refused)}
+        return {"as_of": census.as_of, "rows": refused + with_errors, "next": more, "of": len(numbers) + len(refused)}
 
     async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
         """Return refused submissions, which are not in the queues."""
@@ -237,7 +237,7 @@ OVERVIEW = (
 )
 
 
-def told(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
+def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
     """Return a cause for people, with the next step for a row."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 

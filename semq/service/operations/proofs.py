@@ -85,8 +85,8 @@ class LedgerCheck:
             raw.rollback()
             last = arguments.last or date(9999, 12, 30)
             found = chain.verify(raw, first, last, head, _known(arguments.head))
-            told = {"from": found.first_day, "to": found.last_day, "lines": found.lines, "links": found.links}
-            return told | {"head": _head(found.head)}
+            facts = {"from": found.first_day, "to": found.last_day, "lines": found.lines, "links": found.links}
+            return facts | {"head": _head(found.head)}
 
         return await store.read(check)
 

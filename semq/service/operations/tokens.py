@@ -71,11 +71,11 @@ class TokenOperations:
             arguments.name, arguments.scopes, caller.user, self._node.clock, arguments.days, arguments.inbox
         )
         await self._node.store.read(accounts.add_token, made)
-        return {**_told(made), "token": text}
+        return {**_described(made), "token": text}
 
     async def list(self, arguments: ListTokens) -> list[dict[str, Any]]:
         """List the tokens of the HTTP API, without their texts."""
-        return [_told(one) for one in await self._node.store.read(accounts.tokens, arguments.limit)]
+        return [_described(one) for one in await self._node.store.read(accounts.tokens, arguments.limit)]
 
     async def revoke(self, arguments: RevokeToken, caller: Caller) -> dict[str, Any]:
         """Revoke a token for good."""
@@ -83,7 +83,7 @@ class TokenOperations:
         found = await self._node.store.read(accounts.revoke_token, arguments.id, caller.user, now)
         if found is None:
             raise BadArguments("There is no token of this id.", id=arguments.id)
-        return _told(found)
+        return _described(found)
 
 
 def new_token(
@@ -105,7 +105,7 @@ def token_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _told(one: Token) -> dict[str, Any]:
+def _described(one: Token) -> dict[str, Any]:
     moments = {"made_at": one.made_at, "expires_at": one.expires_at, "revoked_at": one.revoked_at}
     return {
         "id": one.id, "name": one.name, "scopes": list(one.scopes), "inbox": one.inbox, "made_by": one.made_by,

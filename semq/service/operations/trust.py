@@ -51,7 +51,7 @@ class TrustOperations:
 
     async def list(self, arguments: Arguments) -> dict[str, Any]:
         """List the trusted authorities: fingerprints, which enrolment pins, and certificates."""
-        return _told(self._node.identity_in_use())
+        return _described(self._node.identity_in_use())
 
     async def add(self, arguments: AddTrust, caller: Caller) -> dict[str, Any]:
         """Trust more authorities. Raises TrustUnreadable."""
@@ -78,7 +78,7 @@ class TrustOperations:
         if authorities != _authorities(who.trust):
             who.retrust([*authorities.values()])
             await self._node.trust_changed()
-        return _told(who)
+        return _described(who)
 
 
 TRUST = (
@@ -92,5 +92,5 @@ def _authorities(trust: TrustStore) -> dict[str, Any]:
     return dict(zip(trust.fingerprints, trust.authorities, strict=True))
 
 
-def _told(who: NodeIdentity) -> dict[str, Any]:
+def _described(who: NodeIdentity) -> dict[str, Any]:
     return {"fingerprints": who.trust.fingerprints, "pem": who.trust.pem.decode("ascii")}

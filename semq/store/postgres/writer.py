@@ -79,7 +79,7 @@ class WriterCounters:
     load_s: float = 0.0
     decide_s: float = 0.0
     write_s: float = 0.0
-    tell_s: float = 0.0
+    report_s: float = 0.0
     largest: int = field(default=0)
 
 
@@ -327,7 +327,7 @@ class Writer:
                 await asyncio.sleep(0)
             _notify_committed(work)
         self._after_unit()
-        counters.tell_s += time.perf_counter() - written_at
+        counters.report_s += time.perf_counter() - written_at
 
     async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
         """Write and commit. Raises Refusal if nothing was written, StoreUnavailable if the result is unknown."""

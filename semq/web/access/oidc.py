@@ -148,8 +148,8 @@ class OidcProvider:
             raise OidcRefused(f"The ID token has no usable claim {section.name_claim}.")
         if section.name_claim == "email" and claims.get("email_verified") is not True:
             raise OidcRefused("The provider has not verified this address.")
-        told = claims.get(section.roles_claim)
-        values = told if isinstance(told, list) else [told]
+        claimed = claims.get(section.roles_claim)
+        values = claimed if isinstance(claimed, list) else [claimed]
         roles = sorted({role for value in values if isinstance(value, str) for role in section.roles.get(value, [])})
         if not roles:
             raise OidcRefused("You are known to the provider and have no role here.", name=name)

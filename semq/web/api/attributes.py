@@ -75,19 +75,19 @@ def described(document: Document) -> dict[str, Any]:
     return document.described() | {"bytes": document.size}
 
 
-def add_headers(response: Response, told: Mapping[str, Any]) -> None:
+def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
     """Add a description as headers."""
-    response.headers.update(trace_context(told.get("headers", {})))
-    for name, value in _flat(told):
+    response.headers.update(trace_context(attributes.get("headers", {})))
+    for name, value in _flat(attributes):
         text = shown(str(int(value) if isinstance(value, bool) else value), 2000)
         if text:
             response.raw_headers.append((name.encode("utf-8", "replace"), text.encode("utf-8", "replace")))
 
 
-def _flat(told: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in told.items():
+def _flat(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in attributes.items():
         if name != "headers":
             yield header_of(name).lower(), value
-    for name, value in told.get("headers", {}).items():
+    for name, value in attributes.get("headers", {}).items():
         if str(name).isascii() and str(name).replace("-", "").replace("_", "").isalnum():
             yield f"{OWN_PREFIX.decode()}{str(name).lower()}", value

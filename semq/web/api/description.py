@@ -76,7 +76,7 @@ def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 def _operation(row: Endpoint) -> dict[str, Any]:
     rights = [str(right) for right in row.rights]
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": row.name,
         "summary": row.summary,
         "description": f"Needs {' or '.join(rights)}." if rights else "Needs no right.",
@@ -84,28 +84,30 @@ def _operation(row: Endpoint) -> dict[str, Any]:
         "x-semq-rights": rights,
     }
     if not rights:
-        told["security"] = []
+        described["security"] = []
     if row.parameters:
-        told["parameters"] = [_parameter(one) for one in row.parameters]
+        described["parameters"] = [_parameter(one) for one in row.parameters]
     if row.body:
         content = {media: {"schema": dict(schema)} for media, schema in row.body.items()}
-        told["requestBody"] = {"required": True, "content": content}
-    told["responses"] = _responses(row)
-    return told
+        described["requestBody"] = {"required": True, "content": content}
+    described["responses"] = _responses(row)
+    return described
 
 
 def _parameter(one: Parameter) -> dict[str, Any]:
-    told = {"name": one.name, "in": one.place, "schema": dict(one.schema), "description": one.meaning}
-    return told | ({"required": True} if one.is_required else {})
+    described = {"name": one.name, "in": one.place, "schema": dict(one.schema), "description": one.meaning}
+    return described | ({"required": True} if one.is_required else {})
 
 
 def _responses(row: Endpoint) -> dict[str, Any]:
     good = {status: text for status, text in row.answers.items() if status < 400}
     if not good:
         good[200] = "The result."
-    told: dict[str, Any] = {str(status): {"description": text} | _content(row, status) for status, text in good.items()}
+    described: dict[str, Any] = {
+        str(status): {"description": text} | _content(row, status) for status, text in good.items()
+    }
     bad = {*(COMMON if row.rights else ()), *(status for status in row.answers if status >= 400)}
-    return told | {str(status): {"$ref": f"#/components/responses/{PROBLEMS[status]}"} for status in sorted(bad)}
+    return described | {str(status): {"$ref": f"#/components/responses/{PROBLEMS[status]}"} for status in sorted(bad)}
 
 
 def _content(row: Endpoint, status: int) -> dict[str, Any]:

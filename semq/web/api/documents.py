@@ -16,7 +16,7 @@ from semq.app.values import Sent
 from semq.errors import BadInput, SemqError
 from semq.trace_context import trace_context
 from semq.web.api import attributes
-from semq.web.api.endpoint import Call, told
+from semq.web.api.endpoint import Call, json_response
 from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
 from semq.web.transport.bodies import ChunkedResponse, announced, chunks_of, read_body
@@ -54,7 +54,7 @@ async def _send(call: Call, target: str, body: bytes, arguments: dict[str, Any])
     _note(call, facts | {"lk0": sent.lk0, "repeated": sent.repeated}, "done")
     answer = {"lk0": sent.lk0, "name": sent.name, "digest": sent.digest, "repeated": sent.repeated, "token": sent.token}
     location = {"location": f"/api/v1/documents/{sent.lk0}"}
-    return told(answer, 200 if sent.repeated else 201, location)
+    return json_response(answer, 200 if sent.repeated else 201, location)
 
 
 async def _sent(client: Client, target: str, body: bytes, arguments: dict[str, Any]) -> Sent:
@@ -72,19 +72,21 @@ def _note(call: Call, facts: dict[str, Any], outcome: str, detail: str = "") -> 
 
 async def search(call: Call) -> Response:
     """Search documents by key, partner, state and time."""
-    return told(await call.web.operations.ask(call.who, "msg.search", dict(call.request.query_params), PATIENCE_S))
+    return json_response(
+        await call.web.operations.ask(call.who, "msg.search", dict(call.request.query_params), PATIENCE_S)
+    )
 
 
 async def show(call: Call) -> Response:
     """Show one document: its state, and its next event."""
-    return told(await _shown(call))
+    return json_response(await _shown(call))
 
 
 async def trace(call: Call) -> Response:
     """Show the history of a document at all parties."""
     found = await _shown(call)
     arguments = {"id": found.get("lk0") or _name(call), "parties": True}
-    return told(await call.web.client.request("msg.trace", arguments, timeout_s=PATIENCE_S))
+    return json_response(await call.web.client.request("msg.trace", arguments, timeout_s=PATIENCE_S))
 
 
 async def body(call: Call) -> Response:

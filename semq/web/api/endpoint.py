@@ -101,7 +101,7 @@ async def answer(request: Request, row: Endpoint) -> Response:
 NOBODY = Visitor("", "", "", frozenset())
 
 
-def told(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a value as JSON."""
     text = in_json(msgspec.json.encode(value, enc_hook=str).decode())
     return Response(text, status, dict(headers or {}), JSON)

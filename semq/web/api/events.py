@@ -81,12 +81,12 @@ async def _may_follow(call: Call) -> bool:
 
 def written(one: DocumentEvent) -> str:
     """Return an event as text. Its identifier is the same for each repeat."""
-    told = {
+    facts = {
         "event": one.kind, "lk0": one.lk0, "target": one.target, "app_key": str(one.app_key),
         "at": utc_text(one.at, exact=True), "attempt": one.attempt, "outcome": one.outcome, "reason": one.reason,
         "corrects": one.corrects, "token": one.token,
     }  # fmt: skip
-    text = in_json(msgspec.json.encode({name: value for name, value in told.items() if value != ""}).decode())
+    text = in_json(msgspec.json.encode({name: value for name, value in facts.items() if value != ""}).decode())
     return event(one.kind, text, name_of(one))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from semq.service.operations.operation import Kind, Operation
-from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, told
+from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, json_response
 from semq.web.errors import BadRequest
 from semq.web.transport.bodies import announced, read_body
 
@@ -68,7 +68,7 @@ def _by_query(row: Operation) -> CallHandler:
             if name not in lists and len(query.getlist(name)) > 1:
                 raise BadRequest(f"{name[:60]} is there twice.")
         given = {name: query.getlist(name) if name in lists else query[name] for name in query}
-        return told(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
+        return json_response(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
 
     return handle
 
@@ -76,7 +76,7 @@ def _by_query(row: Operation) -> CallHandler:
 def _by_body(row: Operation) -> CallHandler:
     async def handle(call: Call) -> Response:
         given = await read_object(call)
-        return told(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
+        return json_response(await call.web.operations.ask(call.who, row.name, given, PATIENCE_S))
 
     return handle
 

@@ -11,7 +11,7 @@ from semq.access_rights import AccessRole, AccessScope
 from semq.service.operations.operation import Operation
 from semq.web.api import attributes, documents, events, inbox
 from semq.web.api.description import description
-from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, route_of, told
+from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, json_response, route_of
 from semq.web.api.node_operations import endpoints_of, parameters, schemas
 
 PATH = "/api/v1"
@@ -25,7 +25,7 @@ BYTES = {"type": "string", "format": "binary"}
 async def who(call: Call) -> Response:
     """Show who is asking, and what this user or token may do."""
     rights = sorted(str(right) for right in call.who.rights)
-    return told({"name": call.who.name, "via": call.who.via, "rights": rights, "inbox": call.who.inbox})
+    return json_response({"name": call.who.name, "via": call.who.via, "rights": rights, "inbox": call.who.inbox})
 
 
 def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
@@ -96,7 +96,7 @@ async def _describe(call: Call) -> Response:
     kind = call.web.settings.node.kind
 
     async def make() -> Response:  # once: everybody may ask, and it takes long
-        return told(description(kind, endpoints(kind, call.web.operations.table)))
+        return json_response(description(kind, endpoints(kind, call.web.operations.table)))
 
     document: Response = await call.web.snapshot("openapi", math.inf, make)
     return document

@@ -20,7 +20,7 @@ from semq.access_rights import AccessRole
 from semq.errors import Unavailable
 from semq.web.access.visitor import Visitor
 from semq.web.api.authentication import authenticated
-from semq.web.api.endpoint import Call, Endpoint, route_of, told
+from semq.web.api.endpoint import Call, Endpoint, json_response, route_of
 from semq.web.errors import RoleMissing
 from semq.web.services import Web
 
@@ -50,7 +50,7 @@ async def health(call: Call) -> Response:
     if "verbose" not in call.request.query_params:
         return PlainTextResponse(f"{found['verdict']}\n", status)
     _must_look(await authenticated(call.request, call.web))
-    return told(found, status)
+    return json_response(found, status)
 
 
 async def metrics(call: Call) -> Response:

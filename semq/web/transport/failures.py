@@ -58,7 +58,7 @@ def headers_of(error: SemqError) -> dict[str, str]:
 def problem(error: SemqError, instance: str = "") -> Response:
     """Return an error as a problem document."""
     status = status_of(error)
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "type": f"urn:semq:error:{error.code}",
         "title": error.text,
         "status": status,
@@ -68,8 +68,8 @@ def problem(error: SemqError, instance: str = "") -> Response:
         "facts": {name: str(value) for name, value in error.facts.items()},
     }
     if instance:
-        told["instance"] = instance
-    text = in_json(msgspec.json.encode(told).decode())
+        facts["instance"] = instance
+    text = in_json(msgspec.json.encode(facts).decode())
     return Response(text, status, headers_of(error), PROBLEM)
 
 

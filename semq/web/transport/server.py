@@ -52,7 +52,7 @@ class Server:
         except OSError as error:
             fault = error.strerror or str(error)
             raise WebPortTaken(host=self._http.host, port=self._http.port, fault=fault) from error
-        self._clock = asyncio.get_running_loop().create_task(self._tell_date())
+        self._clock = asyncio.get_running_loop().create_task(self._refresh_date())
 
     async def stop(self) -> None:
         """Accept nothing more, let requests in progress end for a moment, then close all connections."""
@@ -83,7 +83,7 @@ class Server:
         """The address for browsers, without a slash at its end."""
         return address_of(self._http, self.port)
 
-    async def _tell_date(self) -> None:
+    async def _refresh_date(self) -> None:
         while True:
             self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
             await asyncio.sleep(1.0)

@@ -116,7 +116,7 @@ def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> N
 
 
 @pytest.mark.parametrize("attributes", [["--save-fwd", "1"], ["--save-fwd", "2", "--no-ack2"]])
-def test_nobody_waits_for_what_is_never_told(network: Network, order: Path, attributes: list[str]) -> None:
+def test_nobody_waits_for_what_has_no_outcome(network: Network, order: Path, attributes: list[str]) -> None:
     words = ["msg", "send", "--to", "56001", "--file", str(order), *attributes, "--node", network.sender.url]
     said = semq(*words, "--wait", "delivered")
     assert (said.status, "SEMQ-1304 Nothing was sent" in said.err, "--ack2" in said.err) == (1, True, True)

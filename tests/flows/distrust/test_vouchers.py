@@ -27,12 +27,12 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     world.roll(world.b, "B2", "B1")  # a renewal
     world.settle()
     assert certified(world)[1].startswith("another certificate, signed by an earlier key,")
-    assert world.a.engine.core.misconduct.told() == []
+    assert world.a.engine.core.misconduct.seen() == []
     world.roll(world.b, "B3")  # enrolled again, or another party
     world.settle()
     assert certified(world)[-1].startswith("SEMQ-5216")
     lines = len(certified(world))
-    (seen,) = world.a.engine.core.misconduct.told()
+    (seen,) = world.a.engine.core.misconduct.seen()
     assert (seen["who"], seen["what"], seen["count"]) == (str(B), "SEMQ-5216", 1)
     world.b.engine.introduce()
     world.settle()
@@ -47,7 +47,7 @@ def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: 
     function, primitive, record = SAID_BY_B["an Ack2"](row)
     world.b.engine.core.mail.add(A, function, primitive, replace(record, digest=row.digest.hex()))
     world.settle()
-    assert world.a.engine.core.misconduct.told() == []
+    assert world.a.engine.core.misconduct.seen() == []
     assert world.a.lines(Event.VIOLATION) == 0
     assert world.a.lines(Event.DELIVERED) == 1
 
@@ -82,7 +82,7 @@ def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: Sea
         world.a.hear(Packet(B, A, function, primitive, [record]))
     for n in range(300):
         world.a.hear(Packet(Address(1, f"n{n}"), A, function, primitive, [record]))
-    told = world.a.engine.core.misconduct.told()
+    told = world.a.engine.core.misconduct.seen()
     assert (told[0]["who"], told[0]["what"], told[0]["count"]) == (str(B), "SEMQ-5209", 300)
     assert len(told) <= 101
     assert sum(int(one["count"]) for one in told) == 600
@@ -110,7 +110,7 @@ def test_what_a_hub_is_shown_is_counted_by_its_code_with_words(world: SealedWorl
     world.tamper = honest
     world.b.up.send(Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [ack]))
     world.settle()
-    told = {(one["who"], one["what"]): str(one["text"]) for one in world.hub.core.misconduct.told()}
+    told = {(one["who"], one["what"]): str(one["text"]) for one in world.hub.core.misconduct.seen()}
     assert set(told) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}
     assert told[str(A), "SEMQ-1221"].startswith("The same message arrived with other bytes")
     assert told[str(B), "SEMQ-1220"].startswith("An Ack names another message than the row.")

@@ -25,7 +25,7 @@ class Rows:
 
     async def told(self, *, fresh: bool = True) -> int:
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        (self.backlog.tell if fresh else self.backlog.tell_about)(answer.set_result)
+        (self.backlog.count_and_report if fresh else self.backlog.report)(answer.set_result)
         return await answer
 
 
