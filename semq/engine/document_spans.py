@@ -141,7 +141,7 @@ class DocumentSpans:
     ) -> None:  # fmt: skip
         own, lk0 = document.parent, line.lk0
         above = PARENTS[stage]
-        named = f"{stage} {line.att}" if stage in REPEATED else stage
+        named = f"{stage} {line.att} {began}" if stage in REPEATED else stage
         parent_id = span_id(lk0, above) if above else own.span_id
         error = line.event.name.lower() if line.event in FAILURES else ""
         self._export(
@@ -162,7 +162,7 @@ PARENTS = {
     "wait": "record",
     "process": "record",
 }
-REPEATED = frozenset({"forward", "wait", "process"})  # once for each attempt
+REPEATED = frozenset(PARENTS) - {"submit", "deliver", "record"}  # they may come again, and are no parents
 ENDS_AT_SENDER = frozenset(
     {Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED, Event.REFUSED}
 )

@@ -34,6 +34,20 @@ def test_headers_are_secrets_and_may_come_from_the_environment(tmp_path: Path) -
     assert not any("secret-" in row.value for row in settings.explain())
 
 
+def test_institutions_of_one_server_share_it(tmp_path: Path) -> None:
+    file = tmp_path / "server.toml"
+    own = (
+        '[institutions."10008"]\nhub.password = "a"\n'
+        '[institutions."56001"]\nhub.password = "b"\ntelemetry.sample_ratio = 1.0\n'
+    )
+    file.write_text(f'[server]\nid = "east"\ndata_dir = "east"\n{GOOD}[hub]\nurl = "amqp://127.0.0.1"\n{own}')
+    found = [load(file, {}, name).telemetry for name in ("10008", "56001")]
+    assert [one and (one.endpoint, one.sample_ratio) for one in found] == [
+        ("http://127.0.0.1:4318/v1/traces", 0.0),
+        ("http://127.0.0.1:4318/v1/traces", 1.0),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

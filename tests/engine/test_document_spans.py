@@ -76,7 +76,9 @@ def test_the_hub_tells_what_it_forwards_and_what_it_stores() -> None:
     spans.documents.begin(Side.HUB, one, 1_900)
     told = spans.tell(Side.HUB, one, (2_000, Event.STORED, 0), (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
     assert told == [("store", 2_000, 2_200, "")]
-    assert len({span.span_id for span in spans.told}) == 3
+    spans.documents.begin(Side.HUB, one, 2_300)  # its sender could not know of the store
+    assert len(spans.tell(Side.HUB, one, (2_300, Event.STORED, 0), (2_400, Event.RELEASED, 1))) == 1
+    assert len({span.span_id for span in spans.told}) == 4
     spans.documents.begin(Side.HUB, one, 3_000)
     assert spans.tell(Side.HUB, one, (3_000, Event.REFUSED, 1)) == [("forward", 3_000, 3_000, "refused")]
 

@@ -5,13 +5,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from httpx import AsyncClient
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
+from semq.umx_t.pieces import PIECE_BYTES
+from tests.cli.command import semq_aside
+from tests.local_node.pieces.test_transfer import PIECES
+from tests.local_node.pieces.test_transfer import local as local_with_pieces
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.test_trace_context import PARENT, SPAN, TRACE
 from tests.waiting import until
+from tests.web.running import serving as serving_web
 from tests.webhooks.hook import Hook, serving
 
 STAGES = {"submit", "deliver", "forward", "record", "wait", "process"}
@@ -51,11 +57,11 @@ async def started(inprocess: InProcess, of: str) -> tuple[HubNode, LocalNode, Lo
     return hub, a, b
 
 
-async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any]) -> None:
+async def submit(inprocess: InProcess, node: LocalNode, headers: dict[str, Any], body: bytes = b"body") -> None:
     channel = await (await inprocess.client(node)).open_channel()
     await channel.confirm_select()
-    header = ContentHeader.build(4, Properties(headers=headers))
-    assert await channel.publish_and_wait("semq", "56001", header, b"body")
+    header = ContentHeader.build(len(body), Properties(headers=headers))
+    assert await channel.publish_and_wait("semq", "56001", header, body)
 
 
 async def take(inprocess: InProcess, node: LocalNode) -> None:
@@ -128,6 +134,30 @@ async def test_by_ratio_a_document_has_a_trace_of_its_own(inprocess: InProcess, 
     assert [stage for stage, span in found.items() if "parentSpanId" not in span] == ["submit"]
 
 
+async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InProcess, hook: Hook) -> None:
+    of = telemetry(hook, "sample_ratio = 1.0")  # pieces have no traceparent
+    hub = await inprocess.hub(HUB_CONFIG + of)
+    a, b = [await local_with_pieces(inprocess, name, hub.port, PIECES + of) for name in ("10008", "56001")]
+    await linked(a, b)
+    await take(inprocess, b)
+    await submit(inprocess, a, {"traceparent": PARENT}, bytes(3 * PIECE_BYTES))
+    await until(lambda: spans(hook).keys() >= STAGES)
+    assert spans(hook).keys() == STAGES
+    assert {span["traceId"] for span in spans(hook).values()} == {TRACE}
+
+
+async def test_a_restarted_receiver_tells_of_what_it_has_recorded_before(inprocess: InProcess, hook: Hook) -> None:
+    _, a, b = await started(inprocess, telemetry(hook))
+    await submit(inprocess, a, {"traceparent": PARENT})
+    await until(lambda: "record" in spans(hook))
+    await b.stop()
+    b = await inprocess.started(b.settings)
+    await take(inprocess, b)
+    await until(lambda: spans(hook).keys() >= STAGES)
+    found = spans(hook)
+    assert {found[stage]["parentSpanId"] for stage in ("wait", "process")} == {found["record"]["spanId"]}
+
+
 async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess, hook: Hook) -> None:
     hook.answer = lambda taken: (503, {})
     _, a, b = await started(inprocess, telemetry(hook, "queue_spans = 3"))
@@ -143,6 +173,18 @@ async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess
     [check] = [one for one in told["checks"] if one["check"] == "telemetry"]
     assert check["verdict"] == "warning"
     assert "7 spans dropped: status 503" in check["detail"]
+    at = ("--node", f"amqp://guest:guest@127.0.0.1:{a.port}")
+    for form in ("text", "nagios", "json", "prometheus"):
+        said = await semq_aside("check", "node", *at, "--format", form)
+        assert said.status == 1
+        assert "failures in a row" in said.out or form == "prometheus", said.out
+    said = await semq_aside("node", "status", *at)
+    assert "3 waiting, 7 dropped" in said.out
+    async with serving_web(a) as site, AsyncClient(base_url=site.url) as client:
+        token = {"authorization": f"Bearer {await site.token('viewer')}"}
+        told = (await client.get("/healthz?verbose", headers=token)).json()
+        assert "telemetry" in {one["check"] for one in told["checks"] if one["verdict"] == "warning"}
+        assert 'semq_telemetry_spans_total{result="dropped"} 7.0' in (await client.get("/metrics", headers=token)).text
 
 
 async def test_without_the_section_nothing_is_made(inprocess: InProcess) -> None:
