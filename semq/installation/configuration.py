@@ -146,7 +146,7 @@ class InstallationPlan:
         return rows
 
     def _rows_of(self, place: NodePlace, ports: Sequence[int]) -> dict[str, Value]:
-        scheme = "amqps" if self.secure else "amqp"
+        scheme = "amqps" if self.secure and place.name != CARRIER else "amqp"
         url, *more = (f"{scheme}://127.0.0.1:{port}" for port in ports)
         rows: dict[str, Value] = {"hub.url": url}
         if more:
@@ -157,7 +157,7 @@ class InstallationPlan:
         return rows
 
     def _password(self, node_id: str) -> str | None:
-        return None if self.secure else f"of {node_id}"
+        return None if self.secure and node_id != CARRIER else f"of {node_id}"
 
 
 def toml(rows: Rows) -> str:
