@@ -14,6 +14,7 @@
 | rabbitmq                   | a chain of RabbitMQ virtual hosts beside SEMQ's nodes; a node as a plain broker     |
 | http                       | submissions and pages over HTTP, with large tables                                 |
 | reconciliation             | the nightly job, beside other engines                                              |
+| cluster                    | two instances of the hub, beside one                                               |
 | secrecy                    | cost of certificates, TLS and seals                                                |
 
 README.md of this folder explains the figures. No test depends on them.

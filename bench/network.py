@@ -28,13 +28,19 @@ T = TypeVar("T")
 class BenchNetwork:
     """The network; an asynchronous context manager that leaves no process behind."""
 
-    def __init__(self, folder: Path, *, secure: bool = False, partners: int = 1) -> None:
+    def __init__(
+        self, folder: Path, *, secure: bool = False, partners: int = 1, instances: int = 1, carrier: str = ""
+    ) -> None:
+        """``instances`` of the hub are joined by a node as the broker, or by the broker at the URL ``carrier``."""
         self._secure = secure
         self._death: asyncio.Future[NodeDied] | None = None
         self._watches: dict[str, asyncio.Task[None]] = {}
         more = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
         login = ApplicationLogin("bench", secrets.token_urlsafe(18))
-        places = InstallationPlan({**NODE_IDS, **more}, login, absent=[ABSENT], secure=secure).write(folder)
+        plan = InstallationPlan(
+            {**NODE_IDS, **more}, login, absent=[ABSENT], secure=secure, instances=instances, carrier=carrier
+        )
+        places = plan.write(folder)
         self.nodes = {name: NodeProcess(place) for name, place in places.items()}
         self.partners = [B, *more]  #: the nodes that receive
 

@@ -78,7 +78,8 @@ class InstallationPlan:
     login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
     secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
-    instances: int = 1  #: of the hub; more than one have a node as the AMQP broker between them, named ``carrier``
+    instances: int = 1  #: of the hub
+    carrier: str = ""  #: URL of the AMQP broker between instances; if empty, it is one more node, named ``carrier``
     every: Rows = field(default_factory=dict)  #: rows of every node
     hub: Rows = field(default_factory=dict)  #: rows of the hub
     local: Rows = field(default_factory=dict)  #: rows of each institution; ``{name}`` in a value is its name
@@ -97,7 +98,7 @@ class InstallationPlan:
         """
         folder.mkdir(parents=True, exist_ok=True)
         ids = dict.fromkeys(self.hubs, HUB) | dict(self.institutions)
-        if self.instances > 1:
+        if self.instances > 1 and not self.carrier:
             ids[CARRIER] = CARRIER
         places = {
             name: NodePlace(name, node_id, folder, self.login, port, tls=self.secure and node_id == HUB)
@@ -107,7 +108,7 @@ class InstallationPlan:
         for place in places.values():
             rows = self._rows_of_hub() if place.node_id == HUB else self._rows_of(place, ports[place.name])
             if self.instances > 1 and place.node_id == HUB:
-                rows |= self._rows_of_instance(place, ports[place.name][0])
+                rows |= self._rows_of_instance(place, ports.get(place.name, ()))
             place.config.write_text(toml({**self._common(place), **self.every, **rows}), "utf-8")
         return places
 
@@ -115,7 +116,8 @@ class InstallationPlan:
         """Return the ports that each node connects to: the institutions are spread over the instances of the hub."""
         hubs = [places[name].port for name in self.hubs]
         ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # it has no hub
-        ports |= {name: [places[CARRIER].port] for name in self.hubs if CARRIER in places}
+        if CARRIER in places:
+            ports |= {name: [places[CARRIER].port] for name in self.hubs}
         for number, name in enumerate(self.institutions):
             first = number % len(hubs)
             ports[name] = [*hubs[first:], *hubs[:first]]
@@ -134,10 +136,10 @@ class InstallationPlan:
         known = [*self.institutions.values(), *self.absent]
         return {f"nodes.{node_id}.password": self._password(node_id) for node_id in known} | dict(self.hub)
 
-    def _rows_of_instance(self, place: NodePlace, carrier: int) -> dict[str, Value]:
+    def _rows_of_instance(self, place: NodePlace, carrier: Sequence[int]) -> dict[str, Value]:
         number = self.hubs.index(place.name) + 1
         rows: dict[str, Value] = {"node.semq_id": number, "node.semq_db_id": number}
-        rows["cluster.carrier"] = [replace(place, tls=False).url_at(carrier)]
+        rows["cluster.carrier"] = [replace(place, tls=False).url_at(port) for port in carrier] or [self.carrier]
         if number > 1:
             with EmbeddedPostgres(place.folder / HUB) as control:  # its URL is known when it has run once
                 rows["cluster.control"] = control.url
