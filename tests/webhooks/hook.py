@@ -1,8 +1,9 @@
 """An application behind a webhook: an HTTP server with answers set by the test."""
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -34,8 +35,8 @@ class Hook:
 
 
 @contextmanager
-def serving() -> Iterator[Hook]:
-    """Run a hook."""
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
+    """Run a hook, optionally with TLS."""
     hook = Hook()
 
     class Handler(BaseHTTPRequestHandler):
@@ -52,14 +53,17 @@ def serving() -> Iterator[Hook]:
                 self.send_header(name, value)
             text = f"answer {status}".encode() if status != 204 else b""
             self.send_header("content-length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            with suppress(BrokenPipeError):  # a client that has not waited
+                self.end_headers()
+                self.wfile.write(text)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         server.block_on_close = False
         hook.port = server.server_port
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

@@ -7,7 +7,9 @@ used. Of an answer only the first bytes are read.
 import asyncio
 import logging
 import ssl
+from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -32,15 +34,14 @@ class CollectorAnswer(NamedTuple):
 
 
 class OtlpCollector:
-    """The collector of one node. Made with the first span; raises OSError if ``trust`` cannot be read."""
+    """The collector of one node, while spans wait for it. Raises OSError if ``trust`` cannot be read."""
 
     def __init__(self, settings: TelemetrySection, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
         for name in ("httpx", "httpcore"):  # they log each address, whose query may hold a key, and headers
             logging.getLogger(name).setLevel(logging.WARNING)
-        is_tls = settings.endpoint.startswith("https")
-        trust = ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None) if is_tls else False
+        trust = _trusting(settings.trust) if settings.endpoint.startswith("https") else False
         given = {name: value.get_secret_value() for name, value in settings.headers.items()}
         own = {"content-type": "application/json", "user-agent": "semq", "accept-encoding": "identity"}
         self._client = httpx.AsyncClient(
@@ -77,6 +78,12 @@ class OtlpCollector:
     async def close(self) -> None:
         """End the connection."""
         await self._client.aclose()
+
+
+@lru_cache(maxsize=4)
+def _trusting(trust: Path | None) -> ssl.SSLContext:
+    """Return the TLS settings, once for all nodes of a process: the authorities of the system take a megabyte."""
+    return ssl.create_default_context(cafile=str(trust) if trust else None)
 
 
 async def _beginning(response: httpx.Response) -> bytes:

@@ -74,17 +74,21 @@ class SpanExport:
         }
 
     async def stop(self) -> None:
-        """Send what waits, for at most STOP_S, and end."""
+        """Send what waits, for at most STOP_S, unless the collector does not answer anyhow; then end."""
         self._is_stopping = True
         self._full.set()
         if (running := self._running) is not None:
-            await asyncio.wait([running], timeout=STOP_S)
+            await asyncio.wait([running], timeout=0 if self.failures else STOP_S)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         if self._queue:
             log.warning("spans_dropped", spans=len(self._queue), text="the collector did not answer in time")
-        if self._collector is not None:
-            await self._collector.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        collector, self._collector = self._collector, None
+        if collector is not None:
+            await collector.close()
 
     def _now_ms(self) -> int:
         return int(self._clock.wall().timestamp() * 1000)
@@ -99,6 +103,8 @@ class SpanExport:
                 except Exception:
                     log.exception("spans_not_exported")
                     self._leave(batch, len(batch))
+                if not self._queue:
+                    await self._hang_up()  # many nodes of one process would keep many connections
         finally:
             self._running = None  # the next span starts another
 

@@ -1,5 +1,6 @@
 """Requests to a collector that works, refuses, redirects, hangs or is not there."""
 
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from semq.clock import SystemClock
 from semq.config.telemetry import TelemetrySection
 from semq.installation.configuration import free_ports
 from semq.service.telemetry.collector import CollectorAnswer, OtlpCollector
+from tests.transport.test_listener import certificate
 from tests.webhooks.hook import Hook, serving
 
 
@@ -68,6 +70,20 @@ async def test_no_collector(hook: Hook) -> None:
     answer = await answer_to(hook)
     assert answer.may_repeat
     assert answer.fault.startswith("ConnectError")
+
+
+async def test_only_a_collector_of_the_given_authority_gets_spans(tmp_path: Path) -> None:
+    own = certificate(tmp_path, "collector", None)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(own)
+    with serving(tls) as hook:
+        endpoint = hook.url.replace("http:", "https:")
+        for trust, is_taken in ((own, True), (certificate(tmp_path, "other", None), False)):
+            collector = OtlpCollector(TelemetrySection(endpoint=endpoint, trust=trust), SystemClock())
+            answer = await collector.post(b"{}")
+            await collector.close()
+            assert answer.is_taken is is_taken, answer
+    assert len(hook.taken) == 1
 
 
 def test_authorities_that_cannot_be_read(tmp_path: Path) -> None:

@@ -77,9 +77,19 @@ async def test_spans_go_in_batches_in_order(tmp_path: Path, hook: Hook) -> None:
             one.add(span(number))
         await until(lambda: one.exported == 8)
         assert one.status()["waiting"] == 1
+        assert one._collector is not None
     assert received(hook) == names(0, 9)  # the end of the node does not wait for every_s
     assert [taken.body.count(b'"spanId"') for taken in hook.taken] == [4, 4, 1]
     assert (one.exported, one.dropped) == (9, 0)
+
+
+async def test_a_node_without_spans_has_no_connection(tmp_path: Path, hook: Hook) -> None:
+    async with exporting(tmp_path, hook) as one:
+        for number in range(3):
+            one.add(span(number))
+            await until(lambda: not one._queue and one._running is None)
+            assert one._collector is None
+    assert received(hook) == names(0, 3)
 
 
 async def test_a_batch_is_repeated_until_the_collector_takes_it(tmp_path: Path, hook: Hook) -> None:
