@@ -5,6 +5,7 @@ from typing import Protocol
 from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.link.uplink import Uplink
+from local_node.pieces.transfer import Transfers
 from local_node.renewal import Renewing
 from semq.clock import Clock
 from semq.config.settings import Settings
@@ -26,6 +27,7 @@ class OperatedLocalNode(Looking, Protocol):
     engine: LocalEngine
     submissions: SqlSubmissions
     schedule: ScheduledDocuments
+    transfers: Transfers
     uplink: Uplink
     renewing: Renewing | None
     sealing: Sealing | None

@@ -119,6 +119,7 @@ class LocalOperations:
         for number, future in heard.items():
             submissions.listen(number, future.set_result)
         submissions.poll()
+        self._node.transfers.look()
         await asyncio.wait(heard.values(), timeout=FATE_S)
         for number, future in heard.items():
             submissions.deaf(number, future.set_result)

@@ -10,7 +10,7 @@ from typing import Any
 
 from semq.engine.bodies import decode_envelope
 from semq.engine.core import Core
-from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired, PiecesQuotaReached
+from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired
 from semq.engine.ports import Delivery
 from semq.engine.time.cleanup import leave
 from semq.foreign_text import shortened
@@ -18,12 +18,13 @@ from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.grids import HANDLING, HandlingDeed, HandlingHeard
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
 # refused without reading the body: nothing is kept for a person
-NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code, PiecesQuotaReached.code})
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})
 Content = tuple[Envelope, bytes]
 
 
@@ -49,10 +50,11 @@ def hear(
 
 
 def end_ungiven(row: Pending) -> AppStatus:
-    """Return the final status of a recorded row that cannot be delivered. A marker, and a document refused for its size
-    or expiry, is done; an unreadable document is kept for a person. Its ledger line is already written.
+    """Return the final status of a recorded row that cannot be delivered. A marker, a piece, and a document refused for
+    its size or expiry, is done; an unreadable document is kept for a person. Its ledger line is already written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
+    is_kept = is_kept and row.target.user != PIECES_USER  # its sender's document is refused with the reason
     return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after
 
 

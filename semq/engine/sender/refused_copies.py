@@ -9,6 +9,7 @@ have no markers.
 from semq.engine.errors import RefusedByOperator
 from semq.store.rows import Outbound, Reason
 from semq.umx_t.grids import Heard
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.records import Receipt
 from semq.umx_t.status import Outcome
 
@@ -26,6 +27,11 @@ def says_returned(reason: Reason | None) -> bool:
 
 
 def is_kept(row: Outbound) -> bool:
-    """Whether a row that has ended waits for a person, who may still need the refused document."""
+    """Whether a row that has ended waits for a person, who may still need the refused document.
+
+    A piece does not: its document is refused with its reason, and sends it again from tb_0031_piece.
+    """
+    if row.target.user == PIECES_USER:
+        return False
     gave_up = row.outcome is Outcome.UNKNOWN and says_returned(row.reason) and row.has_payload
     return row.outcome is Outcome.REJECTED or gave_up

@@ -1,0 +1,90 @@
+"""Documents in pieces that the receiver's node refuses: what people see, what stays, and how they are sent again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from local_node.node import LocalNode
+from semq.seal.errors import SealMalformed
+from semq.umx_t.pieces import PIECE_BYTES
+from tests.local_node.pieces.test_transfer import (
+    PIECES,
+    KeepingConsumer,
+    body_of,
+    confirming,
+    counted,
+    is_clean,
+    local,
+    published,
+)
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
+
+SIZE = 6 * PIECE_BYTES
+QUOTA = PIECES + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"  # one document and a part of another
+
+
+async def refusal_of(admin: Any, key: str) -> Mapping[str, Any]:
+    """Wait until a document is refused; return its row."""
+
+    async def refused() -> Any:
+        return (await ask(admin, "failed.list", {"id": key}))["result"]
+
+    (row,) = await until(refused)
+    assert isinstance(row, dict)
+    return row
+
+
+def pieces_at(node: LocalNode, status: str = "true") -> int:
+    return counted(node, f"SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces' AND {status}")
+
+
+async def test_a_document_beyond_the_quota_is_sent_again_and_arrives_whole(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, QUOTA)
+    await linked(a, b)
+    channel, admin = await confirming(inprocess, a), await inprocess.client(a)
+    assert await published(channel, "56001", body_of(SIZE), AppKey="a/b/c/first")
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+    assert await published(channel, "56001", body_of(SIZE + 7), AppKey="a/b/c/second")
+    row = await refusal_of(admin, "second")
+    assert row["reason"][0] == "SEMQ-1231" and "SEMQ-1234" in row["reason"][1]
+    # The refusal of the document names the reason: its refused pieces are not kept for a person at either end.
+    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
+    await until(lambda: not pieces_at(b, "status <> 410"))
+
+    consumer = await KeepingConsumer.on(inprocess, b)
+    first = await consumer.next()
+    consumer.channel.ack(first.delivery_tag)
+    await until(lambda: not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+    assert 0 < pieces_at(b) < 6  # those of the second document that were recorded, which are not sent again
+    await ask(admin, "failed.requeue", {"ids": [row["lk0"]]})
+    second = await consumer.next()
+    assert bytes(second.body) == body_of(SIZE + 7)
+    consumer.channel.ack(second.delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
+
+
+async def test_refused_pieces_of_any_reason_are_not_kept(inprocess: InProcess) -> None:
+    """Also those that B could not read, which is kept for a person if it is a document."""
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    b.engine.receiver.secrecy = Unreadable(b.engine.receiver.secrecy)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    row = await refusal_of(await inprocess.client(a), "K1")
+    assert "SEMQ-5" in row["reason"][1]
+    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
+    await until(lambda: not pieces_at(b))
+
+
+class Unreadable:
+    """The node's secrecy, which opens no document."""
+
+    def __init__(self, secrecy: Any) -> None:
+        self._secrecy = secrecy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._secrecy, name)
+
+    def open(self, envelope: Any, body: Any) -> Any:
+        raise SealMalformed
