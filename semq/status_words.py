@@ -25,5 +25,6 @@ WORDS: dict[str, str] = {
     "SUBMITTED": "handed over by SQL, not processed yet",
     "WAITS": "handed over by SQL, cannot be accepted yet",
     "SCHEDULED": "waits for its time (@NotBefore)",
+    "IN_PIECES": "its pieces are sent first",
     "REFUSED": "handed over by SQL, refused",
 }

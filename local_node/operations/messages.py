@@ -13,13 +13,12 @@ from local_node.operated import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere, WaitsForPieces
 from semq.engine.receiver.answers import ActReport
-from semq.engine.sender.scheduled import AFTER_PIECES_MS
 from semq.service.admin import committed
 from semq.service.message_names import find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
 from semq.service.operations.operation import Caller, act
 from semq.store.views.names import find_messages
-from semq.store.views.submissions import PREFIX, SUBMITTED
+from semq.store.views.submissions import IN_PIECES, PREFIX, SUBMITTED
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.short_name import short_name
 
@@ -82,10 +81,10 @@ class LocalOperations:
     async def release(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
         """Release a held message, or a scheduled one before its time."""
         row = (await find_one(self._node.store, arguments.id))[0]
+        if row.get("state") == IN_PIECES:
+            raise WaitsForPieces(lk0=row["lk0"])
         if row.get("not_before"):
             number = int(row["submission"])
-            if row["not_before"] == AFTER_PIECES_MS:
-                raise WaitsForPieces(lk0=row["lk0"])
             await _act(lambda done, failed: self._node.schedule.release(number, done, failed))
             log.info("released_early", lk0=row["lk0"], not_before=row["not_before"], by=caller.user, why=arguments.why)
             return {"name": row["name"], "lk0": row["lk0"], "released": True}

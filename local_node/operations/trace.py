@@ -24,7 +24,7 @@ from semq.store.views import submissions
 
 EXCHANGE = "semq.ask"
 PATIENCE_S = 6.0  # less than the time limit of a command
-BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, submissions.SUBMITTED, submissions.WAITS})
+BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
 Events = list[dict[str, Any]]
 
 

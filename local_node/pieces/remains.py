@@ -17,11 +17,10 @@ from semq.errors import SemqError, Unavailable
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
-from semq.umx_t.pieces import parse_piece_name
+from semq.umx_t.pieces import MANIFEST_MAX, parse_piece_name
 
 LOOK_S = 60.0
 KEPT_DAYS = 30  # how long pieces wait for their manifest
-MANIFEST_MAX = 4096  # bytes
 PAGE = 1000
 DAY_MS = 86_400_000
 log = structlog.get_logger("semq.pieces")

@@ -10,7 +10,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -21,7 +20,7 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.errors import PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
-from semq.engine.sender.scheduled import AFTER_PIECES_MS, release_early
+from semq.engine.sender.scheduled import release_early
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import PieceGone, Stored
@@ -128,7 +127,7 @@ class Transfers:
 
     async def _look(self) -> None:
         try:
-            found = dict(await self._store().read(views.transfers, datetime.fromtimestamp(AFTER_PIECES_MS / 1000, UTC)))
+            found = dict(await self._store().read(views.transfers))
         except Unavailable:
             return  # the next look finds them
         for number in self._tasks.keys() - found.keys():

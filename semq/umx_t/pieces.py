@@ -17,6 +17,8 @@ USER = "_pieces"  # the user of a node to whom pieces are addressed; no applicat
 PIECE_BYTES = 256 * 1024
 PIECE_BYTES_MAX = 16 << 20  # of a node of another version
 PIECES_MAX = 1 << 24
+MANIFEST_MAX = 4096  # bytes
+AFTER_PIECES_MS = 221_845_392_000_000  # the year 9000: a document in pieces is released when its pieces have arrived
 
 Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 

@@ -147,6 +147,7 @@ async def list_(
     type: Annotated[str | None, typer.Option(help="Data type of the AppKey.")] = None,
     key: Annotated[str | None, typer.Option(help="Key of the AppKey.")] = None,
     since: Annotated[str | None, typer.Option(metavar="AGE", help="30m, 2h, 7d, or a date.")] = None,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Also pieces of documents in pieces.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
     """List messages in the queues of a node, newest first."""
@@ -159,6 +160,7 @@ async def list_(
         key=key,
         since_ms=milliseconds_ago(since) if since else None,
         limit=limit,
+        **({"pieces": True} if pieces else {}),
     )
     if session.out.as_json:
         session.out.data(rows)

@@ -60,8 +60,16 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
         f"{'from' if inbound else 'to'} {node_name(row.get('source' if inbound else 'target', ''))}",
         document(row),
         size(row.get("size")),
-        " ".join(filter(None, [status_of(row), *marks, brief(row.get("not_before"))])),
+        " ".join(filter(None, [status_of(row), pieces_of(row), *marks, brief(row.get("not_before"))])),
     )
+
+
+def pieces_of(row: Mapping[str, Any]) -> str:
+    """Return how many of its pieces the receiver has, for a document in pieces that is on its way."""
+    pieces = row.get("pieces")
+    if not isinstance(pieces, Mapping) or "delivered" not in pieces:
+        return ""
+    return f"{pieces['delivered']}/{pieces.get('count')}"
 
 
 def document(row: Mapping[str, Any]) -> str:
@@ -80,6 +88,8 @@ def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
     known = {"name": name_of(shown)} | dict(shown)
     if "submission" in known:  # the node has not accepted it
         known["submitted_at"] = known.pop("accepted_at", None)
+    if isinstance(pieces := known.get("pieces"), Mapping):
+        known["pieces"] = pieces_of(known) or pieces.get("count")
     facts = {name: known[name] for name in (*FIRST, *known) if name in known and name not in LEFT_OUT}
     return {name: value for name, value in facts.items() if value is not False and value not in (None, "", [], {})}
 

@@ -82,7 +82,7 @@ def _figures(
     }  # fmt: skip
     since = _("since the start")
     counted = bool(census["as_of"])
-    waiting = sum(pair["rows"] for pair in census["pairs"])
+    waiting = sum(pair["rows"] for pair in census["pairs"]) + census["submitted"].get("in_pieces", 0)
     is_local = status["kind"] == "local"
     yield _("waiting or under way"), waiting if counted else "…", "/partners", _("now")
     yield _("stuck"), census["stuck"] if counted else "…", "/stuck", _("now")

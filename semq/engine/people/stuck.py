@@ -36,6 +36,10 @@ class StuckCause(Enum):
         "it was handed over by SQL, and this node cannot accept it yet",
         "the node tries again by itself: `semq msg show {id}` has the reason; `semq msg cancel {id}` withdraws it",
     )
+    PIECES_LEFT = (
+        "its target has not confirmed all its pieces",
+        "they are sent again by themselves: `semq msg trace {id}` counts them; look at the target's node and its store",
+    )
     CANNOT_OPEN = (
         "the receiver cannot open it",
         "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
@@ -136,6 +140,7 @@ class Surroundings:
     blocked: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
 
 
+IN_PIECES = "IN_PIECES"  # state of a document whose pieces are on their way
 SILENT_AFTER = 3  # inquiries without an answer after which a partner counts as silent
 CANNOT_OPEN_CODES = "SEMQ-5"  # codes 5000–5999: identity and secrecy
 HELD_FOR = {BodyUnreadable.code: StuckCause.UNREADABLE, RefusedByOperator.code: StuckCause.RETURNED}
@@ -184,7 +189,9 @@ def _why_outbound(row: Facts, around: Surroundings) -> StuckCause | None:
 
 
 def _why_submitted(row: Facts, around: Surroundings) -> StuckCause | None:
-    return StuckCause.SUBMISSION_WAITS if row["reason"] or is_overdue(row, around) else None
+    if not (row["reason"] or is_overdue(row, around)):
+        return None
+    return StuckCause.PIECES_LEFT if row.get("state") == IN_PIECES else StuckCause.SUBMISSION_WAITS
 
 
 def _code(row: Facts) -> str:

@@ -7,6 +7,7 @@ becomes (PROTOCOL.md section 23).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from semq.engine import errors
 from semq.engine.bodies import decode_envelope, encode_envelope
@@ -20,9 +21,9 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.errors import BadCombination
 from semq.umx_t.locator import parse_lk0
+from semq.umx_t.pieces import read_manifest
 
 DUE_MAX = 500  # documents that one unit releases
-AFTER_PIECES_MS = 221_845_392_000_000  # the year 9000: a document in pieces is released when its pieces have arrived
 
 
 def check_times(submission: Submission) -> None:
@@ -96,9 +97,17 @@ def _row(core: Core, submission: Submission) -> Submitted:
     )  # fmt: skip
     return Submitted(
         lk0.object_id, str(submission.target), bytes(submission.body), str(a.app_key), int(a.save_fwd), int(a.ack2),
-        a.order_key, submission.token, a.content_type, {}, a.content_encoding, a.priority, len(submission.body),
-        str(lk0), envelope=encode_envelope(envelope), not_before=submission.not_before,
+        a.order_key, submission.token, a.content_type, _in_pieces(submission), a.content_encoding, a.priority,
+        len(submission.body), str(lk0), envelope=encode_envelope(envelope), not_before=submission.not_before,
     )  # fmt: skip
+
+
+def _in_pieces(submission: Submission) -> dict[str, Any]:
+    """Return size and number of pieces of a document in pieces, for people: its payload may be encrypted."""
+    if not submission.attributes.pieces:
+        return {}
+    manifest = read_manifest(bytes(submission.body))
+    return {"size": manifest.size, "pieces": manifest.count}
 
 
 @work

@@ -24,7 +24,7 @@ from semq.engine.secrecy.binding import session_name
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
-from semq.engine.sender.scheduled import AFTER_PIECES_MS, check_times, schedule
+from semq.engine.sender.scheduled import check_times, schedule
 from semq.engine.tracks import level
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
@@ -37,6 +37,7 @@ from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
+from semq.umx_t.pieces import AFTER_PIECES_MS, read_manifest
 from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
@@ -268,7 +269,15 @@ def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
 def _detail(submission: Submission, envelope: Envelope) -> str:
     sealed = f"sealed {session_name(envelope)}" if submission.seal is not None else ""
     scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
-    return ", ".join(filter(None, (sealed, scheduled)))
+    return ", ".join(filter(None, (sealed, scheduled, _in_pieces(submission) if scheduled else "")))
+
+
+def _in_pieces(submission: Submission) -> str:
+    """Return the size of the document for which a manifest stands, for its ledger line."""
+    if not submission.attributes.pieces:
+        return ""
+    manifest = read_manifest(bytes(submission.body))
+    return f"{manifest.count} pieces, {manifest.size} bytes"
 
 
 class _Acceptance:

@@ -137,6 +137,10 @@ def _rows(of: Figures) -> list[Sample]:
     ]
 
 
+def _pieces(of: Figures) -> list[Sample]:
+    return [({"queue": side}, told["rows"]) for side, told in sorted(of.queues.get("pieces", {}).items())]
+
+
 def _figure(name: str) -> Callable[[Figures], list[Sample]]:
     return lambda of: [({}, of.queues[name])] if of.queues.get("as_of") else []
 
@@ -180,6 +184,7 @@ METRICS = (
     Metric("semq_events_total", "counter", f"Events counted by the engine since it began ({EVENTS}).",
            _each("counters", "event")),
     Metric("semq_queue_rows", "gauge", "Rows of the queues at the last census, by state.", _rows),
+    Metric("semq_piece_rows", "gauge", "Pieces of documents at the last census, by queue.", _pieces),
     Metric("semq_queue_oldest_seconds", "gauge", "Age of the oldest document that has not ended.", _oldest),
     Metric("semq_failed_rows", "gauge", "Documents that failed and wait for a person.", _figure("failed")),
     Metric("semq_stuck_rows", "gauge", "Documents that have not ended in time, by cause.", _causes),

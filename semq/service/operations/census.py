@@ -37,10 +37,11 @@ class Census:
     as_of: int
     groups: list[dict[str, Any]]  #: with ``cause``, the name of a cause or None
     failed: dict[str, list[int]]
-    submitted: dict[str, int]  #: submissions by SQL: refused, waiting
+    submitted: dict[str, int]  #: submissions: refused, waiting, scheduled, in pieces
+    late_in_pieces: int = 0  #: documents in pieces that are overdue
 
 
-EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting": 0})
+EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting": 0, "in_pieces": 0})
 
 
 class Counting:
@@ -75,12 +76,15 @@ class Counting:
         if any(is_failed(group) for group in groups):
             failed = await store.read(census.failed_numbers)
         submitted = await store.read(submissions.counts)
+        late_ms, late_in_pieces = around.now_ms - around.overdue_ms, 0
+        if submitted["in_pieces"]:
+            late_in_pieces = await store.read(submissions.late_in_pieces, late_ms)
         for group in groups:
-            cause = why(group, around)
+            cause = None if group["piece"] else why(group, around)
             group["cause"] = cause.name if cause is not None else None
         took = clock.monotonic() - began
         self._until = clock.monotonic() + min(max(took * REST, KEPT_S_MIN), KEPT_S_MAX)
-        self._last = Census(around.now_ms, groups, failed, submitted)
+        self._last = Census(around.now_ms, groups, failed, submitted, late_in_pieces)
         return self._last
 
 

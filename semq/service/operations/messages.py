@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, Protocol
 
@@ -10,6 +11,7 @@ from msgspec import Meta
 from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import Surroundings, is_overdue, why
+from semq.service.large_documents import with_sizes
 from semq.service.message_names import find_one, newest, past
 from semq.service.operations.arguments import (
     NAME_MAX,
@@ -31,6 +33,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.short_name import short_name
 
 State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status or an outcome.")]
+OfPieces = Annotated[bool, Meta(description="Also the pieces of documents in pieces.")]
 Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
 
 
@@ -58,6 +61,7 @@ class ListMessages(MessageSelection, frozen=True, kw_only=True):
     """The selection and the number of messages."""
 
     state: State | None = None
+    pieces: OfPieces = False
     limit: Limit = 50
 
 
@@ -106,10 +110,10 @@ class MessageReading:
 
     async def messages(self, arguments: ListMessages) -> list[dict[str, Any]]:
         """List messages in the queues, newest first."""
-        wanted = message_filter(arguments, arguments.limit, arguments.state)
+        wanted = replace(message_filter(arguments, arguments.limit, arguments.state), pieces=arguments.pieces)
         rows = await self._node.store.read(messages.list_messages, wanted)
         around = self._node.surroundings()
-        return [row | {"overdue": is_overdue(row, around)} for row in rows]
+        return [row | {"overdue": is_overdue(row, around)} for row in await with_sizes(self._node.store, rows)]
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
         """Show one message: its row, whether it is overdue or stuck; when its row was deleted, the facts of the ledger.
@@ -120,7 +124,7 @@ class MessageReading:
         rows = await self._rows(name)
         if not rows:
             return await past(self._node.store, name)
-        row, around = rows[0], self._node.surroundings()
+        row, around = (await with_sizes(self._node.store, rows[:1]))[0], self._node.surroundings()
         cause = why(row, around)
         overdue = {"overdue": is_overdue(row, around)}
         return row | overdue | await self._other_end(row) | ({"stuck": described_cause(cause, row)} if cause else {})
@@ -145,7 +149,8 @@ class MessageReading:
         lk0, *others = newest(name, [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name))
         before = await store.read(submissions.names_before, lk0)
         events = [line for one in (*before, lk0) for line in await store.read(messages.trace, one)]
-        events += [line for row in rows if row["lk0"] == lk0 and _waits(row) for line in submissions.events(row)]
+        told = (row for row in rows if row["lk0"] == lk0 and (_waits(row) or "pieces" in row))
+        events += [line for row in told for line in submissions.events(row)]
         others = [one for one in others if one not in before]
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from semq.access_rights import AccessRole
-from semq.engine.people.stuck import StuckCause, is_overdue, why
+from semq.engine.people.stuck import IN_PIECES, StuckCause, is_overdue, why
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
 from semq.service.operations.arguments import ByName
@@ -25,6 +25,7 @@ WAITS: dict[str, str] = {
     "reack": "the other side has to note our acknowledgement",
     "sql": "the node looks at it soon",
     "time": "it is sent at its time",
+    "pieces": "its pieces have to be delivered first",
 }
 
 
@@ -80,7 +81,8 @@ BY_PERSON = frozenset(
 def waits_for(row: Mapping[str, Any], *, link_up: bool) -> tuple[str, bool]:
     """Return what a row waits for, a key of WAITS, and whether inquiries are made about it."""
     if row.get("submission"):
-        return ("person" if row["outcome"] else "time" if row["not_before"] else "sql"), False
+        of_state = "pieces" if row.get("state") == IN_PIECES else "time" if row["not_before"] else "sql"
+        return ("person" if row["outcome"] else of_state), False
     if row["side"] == "inbound":
         return _inbound(row)
     if row["outcome"] is not None:

@@ -14,6 +14,7 @@ from msgspec import Meta
 from semq.access_rights import AccessRole
 from semq.engine.people.stuck import StuckCause, is_overdue, why
 from semq.service.errors import BadArguments
+from semq.service.large_documents import with_sizes
 from semq.service.operations.arguments import (
     INT64_MAX,
     Arguments,
@@ -26,6 +27,7 @@ from semq.service.operations.arguments import (
     Text,
 )
 from semq.service.operations.census import Counting, OverviewNode
+from semq.service.operations.messages import OfPieces
 from semq.service.operations.operation import look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
@@ -81,6 +83,7 @@ class SelectMessages(Arguments, frozen=True, kw_only=True):
     outbound: Annotated[RowNumber | None, Meta(description="``next`` of the page before.")] = None
     inbound: Annotated[RowNumber | None, Meta(description="``next`` of the page before.")] = None
     limit: Limit = 50
+    pieces: OfPieces = False
 
     def given(self) -> dict[str, Any]:
         """Return the arguments that select something."""
@@ -108,12 +111,17 @@ class Views:
         self._counting = Counting(node)
 
     async def figures(self, arguments: Arguments) -> dict[str, Any]:
-        """Count rows by state, and waiting messages by pair of institutions."""
+        """Count rows by state, waiting messages by pair of institutions, and pieces of documents."""
         census = await self._counting.census()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
         pairs: dict[tuple[str, str], dict[str, int]] = {}
+        pieces = {side: {"rows": 0, "bytes": 0} for side in ("outbound", "inbound")}
         for group in census.groups:
+            if group["piece"]:
+                pieces[group["side"]]["rows"] += group["rows"]
+                pieces[group["side"]]["bytes"] += group["bytes"]
+                continue
             if group["side"] == "inbound":
                 received[group["app_status"]] += group["rows"]
                 continue
@@ -130,8 +138,10 @@ class Views:
             "sent": sent,
             "received": received,
             "submitted": census.submitted,
-            "failed": sum(group["rows"] for group in census.groups if is_failed(group)) + census.submitted["refused"],
-            "stuck": sum(group["rows"] for group in census.groups if group["cause"]),
+            "pieces": pieces,
+            "failed": sum(group["rows"] for group in census.groups if is_failed(group) and not group["piece"])
+            + census.submitted["refused"],
+            "stuck": sum(group["rows"] for group in census.groups if group["cause"]) + census.late_in_pieces,
             "pairs": [{"source": one, "target": other, **facts} for (one, other), facts in sorted(pairs.items())],
         }
 
@@ -151,9 +161,13 @@ class Views:
             {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **facts}
             for (cause, partner, side), facts in found.items()
         ]
-        for name, cause in (("refused", StuckCause.SUBMISSION_REFUSED), ("waiting", StuckCause.SUBMISSION_WAITS)):
-            if census.submitted[name]:
-                facts = {"rows": census.submitted[name], "bytes": 0, "oldest_at": None, "side": "submitted"}
+        for count, cause in (
+            (census.submitted["refused"], StuckCause.SUBMISSION_REFUSED),
+            (census.submitted["waiting"], StuckCause.SUBMISSION_WAITS),
+            (census.late_in_pieces, StuckCause.PIECES_LEFT),
+        ):
+            if count:
+                facts = {"rows": count, "bytes": 0, "oldest_at": None, "side": "submitted"}
                 rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **facts})
         return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
 
@@ -163,9 +177,8 @@ class Views:
         cause = StuckCause.__members__.get(arguments.cause.upper())
         if cause is None:
             raise BadArguments("There is no such cause.", cause=arguments.cause[:80])
-        if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS):
-            refused = cause is StuckCause.SUBMISSION_REFUSED
-            listed = await self._node.store.read(submissions.listed, PAGE_MAX, refused=refused)
+        if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS, StuckCause.PIECES_LEFT):
+            listed = await self._submitted(cause)
             rows = [row | {"stuck": described_cause(cause, row)} for row in listed if why(row, around) is cause]
             return {"rows": rows, "next": None, "looked_at": len(listed)}
         narrowed = NARROWED.get(cause, {"until_ms": around.now_ms - around.overdue_ms})
@@ -173,6 +186,12 @@ class Views:
         del given["cause"]
         wanted = Search(**(narrowed | given | {"order": "oldest"}))
         return await self._with_cause(wanted, cause)
+
+    async def _submitted(self, cause: StuckCause) -> list[dict[str, Any]]:
+        if cause is StuckCause.PIECES_LEFT:
+            return await self._node.store.read(submissions.in_pieces, PAGE_MAX)
+        refused = cause is StuckCause.SUBMISSION_REFUSED
+        return await self._node.store.read(submissions.listed, PAGE_MAX, refused=refused)
 
     async def _with_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
         around, limit = self._node.surroundings(), wanted.limit
@@ -224,8 +243,8 @@ class Views:
     async def search(self, arguments: SearchMessages) -> dict[str, Any]:
         """Return a page of messages in the queues, with ``next``, the arguments of the following page."""
         page = await self._node.store.read(search_page, Search(**arguments.given()))
-        around = self._node.surroundings()
-        return page | {"rows": [row | {"overdue": is_overdue(row, around)} for row in page["rows"]]}
+        around, rows = self._node.surroundings(), await with_sizes(self._node.store, page["rows"])
+        return page | {"rows": [row | {"overdue": is_overdue(row, around)} for row in rows]}
 
 
 OVERVIEW = (

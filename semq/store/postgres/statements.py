@@ -314,10 +314,10 @@ WRITE: dict[str, str] = {
     "new_submission": """
         INSERT INTO tb_0031_submit (
             number, target, payload, app_key, save_fwd, ack2, order_key, token, content_type, content_encoding,
-            priority, lk0, envelope, not_before
+            priority, lk0, envelope, not_before, headers
         ) OVERRIDING SYSTEM VALUE VALUES (
             $1::bigint, $2::text, $3::bytea, $4::text, $5::smallint, $6::smallint, $7::text, nullif($8::text, ''),
-            $9::text, $10::text, $11::smallint, $12::text, $13::bytea, $14::timestamptz
+            $9::text, $10::text, $11::smallint, $12::text, $13::bytea, $14::timestamptz, $15::text::jsonb
         )""",
     "due_submissions": "UPDATE tb_0031_submit SET not_before = NULL WHERE number = ANY($1::bigint[])",
     # A document that was scheduled under one LK0 continues under another one.

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from semq.store.views.messages import IN, NAMES, OUT, RETURNED
+from semq.store.views.messages import IN, IN_PIECE, NAMES, OUT, OUT_PIECE, RETURNED
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd
 
 FIGURES = ("rows", "bytes", "oldest", "id")
@@ -25,7 +25,7 @@ OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_
 
 def groups(connection: Connection, late_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
     """Return the groups of both queues: columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``
-    and ``id``, the number of its first row.
+    and ``id``, the number of its first row; ``piece``: its rows are pieces of documents.
 
     ``late_ms``: rows accepted before are late. ``sent``, ``received``: rows that form groups of their own.
     """
@@ -57,7 +57,7 @@ def _key(row: Any) -> tuple[Any, ...]:
 def failed_numbers(connection: Connection) -> dict[str, list[int]]:
     """Return the numbers of the newest rows that have failed, by side. Looks at every row of both queues."""
     refused = or_(OUT.outcome == Outcome.REJECTED, and_(OUT.outcome == Outcome.UNKNOWN, OUT.reason_code == RETURNED))
-    out = select(OUT.object_id).where(refused).order_by(OUT.object_id.desc()).limit(FAILED_MAX)
+    out = select(OUT.object_id).where(refused, ~OUT_PIECE).order_by(OUT.object_id.desc()).limit(FAILED_MAX)
     parked = select(IN.bref).where(IN.app_status == AppStatus.PARKED).order_by(IN.bref.desc()).limit(FAILED_MAX)
     return {
         "outbound": list(connection.execute(out).scalars()),
@@ -71,7 +71,7 @@ def _sent(late: ColumnElement[Any]) -> Select[Any]:
     keys = [
         case((relayed, source), else_="").label("source"), OUT.dest, OUT.direction, OUT.ss_status, OUT.outcome,
         OUT.held, OUT.parked, OUT.void, OUT.reason_code,
-        and_(OUT.outcome.is_(None), OUT.accepted_at < late).label("late"),
+        and_(OUT.outcome.is_(None), OUT.accepted_at < late).label("late"), OUT_PIECE.label("piece"),
     ]  # fmt: skip
     return _counted(keys, OUT.size, OUT.accepted_at, OUT.object_id)
 
@@ -81,7 +81,7 @@ def _received(late: ColumnElement[Any]) -> Select[Any]:
     is_open = or_(IN.app_status == AppStatus.NEW, OWES_HUB, OWES_SENDER)
     keys = [
         source.label("source"), IN.app_status, OWES_HUB.label("owes_hub"), OWES_SENDER.label("owes_sender"),
-        IN.reason_code, and_(is_open, IN.received_at < late).label("late"),
+        IN.reason_code, and_(is_open, IN.received_at < late).label("late"), IN_PIECE.label("piece"),
     ]  # fmt: skip
     return _counted(keys, IN.size, IN.received_at, IN.bref)
 
@@ -124,7 +124,7 @@ def _inbound(row: Any) -> dict[str, Any]:
 def _figures(row: Any, oldest: int) -> dict[str, Any]:
     reason = [row.reason_code, ""] if row.reason_code else None
     numbers = {"rows": row.rows, "bytes": int(row.bytes or 0), "id": row.id}
-    return {**numbers, "oldest_at": oldest, "late": bool(row.late), "reason": reason}
+    return {**numbers, "oldest_at": oldest, "late": bool(row.late), "reason": reason, "piece": row.piece}
 
 
 def _name(column: str, value: Any) -> str | None:

@@ -20,6 +20,7 @@ from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger
 from semq.store.views import submissions
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.grids import Heard
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
@@ -37,6 +38,20 @@ RETURNED = "SEMQ-1214"  # ``semq.engine.errors.RefusedByOperator``: rows that en
 TRACE_MAX = 10_000  # number of lines in one trace
 
 
+def is_sent_piece(c: Any) -> ColumnElement[bool]:
+    """Return the condition that a row of tb_0031 is a piece of a document (PROTOCOL.md section 24), which people see as
+    their document. At a hub pieces are copies like others."""
+    return and_(c.dest_user == PIECES_USER, c.direction == Direction.OWN)
+
+
+def is_received_piece(c: Any) -> ColumnElement[bool]:
+    """Return the same condition for a row of tb_0030."""
+    return and_(c.target_user == PIECES_USER)
+
+
+OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """The selection of messages to list; None matches everything."""
@@ -49,6 +64,7 @@ class Filter:
     code: str | None = None  #: of the reason
     since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None
     limit: int = 50
+    pieces: bool = False  #: also pieces of documents
 
 
 def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
@@ -112,22 +128,28 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
 
 
 def queue_counts(connection: Connection) -> dict[str, Any]:
-    """Return numbers of rows: tb_0031 by status or outcome, tb_0030 by state, and the whole dedup ledger."""
-    standing = func.coalesce(OUT.outcome, OUT.ss_status)
-    sent = connection.execute(select(standing, func.count()).group_by(standing))
-    received = connection.execute(select(IN.app_status, func.count()).group_by(IN.app_status))
+    """Return numbers of rows: tb_0031 by status or outcome, tb_0030 by state, the pieces of documents in both, and the
+    whole dedup ledger."""
+    standing, of_sent, of_received = func.coalesce(OUT.outcome, OUT.ss_status), OUT_PIECE, IN_PIECE
+    sent = connection.execute(select(standing, of_sent, func.count()).group_by(standing, of_sent)).all()
+    received = connection.execute(select(IN.app_status, of_received, func.count()).group_by(IN.app_status, of_received))
+    kept = received.all()
     remembered = connection.execute(select(func.count()).select_from(tb_0030_ledger)).scalar_one()
     return {
-        "tb_0031": {_standing(number): count for number, count in sent},
-        "tb_0030": {AppStatus(number).name: count for number, count in received},
+        "tb_0031": {_standing(number): count for number, is_piece, count in sent if not is_piece},
+        "tb_0030": {AppStatus(number).name: count for number, is_piece, count in kept if not is_piece},
+        "pieces": {
+            "outbound": sum(count for _, is_piece, count in sent if is_piece),
+            "inbound": sum(count for _, is_piece, count in kept if is_piece),
+        },
         "tb_0030_ledger": remembered,
     }
 
 
 def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
-    """Return what is waiting for each partner: rows, bytes, and the oldest time."""
+    """Return what is waiting for each partner: rows without pieces, and bytes and the oldest time with them."""
     query = (
-        select(OUT.dest, func.count(), func.sum(OUT.size), func.min(OUT.accepted_at))
+        select(OUT.dest, func.count().filter(~OUT_PIECE), func.sum(OUT.size), func.min(OUT.accepted_at))
         .where(OUT.outcome.is_(None))
         .group_by(OUT.dest)
         .order_by(OUT.dest)
@@ -164,22 +186,16 @@ def stuck_candidates(
     )
     waits = and_(IN.received_at < late, or_(IN.app_status == AppStatus.NEW, owes))
     inbound = or_(waits, IN.app_status == AppStatus.PARKED)
-    rows = [
-        outbound_facts(row)
-        for row in connection.execute(
-            select(tb_0031).where(out, OUT.object_id > after[0]).order_by(OUT.object_id).limit(limit)
-        )
-    ]
-    rows += [
-        inbound_facts(row)
-        for row in connection.execute(select(tb_0030).where(inbound, IN.bref > after[1]).order_by(IN.bref).limit(limit))
-    ]
-    return rows
+    sent = select(tb_0031).where(out, ~OUT_PIECE, OUT.object_id > after[0]).order_by(OUT.object_id).limit(limit)
+    received = select(tb_0030).where(inbound, ~IN_PIECE, IN.bref > after[1]).order_by(IN.bref).limit(limit)
+    rows = [outbound_facts(row) for row in connection.execute(sent)]
+    return rows + [inbound_facts(row) for row in connection.execute(received)]
 
 
 def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return submissions that may be stuck: refused ones, and waiting ones, but not those that wait for their time."""
-    rows = submissions.listed(connection, limit, refused=True)
+    """Return submissions that may be stuck: refused ones, documents whose pieces are on their way, and those that wait
+    for something else than their time."""
+    rows = submissions.listed(connection, limit, refused=True) + submissions.in_pieces(connection, limit)
     return rows + submissions.listed(connection, limit, refused=False, scheduled=False)
 
 
@@ -208,7 +224,7 @@ def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]
         if state not in (submissions.REJECTED, submissions.REFUSED, *submissions.OPEN):
             return []
         refused = state in (submissions.REJECTED, submissions.REFUSED)
-    scheduled = state == submissions.SCHEDULED if state and not refused else None
+    scheduled = state in (submissions.SCHEDULED, submissions.IN_PIECES) if state and not refused else None
     rows = submissions.listed(
         connection, wanted.limit, refused=refused, scheduled=scheduled, partner=wanted.partner, type_=wanted.type,
         key_=wanted.key, code=wanted.code, since_ms=wanted.since_ms,
@@ -217,6 +233,8 @@ def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]
 
 
 def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
+    if not wanted.pieces:
+        yield ~OUT_PIECE
     if wanted.partner:
         yield OUT.dest == node_of(wanted.partner)
     if wanted.since_ms is not None:
@@ -229,6 +247,8 @@ def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
 
 
 def _inbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
+    if not wanted.pieces:
+        yield ~IN_PIECE
     if wanted.partner:
         yield IN.store.startswith(node_of(wanted.partner) + ".", autoescape=True)
     if wanted.since_ms is not None:

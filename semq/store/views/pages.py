@@ -17,7 +17,16 @@ from sqlalchemy import Column, Connection, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.tables import tb_0030, tb_0031
-from semq.store.views.messages import IN, OUT, has_state, inbound_facts, node_of, outbound_facts
+from semq.store.views.messages import (
+    IN,
+    OUT,
+    has_state,
+    inbound_facts,
+    is_received_piece,
+    is_sent_piece,
+    node_of,
+    outbound_facts,
+)
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 
@@ -45,6 +54,7 @@ class Search:
     outbound: Number | None = None  #: number in tb_0031 behind which the page begins, in its order
     inbound: Number | None = None  #: the same in tb_0030
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+    pieces: bool = False  #: also pieces of documents
 
     @property
     def is_descending(self) -> bool:
@@ -62,13 +72,14 @@ class _Queue:
     at: Column[Any]
     states: Mapping[str, Any]  #: columns that ``state`` may name a value of
     facts: Callable[[Any], dict[str, Any]]
+    is_piece: Callable[[Any], ColumnElement[bool]]  #: of columns
 
 
 OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}
 OF_RECEIVED = {"app_status": AppStatus, "status": Arrival}
 QUEUES = (
-    _Queue("outbound", tb_0031, OUT.object_id, OUT.accepted_at, OF_SENT, outbound_facts),
-    _Queue("inbound", tb_0030, IN.bref, IN.received_at, OF_RECEIVED, inbound_facts),
+    _Queue("outbound", tb_0031, OUT.object_id, OUT.accepted_at, OF_SENT, outbound_facts, is_sent_piece),
+    _Queue("inbound", tb_0030, IN.bref, IN.received_at, OF_RECEIVED, inbound_facts, is_received_piece),
 )
 
 
@@ -135,6 +146,8 @@ def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
 
 
 def _conditions(queue: _Queue, wanted: Search, c: Any) -> Iterator[ColumnElement[bool]]:
+    if not wanted.pieces:
+        yield ~queue.is_piece(c)
     if wanted.partner and queue.side == "inbound":
         yield c.store.startswith(f"{node_of(wanted.partner)}.", autoescape=True)
     if wanted.source:

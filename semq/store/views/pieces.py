@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, exists, func, select
 
 from semq.store.submission_tables import tb_0031_piece, tb_0031_submit
-from semq.store.tables import tb_0030, tb_0030_body
+from semq.store.tables import tb_0030, tb_0030_body, tb_0031_body
+from semq.store.views.submissions import IS_IN_PIECES
 from semq.umx_t.pieces import USER
 from semq.umx_t.status import AppStatus, Arrival
 
@@ -24,9 +25,9 @@ class RecordedMessage(NamedTuple):
     envelope: bytes
 
 
-def transfers(connection: Connection, release_at: Any) -> list[tuple[int, bytes]]:
-    """Return the submissions that wait for their pieces (``not_before`` is ``release_at``), with their envelopes."""
-    waits = S.not_before == release_at, S.envelope.is_not(None), S.reason_code.is_(None)
+def transfers(connection: Connection) -> list[tuple[int, bytes]]:
+    """Return the submissions that wait for their pieces, with their envelopes."""
+    waits = IS_IN_PIECES, S.envelope.is_not(None), S.reason_code.is_(None)
     query = select(S.number, S.envelope).where(*waits).order_by(S.number)
     return [(row.number, bytes(row.envelope)) for row in connection.execute(query)]
 
@@ -74,6 +75,14 @@ def _arrived(connection: Connection, conditions: Sequence[Any], limit: int | Non
         .limit(limit)
     )
     return [RecordedMessage(row.bref, row.size, bytes(row.envelope)) for row in connection.execute(query)]
+
+
+def bodies(connection: Connection, side: str, numbers: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
+    """Return the stored envelopes and payloads of rows of one queue."""
+    body = tb_0030_body.c if side == "inbound" else tb_0031_body.c
+    number = body.bref if side == "inbound" else body.object_id
+    found = connection.execute(select(number, body.envelope, body.payload).where(number.in_(numbers)))
+    return [(row[0], bytes(row.envelope), bytes(row.payload)) for row in found]
 
 
 def payload(connection: Connection, bref: int) -> bytes | None:

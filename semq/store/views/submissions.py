@@ -1,4 +1,5 @@
-"""View of submissions that the node has not accepted: refused, waiting, or scheduled (@NotBefore). Read-only.
+"""View of submissions that the node has not accepted: refused, waiting, scheduled (@NotBefore), or documents whose
+pieces are on their way (PROTOCOL.md section 24). Read-only.
 
 Rows have the same form as those of tb_0031 in ``messages``, with ``submission``, their number in tb_0031_submit. A
 refused one is named by the LK0 of its refusal, a waiting one by ``sql-NUMBER``, one that the node
@@ -8,11 +9,19 @@ has scheduled by an LK0 of its own. Called by ``messages`` and ``failed``.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, literal_column, or_, select
+from sqlalchemy import Connection, and_, case, func, literal_column, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from semq.store.submission_tables import LAST_OF_KEY, tb_0031_renamed, tb_0031_submit, tb_0031_taken, tb_0031_wait
+from semq.store.submission_tables import (
+    LAST_OF_KEY,
+    tb_0031_piece,
+    tb_0031_renamed,
+    tb_0031_submit,
+    tb_0031_taken,
+    tb_0031_wait,
+)
 from semq.umx_t.locator import parse_lk0
+from semq.umx_t.pieces import AFTER_PIECES_MS
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Direction, Outcome, SaveFwd
 
@@ -20,10 +29,11 @@ C, W, TAKEN, RENAMED = tb_0031_submit.c, tb_0031_wait.c, tb_0031_taken.c, tb_003
 PREFIX = "sql-"
 BEHIND = "SEMQ-1229"  # ``semq.engine.errors.WaitsBehind``
 REJECTED = Outcome.REJECTED.name
-REFUSED, WAITS, SUBMITTED, SCHEDULED = "REFUSED", "WAITS", "SUBMITTED", "SCHEDULED"
-OPEN = (WAITS, SUBMITTED, SCHEDULED)
+REFUSED, WAITS, SUBMITTED, SCHEDULED, IN_PIECES = "REFUSED", "WAITS", "SUBMITTED", "SCHEDULED", "IN_PIECES"
+OPEN = (WAITS, SUBMITTED, SCHEDULED, IN_PIECES)
 IS_REFUSED = C.reason_code.is_not(None)
-IS_SCHEDULED = C.not_before.is_not(None)
+IS_SCHEDULED = C.not_before.is_not(None)  # also documents in pieces
+IS_IN_PIECES = C.not_before == func.to_timestamp(AFTER_PIECES_MS // 1000)
 IS_NAMED = C.envelope.is_not(None)  # the node has scheduled it under a name of its own
 key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "tb_0031_submit.app_key"))
 
@@ -87,10 +97,16 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 
 def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the history of a waiting submission in the form of ledger lines; the ledger has no lines about it yet."""
+    """Return the history of a submission that is not accepted, in the form of ledger lines, as far as the ledger has no
+    lines about it."""
     facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
+    if "pieces" in row:
+        count, delivered = row["pieces"]["count"], row["pieces"]["delivered"]
+        told = f"{delivered} of {count} pieces delivered"
+        line = {"at": row["at"], "event": IN_PIECES, "words": "its pieces are sent first", "detail": told}
+        lines = [line] if row["outcome"] else [*lines, line]  # a refusal is in the ledger
     if row["state"] == SCHEDULED:
         lines.append({"at": row["at"], "event": SCHEDULED, "words": "waits for its time", "detail": ""})
     if row["state"] == WAITS:
@@ -127,8 +143,14 @@ def listed(
     return _shown(connection, and_(True, *conditions), limit)
 
 
+def in_pieces(connection: Connection, limit: int) -> list[dict[str, Any]]:
+    """Return the documents whose pieces are on their way, newest first."""
+    return _shown(connection, and_(IS_IN_PIECES, ~IS_REFUSED), limit)
+
+
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
-    """Return the numbers of refused and of waiting submissions, each counted up to ``at_most``."""
+    """Return the numbers of submissions that are refused, wait, wait for a time or for their pieces, each counted up to
+    ``at_most``."""
 
     def count(condition: ColumnElement[bool]) -> int:
         some = select(C.number).where(condition).limit(at_most).subquery()
@@ -137,8 +159,16 @@ def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
     return {
         "refused": count(IS_REFUSED),
         "waiting": count(and_(~IS_REFUSED, ~IS_SCHEDULED)),
-        "scheduled": count(IS_SCHEDULED),
+        "scheduled": count(and_(IS_SCHEDULED, ~IS_IN_PIECES)),
+        "in_pieces": count(and_(IS_IN_PIECES, ~IS_REFUSED)),
     }
+
+
+def late_in_pieces(connection: Connection, late_ms: int, at_most: int = 10_000) -> int:
+    """Return the number of documents in pieces that were submitted before a time, counted up to ``at_most``."""
+    late = C.submitted_at < func.to_timestamp(late_ms / 1000)
+    some = select(C.number).where(IS_IN_PIECES, ~IS_REFUSED, late).limit(at_most).subquery()
+    return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def body(connection: Connection, number: int) -> bytes | None:
@@ -167,12 +197,17 @@ def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) 
 def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[dict[str, Any]]:
     narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers", "envelope")]
     behind = or_(W.number.is_(None), W.number < C.number)
+    left = select(func.count()).where(tb_0031_piece.c.document == C.number).scalar_subquery()
     waits = and_(W.target == C.target, ~IS_REFUSED, ~IS_SCHEDULED, C.wait_code.is_(None), behind)
     query = (
         select(
             *narrow,
             IS_NAMED.label("is_named"),
             func.octet_length(C.payload).label("size"),
+            C.headers["size"].as_integer().label("whole_size"),
+            C.headers["pieces"].as_integer().label("pieces"),
+            IS_IN_PIECES.label("is_in_pieces"),
+            case((and_(IS_IN_PIECES, C.headers.has_key("pieces")), left)).label("left"),
             W.number.label("before"),
             W.reason_code.label("before_code"),
             W.reason_text.label("before_text"),
@@ -193,16 +228,19 @@ def _facts(row: Any) -> dict[str, Any]:
     reason = _reason(row)
     at = _ms(row.submitted_at)
     lk0 = row.lk0 if (is_refused or row.is_named) and row.lk0 else f"{PREFIX}{row.number}"
+    is_counted = row.left is not None  # not by a node of an older version
+    pieces = {"pieces": {"count": row.pieces, "delivered": row.pieces - row.left}} if is_counted else {}
+    not_before = None if row.is_in_pieces else _ms(row.not_before)
     since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
-    return {
+    return pieces | {
         "side": "outbound",
         "name": short_name(lk0) or lk0,
         "direction": Direction.OWN.name,
         "id": parse_lk0(lk0).object_id if lk0 == row.lk0 else lk0,
         "lk0": lk0,
         "submission": row.number,
-        "state": SCHEDULED if row.not_before else REFUSED if is_refused else WAITS if reason else SUBMITTED,
-        "not_before": _ms(row.not_before),
+        "state": _state(is_refused, bool(row.is_in_pieces), not_before, reason),
+        "not_before": not_before,
         "source": ".".join(lk0.split(".")[:2]) if lk0 == row.lk0 else "",
         "target": f"{target}/{user}" if user else target,
         "save_fwd": SaveFwd(row.save_fwd).value,
@@ -213,7 +251,7 @@ def _facts(row: Any) -> dict[str, Any]:
         "order_key": row.order_key,
         "app_key": row.app_key,
         "token": row.token,
-        "size": row.size,
+        "size": row.whole_size if is_counted else row.size,
         "digest": "",
         "att": 0,
         "held": False,
@@ -225,6 +263,12 @@ def _facts(row: Any) -> dict[str, Any]:
         "waits_since": None if is_refused else _ms(since),
         "failed_at": _ms(row.refused_at),
     }
+
+
+def _state(is_refused: bool, is_in_pieces: bool, not_before: int | None, reason: list[str] | None) -> str:
+    if is_refused:
+        return REFUSED
+    return IN_PIECES if is_in_pieces else SCHEDULED if not_before else WAITS if reason else SUBMITTED
 
 
 def _reason(row: Any) -> list[str] | None:

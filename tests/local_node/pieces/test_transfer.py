@@ -162,7 +162,7 @@ async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inpro
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
     link = await inprocess.client(a)
     shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
-    assert shown["state"] == "SCHEDULED"
+    assert shown["state"] == "IN_PIECES"
     released = await ask(link, "msg.release", {"id": "K1", "why": "now"})
     assert released["error"]["code"] == "SEMQ-1233"
     await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"})

@@ -1,0 +1,106 @@
+"""What people see of documents in pieces: documents with size and progress, and pieces where they ask for them."""
+
+from typing import Any
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.umx_t.pieces import PIECE_BYTES
+from tests.local_node.pieces.test_transfer import (
+    PIECES,
+    KeepingConsumer,
+    body_of,
+    confirming,
+    counted,
+    is_clean,
+    local,
+    published,
+)
+from tests.service.inprocess import InProcess, ask, linked
+from tests.waiting import until
+
+SIZE = 6 * PIECE_BYTES + 5
+COUNT = 7
+LATE = PIECES + "overdue_s = 0.001\n"
+
+
+async def answer(admin: Any, operation: str, **arguments: Any) -> Any:
+    told = await ask(admin, operation, arguments)
+    assert told["ok"], told
+    return told["result"]
+
+
+@pytest.fixture
+async def sender(inprocess: InProcess) -> tuple[LocalNode, Any, int]:
+    """A node with a document in pieces for a node that is away, its administrator, and the port of the hub."""
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port, LATE)
+    await linked(a)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
+    return a, await inprocess.client(a), hub.port
+
+
+async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
+    _, admin, _ = sender
+    (row,) = await answer(admin, "msg.list")
+    assert (row["state"], row["size"], row["app_key"]) == ("IN_PIECES", SIZE, "a/b/c/K1")
+    assert row["pieces"] == {"count": COUNT, "delivered": 0}
+    assert row["not_before"] is None
+    assert [one["lk0"] for one in await answer(admin, "msg.list", state="in_pieces")] == [row["lk0"]]
+    assert await answer(admin, "msg.list", state="scheduled") == []
+    assert len(await answer(admin, "msg.list", pieces=True)) == 5
+    assert (await answer(admin, "msg.search"))["rows"] == []  # submissions are no rows of a queue
+    assert len((await answer(admin, "msg.search", pieces=True))["rows"]) == 4
+
+    trace = await answer(admin, "msg.trace", id="K1")
+    assert [line["event"] for line in trace["events"]] == ["SUBMITTED", "IN_PIECES"]
+    assert trace["events"][1]["detail"] == f"0 of {COUNT} pieces delivered"
+    (side,) = (await answer(admin, "msg.outlook", id="K1"))["sides"]
+    assert (side["waits_for"], side["overdue"], side["cause"]) == ("pieces", True, "PIECES_LEFT")
+
+
+async def test_counts_are_those_of_documents(sender: Any) -> None:
+    _, admin, _ = sender
+    counts = await answer(admin, "queue.counts")
+    assert counts["tb_0031"] == {}
+    assert counts["pieces"] == {"outbound": 4, "inbound": 0}
+    (partner,) = await answer(admin, "queue.partners")
+    assert (partner["rows"], partner["bytes"]) == (0, 4 * PIECE_BYTES)
+
+    async def census() -> Any:
+        told = await answer(admin, "queue.census")
+        return told if told["as_of"] and told["pieces"]["outbound"]["rows"] else None
+
+    told = await until(census)
+    assert told["pieces"]["outbound"] == {"rows": 4, "bytes": 4 * PIECE_BYTES}
+    assert (told["sent"], told["pairs"], told["failed"], told["stuck"]) == ({}, [], 0, 1)
+    assert told["submitted"] == {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 1}
+    (cause,) = (await answer(admin, "stuck.causes"))["rows"]
+    assert (cause["cause"], cause["rows"]) == ("PIECES_LEFT", 1)
+    (stuck,) = await answer(admin, "stuck.list")
+    assert (stuck["state"], stuck["stuck"]["cause"]) == ("IN_PIECES", "PIECES_LEFT")
+    (of_cause,) = (await answer(admin, "stuck.page", cause="PIECES_LEFT"))["rows"]
+    assert of_cause["lk0"] == stuck["lk0"]
+
+
+async def test_a_receiver_sees_the_size_of_the_document(sender: Any, inprocess: InProcess) -> None:
+    a, of_a, hub_port = sender
+    b = await local(inprocess, "56001", hub_port, LATE)
+    admin = await inprocess.client(b)
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+    (row,) = await answer(admin, "msg.list")
+    assert (row["app_key"], row["size"], row["pieces"]) == ("a/b/c/K1", SIZE, {"count": COUNT})
+    assert (await answer(admin, "msg.show", id="K1"))["size"] == SIZE
+    (found,) = (await answer(admin, "msg.search"))["rows"]
+    assert found["size"] == SIZE
+    assert len((await answer(admin, "msg.search", pieces=True))["rows"]) == 1 + COUNT
+    assert (await answer(admin, "queue.counts"))["tb_0030"] == {"NEW": 1}
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE received_at < now() - interval '2 ms'") == 8)
+    (stuck,) = await answer(admin, "stuck.list")
+    assert stuck["app_key"] == "a/b/c/K1"
+    trace = await answer(of_a, "msg.trace", id="K1")
+    assert f"{COUNT} pieces, {SIZE} bytes" in trace["events"][0]["detail"]
+    consumer = await KeepingConsumer.on(inprocess, b)
+    consumer.channel.ack((await consumer.next()).delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
