@@ -2,13 +2,15 @@
 
 Each piece is a message of class 3 like any other, sealed or signed, repeated and receipted by the engine. Few are under
 way to one node at a time, so that other documents never wait behind many of them. A piece is deleted when its receipt
-has come; what is left after a restart is sent again, and the receiver ignores repeated pieces. The manifest is a
-submission that waits (``sender.scheduled``), and is released when no piece is left.
+has come. What is left after a restart is sent then; a piece that is still a message is waited for, not sent again: its
+copy could arrive after the document, and stay at the receiver. The manifest is a submission that waits
+(``sender.scheduled``), and is released when no piece is left.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,7 @@ import structlog
 from local_node.doors.events import EventExchange
 from local_node.doors.refused_submissions import refuse_open
 from semq.engine.bodies import decode_envelope
-from semq.engine.errors import PieceNotDelivered
+from semq.engine.errors import BodyUnreadable, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
 from semq.engine.sender.scheduled import release_early
@@ -88,7 +90,10 @@ class Transfers:
         self._store = store
         self._released = released
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0 of a piece under way
+        self._under_way: dict[str, str] = {}  #: pieces that are messages, by name, with their LK0
+        self._names: dict[str, str] = {}  #: the same by LK0
+        self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0, for a piece that is waited for
+        self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
         self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(UNDER_WAY_MAX))
         self._looking: asyncio.Task[None] | None = None
 
@@ -98,12 +103,12 @@ class Transfers:
         return set(self._tasks)
 
     def begin(self) -> None:
-        """Begin with a new engine: the outcomes of pieces under way are unknown, so they are sent again."""
-        for task in self._tasks.values():
+        """Begin with a new engine: which pieces are messages is read from its store."""
+        for task in [*self._tasks.values(), *filter(None, [self._looking])]:
             task.cancel()
-        self._tasks.clear()
-        self._ended.clear()
-        self._places.clear()
+        for known in (self._tasks, self._under_way, self._names, self._ended, self._places):
+            known.clear()
+        self._early, self._looking = set(), None
         self.look()
 
     async def stop(self) -> None:
@@ -121,12 +126,19 @@ class Transfers:
     def note_event(self, event: AppEvent) -> None:
         """Note what has become of a piece."""
         if event.kind == DELIVERED or event.outcome:
-            ended = self._ended.pop(str(event.lk0), None)
+            lk0 = str(event.lk0)
+            if self._early is not None:
+                self._early.add(lk0)
+            if (name := self._names.pop(lk0, None)) is not None:
+                del self._under_way[name]
+            ended = self._ended.pop(lk0, None)
             if ended is not None and not ended.done():
                 ended.set_result(event)
 
     async def _look(self) -> None:
         try:
+            if self._early is not None:
+                self._adopt(await self._store().read(views.under_way))
             found = dict(await self._store().read(views.transfers))
         except Unavailable:
             return  # the next look finds them
@@ -135,6 +147,17 @@ class Transfers:
         for number, envelope in found.items():
             if number not in self._tasks and len(self._tasks) < DOCUMENTS_MAX:
                 self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
+
+    def _adopt(self, found: Iterable[tuple[str, bytes]]) -> None:
+        """Note the pieces that were messages when this engine began."""
+        early, self._early = self._early or set(), None
+        for lk0, envelope in found:
+            with suppress(BodyUnreadable):  # it is sent again
+                if lk0 not in early:
+                    self._note(decode_envelope(Stored(envelope, b"")).attributes.pieces, lk0)
+
+    def _note(self, name: str, lk0: str) -> None:
+        self._under_way[name], self._names[lk0] = lk0, name
 
     def _start(self, transfer: PieceTransfer) -> None:
         task = asyncio.get_running_loop().create_task(self._carry(transfer), name=f"pieces of {transfer.number}")
@@ -190,12 +213,18 @@ class Transfers:
         self._engine().core.post(_piece_gone(PieceGone(transfer.number, number)), later=True)
 
     def _submitted(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece; the result is the event of its end. Raises the error of a refusal."""
+        """Submit a piece, unless it is a message already; the result is the event of its end. Raises the error of a
+        refusal."""
         envelope, a = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
+        name = str(PieceName(a.pieces, number))
+        if (lk0 := self._under_way.get(name)) is not None:
+            self._ended[lk0] = ended
+            return ended
 
         def done(accepted: Accepted) -> None:
             self._ended[str(accepted.lk0)] = ended
+            self._note(name, str(accepted.lk0))
 
         def failed(error: Exception) -> None:
             if not ended.done():
@@ -204,7 +233,7 @@ class Transfers:
         # Without the key, by which people find the document itself; agreements look at the type only.
         attributes = Attributes(
             app_key=a.app_key._replace(key=""), encrypt=a.encrypt, priority=a.priority, expires_at=a.expires_at,
-            pieces=str(PieceName(a.pieces, number)),
+            pieces=name,
         )  # fmt: skip
         target = Address(envelope.target.type, envelope.target.id, USER)
         self._engine().submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, exists, func, select
 
 from semq.store.submission_tables import tb_0031_piece, tb_0031_submit
-from semq.store.tables import tb_0030, tb_0030_body, tb_0031_body
+from semq.store.tables import tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views.submissions import IS_IN_PIECES
 from semq.umx_t.pieces import USER
 from semq.umx_t.status import AppStatus, Arrival
 
-P, S, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0030.c
+P, S, OUT, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0031.c, tb_0030.c
 
 
 class RecordedMessage(NamedTuple):
@@ -30,6 +30,13 @@ def transfers(connection: Connection) -> list[tuple[int, bytes]]:
     waits = IS_IN_PIECES, S.envelope.is_not(None), S.reason_code.is_(None)
     query = select(S.number, S.envelope).where(*waits).order_by(S.number)
     return [(row.number, bytes(row.envelope)) for row in connection.execute(query)]
+
+
+def under_way(connection: Connection) -> list[tuple[str, bytes]]:
+    """Return the pieces that are messages and have not ended: LK0 and envelope. Reads all of tb_0031."""
+    query = select(OUT.lk0, tb_0031_body.c.envelope).join(tb_0031_body, tb_0031_body.c.object_id == OUT.object_id)
+    found = connection.execute(query.where(OUT.dest_user == USER, OUT.outcome.is_(None)))
+    return [(row.lk0, bytes(row.envelope)) for row in found]
 
 
 def staged(connection: Connection, document: int, after: int, limit: int) -> list[tuple[int, bytes]]:

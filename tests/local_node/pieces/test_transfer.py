@@ -10,6 +10,7 @@ import pytest
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
+from semq.store.rows import Event
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.test_node import lose_store
@@ -105,6 +106,7 @@ async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(
     settings = inprocess.settings("10008", text)
     a = await inprocess.started(settings)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
     await a.stop()
     assert counted_at(settings.database.dsn, "SELECT count(*) FROM tb_0031_piece") == 21
     again = await inprocess.started(settings)
@@ -112,6 +114,8 @@ async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
+    # Those that were messages when the node stopped were not sent a second time.
+    assert counted(b, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d}") == 21 + 1
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(again) and is_clean(b))
 
