@@ -49,6 +49,7 @@ Partner: TypeAlias = Annotated[str, Meta(max_length=ADDRESS_MAX, description="Th
 DataType: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX, description="Data type of the AppKey.")]
 Key: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX, description="Beginning of the key of the AppKey.")]
 Moment: TypeAlias = Annotated[int, Meta(ge=0, le=MOMENT_MAX, description="Time in milliseconds since 1970 UTC.")]
+OfPieces: TypeAlias = Annotated[bool, Meta(description="Also the pieces of documents in pieces.")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=ROWS_MAX, description="Number of rows, at most.")]
 
 

@@ -22,6 +22,7 @@ from semq.service.operations.arguments import (
     Key,
     Limit,
     Moment,
+    OfPieces,
     Partner,
     Text,
 )
@@ -33,7 +34,6 @@ from semq.umx_t.address import Address
 from semq.umx_t.short_name import short_name
 
 State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status or an outcome.")]
-OfPieces = Annotated[bool, Meta(description="Also the pieces of documents in pieces.")]
 Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
 
 

@@ -23,11 +23,11 @@ from semq.service.operations.arguments import (
     Key,
     Limit,
     Moment,
+    OfPieces,
     Partner,
     Text,
 )
 from semq.service.operations.census import Counting, OverviewNode
-from semq.service.operations.messages import OfPieces
 from semq.service.operations.operation import look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
