@@ -8,6 +8,7 @@ import pytest
 
 from semq.app import AppKey, Client, Document, DocumentEvent, NotYetKnown, RefusedByNode, Sent
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
+from tests.test_trace_context import PARENT
 from tests.waiting import PATIENCE_S, until
 
 
@@ -28,8 +29,9 @@ async def take(receiver: Client, *sents: Sent) -> list[Document]:
 async def test_a_document_arrives_with_all_that_was_said_of_it(sender: Client, receiver: Client) -> None:
     body = "货品清单 №1".encode()
     key = AppKey("trade", "order", "standard", str(uuid4()))
+    own = {"x-own": 7, "traceparent": PARENT}
     sent = await sender.send(
-        "56001", body, app_key=key, order_key="S1", content_type="text/plain", headers={"x-own": 7}, priority=3
+        "56001", body, app_key=key, order_key="S1", content_type="text/plain", headers=own, priority=3
     )
     assert sent.digest == sha256(body).hexdigest()
     [document] = await take(receiver, sent)
@@ -37,7 +39,7 @@ async def test_a_document_arrives_with_all_that_was_said_of_it(sender: Client, r
     assert document.source == "1.10008"
     assert document.is_intact
     assert not document.redelivered
-    assert (document.order_key, document.content_type, document.headers) == ("S1", "text/plain", {"x-own": 7})
+    assert (document.order_key, document.content_type, document.headers) == ("S1", "text/plain", own)
 
 
 async def test_the_sender_comes_to_know_that_the_receiver_has_it(sender: Client) -> None:
