@@ -131,10 +131,10 @@ class LoadListener(LoadApplication):
         self._on_delivered = on_delivered
         queue = (await self.channel.declare_queue("", exclusive=True, auto_delete=True)).queue
         await self.channel.bind_queue(queue, "semq.events", "delivered.#")
-        await self.channel.consume(queue, self._heard, no_ack=True)
+        await self.channel.consume(queue, self._on_events, no_ack=True)
         return self
 
-    def _heard(self, batch: list[Delivered]) -> None:
+    def _on_events(self, batch: list[Delivered]) -> None:
         now = time.perf_counter()
         for delivered in batch:
             event = msgspec.json.decode(delivered.body, type=dict[str, Any])

@@ -149,12 +149,12 @@ async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
                 machine.start(0.0)
                 for piece in machine.take_output():  # only the protocol header
                     writer.write(bytes(piece))
-                heard = 0
-                while not machine.peer_properties and heard < GREETING_MAX:
+                received = 0
+                while not machine.peer_properties and received < GREETING_MAX:
                     data = await reader.read(4096)
                     if not data:
                         break
-                    heard += len(data)
+                    received += len(data)
                     machine.receive(data, 0.0)
             finally:
                 writer.transport.abort()

@@ -11,7 +11,7 @@ import structlog
 
 from local_node.doors.events import EVENTS, EventExchange
 from local_node.doors.inbox import Inboxes, QueuesWithInboxes
-from local_node.doors.schedule import LOOK_S as LOOK_S_SCHEDULE
+from local_node.doors.schedule import POLL_S as SCHEDULE_POLL_S
 from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.doors.submission import Sizes, SubmitExchange
@@ -27,11 +27,10 @@ from local_node.operations.submission import SubmitOperation
 from local_node.operations.table import OPERATIONS
 from local_node.operations.trace import Traces
 from local_node.pieces.assembly import Assembly
-from local_node.pieces.remains import LOOK_S as REMAINS_LOOK_S
-from local_node.pieces.remains import Remains
+from local_node.pieces.remains import SWEEP_S, Remains
 from local_node.pieces.transfer import EventsWithPieces, Transfers
 from local_node.pieces.upload import Uploads
-from local_node.renewal import LOOK_S, Renewing
+from local_node.renewal import CHECK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.config.sections import HubSection
@@ -67,9 +66,9 @@ from semq.umx_t.agreement import agreed_text
 
 log = structlog.get_logger("semq.local")
 AGREED_SHOWN = 5  # terms of one partner in node.status
-DISK_LOOK_S = 10.0
+DISK_CHECK_S = 10.0
 # NOTIFY starts a read immediately; this poll finds rows that were written without the functions of SQL.md
-SQL_LOOK_S = 10.0
+SQL_POLL_S = 10.0
 SQL_AGAIN_S = 1.0  # while rows wait for a rate or a quota
 
 
@@ -104,12 +103,12 @@ class LocalNode(Node[LocalEngine]):
         if self.lives == 1:
             self.assembly = Assembly(lambda: self.engine, lambda: self.store)
             self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for, self.assembly)
-            self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.look())
+            self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
             self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.released())
             self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
             self.events = EventsWithPieces(EventExchange(self._vhost), self.transfers.note_event)
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
-            self.schedule = ScheduledDocuments(lambda: self.engine, self._look_again, self.submissions.released)
+            self.schedule = ScheduledDocuments(lambda: self.engine, self._release_again, self.submissions.released)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail, self.spans,
@@ -173,11 +172,11 @@ class LocalNode(Node[LocalEngine]):
             self.dial()
         else:
             await self.uplink.restart()
-        self.engine.taking.look()  # before documents are delivered again
+        self.engine.taking.poll()  # before documents are delivered again
         for queue in self.inboxes.queues.values():
             queue.begin()
         self.submissions.poll()
-        self.schedule.look()
+        self.schedule.release_due()
         self.transfers.begin()
 
     def dial(self) -> None:
@@ -193,42 +192,42 @@ class LocalNode(Node[LocalEngine]):
     def notified(self, channel: str) -> None:
         if channel == "semq_submit":
             self.submissions.poll()
-            self.schedule.look()
+            self.schedule.release_due()
         elif channel == "semq_done":
-            self.engine.taking.look()
+            self.engine.taking.poll()
 
     def _poll_again(self) -> None:
         self.clockwork.hasten("sql_submissions", SQL_AGAIN_S)
 
-    def _look_again(self, in_s: float) -> None:
+    def _release_again(self, in_s: float) -> None:
         self.clockwork.hasten("schedule", in_s)
 
     def jobs(self) -> list[ScheduledJob]:
-        factor = self.host.look_factor
+        factor = self.host.poll_factor
         jobs = [
-            ScheduledJob("sql_submissions", SQL_LOOK_S * factor, lambda: self.submissions.poll()),
-            ScheduledJob("schedule", LOOK_S_SCHEDULE * factor, lambda: self.schedule.look()),
-            ScheduledJob("pieces", SQL_LOOK_S * factor, lambda: self.transfers.look()),
-            ScheduledJob("remains", REMAINS_LOOK_S * factor, lambda: self.remains.look()),
-            ScheduledJob("sql_done", SQL_LOOK_S * factor, lambda: self.engine.taking.look()),
+            ScheduledJob("sql_submissions", SQL_POLL_S * factor, lambda: self.submissions.poll()),
+            ScheduledJob("schedule", SCHEDULE_POLL_S * factor, lambda: self.schedule.release_due()),
+            ScheduledJob("pieces", SQL_POLL_S * factor, lambda: self.transfers.search()),
+            ScheduledJob("remains", SWEEP_S * factor, lambda: self.remains.sweep()),
+            ScheduledJob("sql_done", SQL_POLL_S * factor, lambda: self.engine.taking.poll()),
         ]
         if self.settings.database.url is None:
-            jobs.append(ScheduledJob("disk", DISK_LOOK_S, self.look_at_disk))
+            jobs.append(ScheduledJob("disk", DISK_CHECK_S, self.check_disk))
         if self.who is not None:
-            jobs.append(ScheduledJob("certificate", LOOK_S, self._look_after))
+            jobs.append(ScheduledJob("certificate", CHECK_S, self._maintain_certificate))
         return jobs
 
-    def look_at_disk(self) -> None:
+    def check_disk(self) -> None:
         """Block publishers while the disk of the embedded database is nearly full: Postgres stops on a full disk."""
         free = shutil.disk_usage(self.settings.data_dir).free
         self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
-    async def _look_after(self) -> None:
+    async def _maintain_certificate(self) -> None:
         await self._adopt()
         if self.renewing is not None:
-            await self.renewing.look()
+            await self.renewing.renew_if_due()
         elif self.who is not None:
-            self.who.look_after()
+            self.who.maintain()
         if self.sealing is not None and self.sealing.introduction() != self._introduced:
             self._introduced = self.sealing.introduction()
             self.engine.introduce()
@@ -257,7 +256,7 @@ class LocalNode(Node[LocalEngine]):
             if self.settings.hub is not None and self.settings.hub.is_tls:
                 self.uplink.use(self.who.client())
         if self.sealing is not None:
-            self.sealing.look_again()
+            self.sealing.check_all()
 
     def parts(self) -> Iterable[object]:
         return (

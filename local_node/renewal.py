@@ -15,7 +15,7 @@ from semq.errors import SemqError
 from semq.service.credentials.identity import NodeIdentity
 from semq.umx_t import retry
 
-LOOK_S = 5.0
+CHECK_S = 5.0
 RETRY_S_MIN, RETRY_S_MAX = 10.0, 3600.0
 log = structlog.get_logger("semq.renewing")
 
@@ -34,9 +34,9 @@ class Renewing:
         self._not_before = 0.0
         self._busy = asyncio.Lock()
 
-    async def look(self) -> None:
+    async def renew_if_due(self) -> None:
         """Renew the certificate if it is due (job)."""
-        self._who.look_after()
+        self._who.maintain()
         if self._who.is_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:
                 await self.now()

@@ -36,7 +36,7 @@ from semq.umx_t.locator import LK0, parse_lk0
 
 ASK_EXCHANGE = "semq.ask"
 AT_ONCE = 4  # requests of one node
-LOOKS_AT_ONCE = 2
+READS_AT_ONCE = 2
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
 # Lines that name the target reliably; lines of violations repeat the statement of an impostor.
@@ -57,7 +57,7 @@ class AskService:
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
-        self._looks = QuestionTurns(node.clock, LOOKS_AT_ONCE)  # reads of the hub's own ledger
+        self._reads = QuestionTurns(node.clock, READS_AT_ONCE)  # reads of the hub's own ledger
 
     def exchange(self, vhost: VirtualHost) -> AskedExchange:
         """Return the exchange to register in the virtual host."""
@@ -67,7 +67,7 @@ class AskService:
     async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
         """Return all lines of the hub's ledger about one message. Raises BadLocator."""
         asker, lk0 = _asker(session), parse_lk0(question.lk0)
-        async with self._looks.turn(str(asker)):
+        async with self._reads.turn(str(asker)):
             events = await self._node.store.read(messages.trace, str(lk0))
         targets = _targets(events)
         is_theirs = asker == lk0.node or str(asker) in targets
@@ -101,17 +101,17 @@ class AskService:
         own = [{"node": me, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]
         asked = await asyncio.gather(*(self._ask(party, me, lk0, "hub") for party in parties))
-        heard, unheard = list(own), list[dict[str, str]]()
+        lines_of_all, unheard = list(own), list[dict[str, str]]()
         for answer in asked:
             try:
                 if "unheard" in answer:
                     raise ValueError(answer["unheard"])
                 # The answer came over the node's own session, authenticated by certificate or password.
                 lines = story.read(answer["story"].encode())
-                heard += [{"node": answer["node"], "proved": True, **line} for line in lines]
+                lines_of_all += [{"node": answer["node"], "proved": True, **line} for line in lines]
             except (ValueError, msgspec.DecodeError, RecursionError) as error:
                 unheard.append({"node": answer["node"], "why": str(error)})
-        return traced | {"events": sorted(heard, key=lambda event: event["at"]), "unheard": unheard}
+        return traced | {"events": sorted(lines_of_all, key=lambda event: event["at"]), "unheard": unheard}
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all),)

@@ -39,7 +39,7 @@ from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.store.files import write_safely
 from semq.umx_t.address import Address
 
-LOOK_S = 5.0
+ADVANCE_S = 5.0
 AT_ONCE = 16  # nodes that are asked at the same time
 log = structlog.get_logger("semq.authority")
 
@@ -82,7 +82,7 @@ class AuthorityRoll:
         self._passphrase = ring_of(hub.settings).passphrase
         self.state = read_roll(self._folder)
         self._faults: dict[str, str] = {}  #: by node: why it gave no answer to the last request
-        self._looking = asyncio.Lock()
+        self._advancing = asyncio.Lock()
 
     def begin(self, left: Sequence[str]) -> bool:
         """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority."""
@@ -112,9 +112,9 @@ class AuthorityRoll:
         self._save(self.state.noted("left", nodes))
         log.warning("authority_roll_leaves", nodes=list(nodes))
 
-    async def look(self) -> None:
+    async def advance(self) -> None:
         """Continue the change. A job."""
-        async with self._looking:
+        async with self._advancing:
             if self.state is None or self._hub.registry.authority is None:
                 return
             await self._establish(self.state)

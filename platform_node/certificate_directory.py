@@ -40,7 +40,7 @@ class KnownCertificates:
         self._known = {node: tuple(pems) for node, pems in known.items()}
         self._check = check
         self._ends = NEVER  # the earliest end of a known certificate
-        self.look_again()
+        self.check_all()
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """Take a node's certificates; return those now known, or None if unchanged. Raises the errors of ``check``."""
@@ -57,7 +57,7 @@ class KnownCertificates:
         Raises the errors of ``check`` for others.
         """
         try:
-            self._look(node, pem)
+            self._note_end(node, pem)
         except (Revoked, OutOfDate, WrongAuthority) as error:
             if is_active and isinstance(error, WrongAuthority):
                 raise
@@ -66,7 +66,7 @@ class KnownCertificates:
             return False
         return True
 
-    def _look(self, node: Address, pem: str) -> None:
+    def _note_end(self, node: Address, pem: str) -> None:
         self._ends = min(self._ends, self._check(node, pem))
 
     def of(self, node: Address) -> tuple[str, ...] | None:
@@ -77,7 +77,7 @@ class KnownCertificates:
         """Return whether a certificate has expired since the last check of all; revocations are handled separately."""
         return now - SECOND > self._ends
 
-    def look_again(self) -> dict[str, tuple[str, ...]]:
+    def check_all(self) -> dict[str, tuple[str, ...]]:
         """Drop revoked and expired certificates; return the nodes whose certificates changed."""
         changed = {}
         self._ends = NEVER
@@ -90,7 +90,7 @@ class KnownCertificates:
 
     def _passes(self, node: str, pem: str) -> bool:
         try:
-            self._look(parse_address(node), pem)
+            self._note_end(parse_address(node), pem)
         except SemqError:
             return False
         return True

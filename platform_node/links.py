@@ -141,7 +141,7 @@ class Links:
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
-            self._hear, lambda work, later: engine().core.post(work, later=later), turn
+            self._process, lambda work, later: engine().core.post(work, later=later), turn
         )
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
@@ -227,7 +227,7 @@ class Links:
         _refuse(self.intake.forget())
 
     # --- frames of nodes
-    def _hear(self, session: SessionInfo, said: list[OfferedMessage]) -> None:
+    def _process(self, session: SessionInfo, said: list[OfferedMessage]) -> None:
         """Process the frames of one session in its turn: decode them, pass them to the engine, and settle them."""
         frames = [frame for one in said if (frame := self._read(session, one)) is not None]
         link = self.links.get(session.user)
@@ -245,7 +245,7 @@ class Links:
             self._engine().relay.note_violation(error, session.user)
             return None
 
-    def wake(self, node: Address) -> None:
+    def resume(self, node: Address) -> None:
         """Note that the node takes messages again."""
         link = self.links.get(str(node))
         if link is not None:
@@ -320,14 +320,14 @@ class NodeQueue(ServiceQueue):
             self._consumer = None
         self._links.detach(self._node, self.name, consumer)
 
-    def wake(self, consumer: ServiceConsumer) -> None:
-        self._links.wake(self._node)
+    def resume(self, consumer: ServiceConsumer) -> None:
+        self._links.resume(self._node)
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
         link = self._links.links.get(str(self._node))
         if link is not None and consumer is link.data:
             link.settled(tokens)
-            self._links.wake(self._node)
+            self._links.resume(self._node)
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
         answer(0, 1 if self._consumer is not None else 0)

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from platform_node.ask_exchange import AskService
-from platform_node.authority_roll import LOOK_S as ROLL_S
+from platform_node.authority_roll import ADVANCE_S as ROLL_S
 from platform_node.authority_roll import AuthorityRoll
 from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.cluster import Membership
@@ -204,10 +204,10 @@ class HubNode(Node[HubEngine]):
             jobs += self.membership.jobs()
         if self.who is not None:
             jobs += [
-                ScheduledJob("revocation", REVOCATION_S, self._look_at_links),
-                ScheduledJob("certificate", 5.0, self._look_after),
+                ScheduledJob("revocation", REVOCATION_S, self._check_links),
+                ScheduledJob("certificate", 5.0, self._maintain_certificate),
                 ScheduledJob("certificates", WARN_S, self._warn),
-                ScheduledJob("authority", ROLL_S, self._look_at_authority),
+                ScheduledJob("authority", ROLL_S, self._continue_roll),
             ]
         return jobs
 
@@ -226,28 +226,28 @@ class HubNode(Node[HubEngine]):
         elif channel == REVOKED and self.who is not None:
             self.clockwork.hasten("revocation")
 
-    async def _look_at_links(self) -> None:
+    async def _check_links(self) -> None:
         if await self.registry.refresh():
             self.revoked()
 
     def revoked(self) -> None:
         """End the links of revoked certificates, and inform partners, which then no longer seal for them."""
-        self.guard.look()
-        self._look_at_certificates()
+        self.guard.check()
+        self._check_certificates()
 
-    def _look_at_certificates(self) -> None:
-        for name in self.certificates.look_again():
+    def _check_certificates(self) -> None:
+        for name in self.certificates.check_all():
             self.engine.certified(parse_address(name))
 
-    def _look_after(self) -> None:
+    def _maintain_certificate(self) -> None:
         """Renew the hub's own certificate when due; the hub signs it itself."""
         if self.who is not None:
             if self.registry.authority is not None and self.who.is_due():
                 self.renew_own()
-            self.who.look_after()
-            self.guard.look()  # expired certificates count as revoked
+            self.who.maintain()
+            self.guard.check()  # expired certificates count as revoked
             if self.certificates.is_due(self.clock.wall()):  # verifying all of them blocks the event loop for a while
-                self._look_at_certificates()
+                self._check_certificates()
 
     async def _warn(self) -> None:
         """Log the institutions that have not renewed, because their links will end."""
@@ -255,9 +255,9 @@ class HubNode(Node[HubEngine]):
             if days <= self.settings.tls.warn_days:
                 log.warning("certificate_of_institution_ends", node=node, days_left=days)
 
-    async def _look_at_authority(self) -> None:
+    async def _continue_roll(self) -> None:
         if self.authority_roll is not None:
-            await self.authority_roll.look()
+            await self.authority_roll.advance()
 
     def roll_soon(self) -> None:
         """Carry the change of the authority on now."""
@@ -271,7 +271,7 @@ class HubNode(Node[HubEngine]):
         """Apply more authorities than before: to new connections and institutions' certificates; links stay."""
         if self.who is not None:
             self.server.listener.use(self.who.server())
-        self._look_at_certificates()
+        self._check_certificates()
 
     async def trust_changed(self) -> None:
         """Apply changed authorities: to new connections, institutions' certificates, and every link."""

@@ -11,7 +11,7 @@ from platform_node.definitions import HubDefinitions
 from semq.umx_t.address import Address, NodeType
 
 NAMED_MAX = 200
-LOOKED_AT_MAX = 250_000  # pairs, a fraction of a second
+COMPARED_MAX = 250_000  # pairs, a fraction of a second
 
 
 class InstitutionTerms(Protocol):
@@ -34,7 +34,7 @@ def stopped(accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, af
     nodes = list(dict.fromkeys((*accounts, *before.nodes)))
     pairs: list[str] = []
     for looked_at, (source, target) in enumerate(product(nodes, nodes)):
-        if len(pairs) == NAMED_MAX or looked_at == LOOKED_AT_MAX:
+        if len(pairs) == NAMED_MAX or looked_at == COMPARED_MAX:
             return Stopped(pairs, False)
         if source == target or not allows(accounts, before, source, target):
             continue

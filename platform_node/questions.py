@@ -138,7 +138,7 @@ class _AskedQueue(ServiceQueue):
     def detach(self, consumer: ServiceConsumer) -> None:
         self._questions.detach(self._node, consumer)
 
-    def wake(self, consumer: ServiceConsumer) -> None:
+    def resume(self, consumer: ServiceConsumer) -> None:
         """Do nothing: questions are few and are not kept."""
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:

@@ -54,7 +54,7 @@ class Guard:
             del self._sessions[session]
             session.close(ConnectionForced(why))
 
-    def look(self) -> None:
+    def check(self) -> None:
         """End every session whose certificate is no longer valid."""
         for session, certificate in list(self._sessions.items()):
             try:

@@ -116,7 +116,7 @@ class RunningChain:
         await documents.qos(PREFETCH)
         await documents.consume(DOCUMENTS, self._take)
         await receipts.qos(PREFETCH)
-        await receipts.consume(RECEIPTS, lambda batch: self._heard(receipts, batch))
+        await receipts.consume(RECEIPTS, lambda batch: self._on_events(receipts, batch))
 
     async def end(self) -> None:
         """Disconnect."""
@@ -179,7 +179,7 @@ class RunningChain:
             documents.ack(self._acked, multiple=True)
         self._answer()
 
-    def _heard(self, receipts: ClientChannel, batch: list[Delivered]) -> None:
+    def _on_events(self, receipts: ClientChannel, batch: list[Delivered]) -> None:
         self._receipts.extend(int.from_bytes(delivered.body, "big") for delivered in batch)
         receipts.ack(batch[-1].delivery_tag, multiple=True)
         self._news.set()

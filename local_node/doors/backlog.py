@@ -48,9 +48,9 @@ class Backlog:
         """Count and report."""
         self._askers.append(then)
         if self._counting is None:
-            self._counting = asyncio.get_running_loop().create_task(self._look())
+            self._counting = asyncio.get_running_loop().create_task(self._refresh())
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         try:
             found = await self._count(COUNT_MAX + self._out())
             self._known, self._known_at = max(found - self._out(), 0), self._now()

@@ -30,7 +30,7 @@ from semq.umx_t.pieces import USER as PIECES_USER
 USER = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in an address
 USERS_MAX = 10_000
 PERSISTENT = 2
-LOOKS_MAX = 10  # passes over ordered documents before a basic.get is answered as empty
+CHECKS_MAX = 10  # passes over ordered documents before a basic.get is answered as empty
 
 _write_shown = header_writer((row for row in ATTRIBUTES if row.is_shown), shown=True)
 
@@ -52,8 +52,8 @@ class InboxQueue(ServiceQueue):
         self._getters: deque[ServiceGetter] = deque()
         self._backlog = Backlog(lambda at_most: count(user, at_most), self._out, lambda: engine().core.now())
         self._feeding = False
-        self._is_behind = False  #: a notification after the commit of all posted work is pending
-        self._looks = 0
+        self._is_checking = False  #: a notification after the commit of all posted work is pending
+        self._checks = 0
         self._assembly = assembly
         self._joining = 0  #: documents in pieces whose pieces are being found
         self._is_settling = False  #: settlements are in progress, after which more documents may be available
@@ -107,7 +107,7 @@ class InboxQueue(ServiceQueue):
             early, self._early = self._early, deque()
             self._engine().answers.give_back([delivery.bref for delivery in early])
 
-    def wake(self, consumer: ServiceConsumer) -> None:
+    def resume(self, consumer: ServiceConsumer) -> None:
         self._feed_soon()
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
@@ -129,9 +129,9 @@ class InboxQueue(ServiceQueue):
             self._answer(getter, early)
             return
         self._getters.append(getter)
-        self._looks = 0
+        self._checks = 0
         self._engine().handing.feed(self.user)
-        self._look()
+        self._check()
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
         self._backlog.count_and_report(lambda waiting: answer(waiting + len(self._early), len(self._consumers)))
@@ -140,28 +140,28 @@ class InboxQueue(ServiceQueue):
     def begin(self) -> None:
         """Continue with a new engine; pending requests stay pending."""
         self._engine().handing.feed(self.user)
-        self._is_behind = False
-        self._look()
+        self._is_checking = False
+        self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Keep a pending basic.get while a document may still be found, then answer it as empty."""
-        if self._is_behind or not self._getters:
+        if self._is_checking or not self._getters:
             return
         handing = self._engine().handing
-        self._looks += 1
-        is_looking = self._is_settling or (handing.is_looking and self._looks <= LOOKS_MAX)
-        if is_looking or handing.is_feeding(self.user):
-            self._is_behind, self._is_settling = True, False
-            self._engine().answers.when_committed(ActReport(lambda _: self._looked(), self._not_looked))
+        self._checks += 1
+        may_come = self._is_settling or (handing.is_searching and self._checks <= CHECKS_MAX)
+        if may_come or handing.is_feeding(self.user):
+            self._is_checking, self._is_settling = True, False
+            self._engine().answers.when_committed(ActReport(lambda _: self._checked(), self._check_failed))
         else:
             self._answer_empty()
 
-    def _looked(self) -> None:
-        self._is_behind = False
-        self._look()
+    def _checked(self) -> None:
+        self._is_checking = False
+        self._check()
 
-    def _not_looked(self, error: Exception) -> None:
-        self._is_behind = False
+    def _check_failed(self, error: Exception) -> None:
+        self._is_checking = False
         if not isinstance(error, Unavailable):  # else the next engine begins: ``begin``
             self._answer_empty()
 

@@ -59,20 +59,20 @@ class SqlSubmissions:
         self._put_off: dict[str, tuple[int, SemqError]] = {}  #: the first waiting row of those read, by target
         self._stored: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._polling: LocalEngine | None = None
-        self._behind = False  #: another read is needed after the one under way
+        self._must_read_again = False  #: another read is needed after the one under way
 
     def poll(self) -> None:
         """Read new rows, unless a read is in progress."""
         if self._polling is not self._engine():
             self._put_off = {}
-            self._look()
+            self._begin_read()
         elif self._put_off:
             self._again()
 
     def released(self) -> None:
         """Read released documents; a read under way is repeated, because it may not include them."""
         if self._polling is self._engine():
-            self._behind = True
+            self._must_read_again = True
         self.poll()
 
     def listen(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
@@ -113,8 +113,8 @@ class SqlSubmissions:
         core = self._engine().core
         core.post(withdraw(core, number, why, gone), failed=stays)
 
-    def _look(self) -> None:
-        self._behind = False
+    def _begin_read(self) -> None:
+        self._must_read_again = False
         engine = self._polling = self._engine()
         engine.core.post(self._read_rows(engine, tuple(sorted(self._put_off))), failed=lambda error: self.failed())
 
@@ -145,8 +145,8 @@ class SqlSubmissions:
         if submissions:
             engine.submit(submissions)
         self._store_waiting(is_over=not self._under_way)
-        if self._behind and not new:
-            self._look()
+        if self._must_read_again and not new:
+            self._begin_read()
 
     def failed(self) -> None:
         """Note a failed read; the next poll repeats it."""
@@ -160,9 +160,9 @@ class SqlSubmissions:
         if self._under_way:
             return
         if self._polling is self._engine():
-            self._behind = True  # the read under way may include only these rows
+            self._must_read_again = True  # the read under way may include only these rows
         else:
-            self._look()
+            self._begin_read()
 
     def _wait(self, row: Submitted, error: Exception) -> None:
         """Pass over the rows to this target until the next poll, which follows soon; note the reason of this row."""

@@ -138,10 +138,10 @@ class Uplink:
         self._client: ClientLink | None = None
         self.link: HubLink | None = None
         self.last_error = ""
-        self._heard: list[Frame] = []
+        self._received: list[Frame] = []
         self._presence: deque[Packet] = deque()
         self.intake: Intake[str, Delivered] = Intake(
-            self._hear_packets, lambda work, later: engine().core.post(work, later=later), turn
+            self._receive_packets, lambda work, later: engine().core.post(work, later=later), turn
         )
         self._last: tuple[ClientChannel, int] | None = None
 
@@ -253,7 +253,7 @@ class Uplink:
     def _down(self) -> None:
         link, self.link = self.link, None
         if link is not None:
-            self._hear()
+            self._process()
             self.intake.turn()
             self.intake.forget()
             self._presence.clear()
@@ -271,11 +271,11 @@ class Uplink:
 
     # --- what the hub delivers
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
-        self._heard += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
+        self._received += [frame for delivered in batch if (frame := self._read(delivered)) is not None]
         self._last = (channel, batch[-1].delivery_tag)
         # Unreadable frames are acknowledged, too: an unacknowledged frame would reduce the session's credit
         # permanently.
-        self._turn.before_flush(self._hear)
+        self._turn.before_flush(self._process)
 
     def _on_packets(self, batch: list[Delivered]) -> None:
         """Queue packets for the turn of their speaker, within a bound per partner.
@@ -293,7 +293,7 @@ class Uplink:
         if self.intake.waiting_bytes > PACKETS_BYTES_MAX and self._client is not None:
             self._client.link.pause_reading(WAITING)
 
-    def _hear_packets(self, source: str, batch: list[Delivered]) -> None:
+    def _receive_packets(self, source: str, batch: list[Delivered]) -> None:
         frames = [frame for delivered in batch if (frame := self._read(delivered)) is not None]
         now = [frame for frame in frames if not self._put_off(frame)]
         if len(self._presence) > PRESENCE_PARTS_MAX:
@@ -316,16 +316,16 @@ class Uplink:
         for start in range(0, len(frame.records), PRESENCE_PER_TURN):
             part = replace_packet(frame, records=frame.records[start : start + PRESENCE_PER_TURN])
             if not self._presence:
-                self._turn.in_next(self._hear_presence)
+                self._turn.in_next(self._process_presence)
             self._presence.append(part)
         return True
 
-    def _hear_presence(self) -> None:
+    def _process_presence(self) -> None:
         if not self._presence or self.link is None:
             return
         part = self._presence.popleft()
         if self._presence:
-            self._turn.in_next(self._hear_presence)
+            self._turn.in_next(self._process_presence)
         else:
             self.intake.release()
         self._engine().hear(self.link, [part])
@@ -345,13 +345,13 @@ class Uplink:
             node = self.link.peer if self.link is not None else self._address
         self._engine().note_violation(node, error)
 
-    def _hear(self) -> None:
-        heard, self._heard = self._heard, []
+    def _process(self) -> None:
+        received, self._received = self._received, []
         last, self._last = self._last, None
         if self.link is None:
             return
-        if heard:
-            self._engine().hear(self.link, heard)
+        if received:
+            self._engine().hear(self.link, received)
         if last is not None:
             # After the work that records the messages: the hub's credit returns at the rate of the commits.
             self._engine().core.post(after_commit(partial(_acknowledge, *last)))

@@ -114,15 +114,15 @@ class LocalOperations:
     async def _fates(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         """Return the state of submissions by their old names, once they were read again; SUBMITTED after a timeout."""
         submissions, loop = self._node.submissions, asyncio.get_running_loop()
-        heard: dict[int, asyncio.Future[SubmissionFate]] = {number: loop.create_future() for number in numbers.values()}
-        for number, future in heard.items():
+        fates: dict[int, asyncio.Future[SubmissionFate]] = {number: loop.create_future() for number in numbers.values()}
+        for number, future in fates.items():
             submissions.listen(number, future.set_result)
         submissions.poll()
-        self._node.transfers.look()
-        await asyncio.wait(heard.values(), timeout=FATE_S)
-        for number, future in heard.items():
+        self._node.transfers.search()
+        await asyncio.wait(fates.values(), timeout=FATE_S)
+        for number, future in fates.items():
             submissions.deaf(number, future.set_result)
-        return {lk0: _became(number, heard[number]) for lk0, number in numbers.items()}
+        return {lk0: _became(number, fates[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Remove failed documents that a person has dealt with; the ledger keeps their lines."""
@@ -176,8 +176,8 @@ MESSAGES = (
 )
 
 
-def _became(number: int, heard: "asyncio.Future[SubmissionFate]") -> dict[str, Any]:
-    fate = heard.result() if heard.done() else SubmissionFate(SUBMITTED.lower())
+def _became(number: int, found: "asyncio.Future[SubmissionFate]") -> dict[str, Any]:
+    fate = found.result() if found.done() else SubmissionFate(SUBMITTED.lower())
     name = fate.lk0 or f"{PREFIX}{number}"
     result = {"submission": number, "state": fate.state, "name": short_name(name) or name, "lk0": fate.lk0}
     return result | ({"reason": list(fate.reason)} if fate.reason else {})

@@ -19,7 +19,7 @@ from semq.store.rows import Stored
 from semq.store.views import pieces as views
 from semq.umx_t.pieces import MANIFEST_MAX, parse_piece_name
 
-LOOK_S = 60.0
+SWEEP_S = 60.0
 KEPT_DAYS = 30  # how long pieces wait for their manifest
 PAGE = 1000
 DAY_MS = 86_400_000
@@ -39,39 +39,39 @@ class Remains:
         self._engine = engine
         self._store = store
         self._arriving = arriving
-        self._looking: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
 
-    def look(self) -> None:
+    def sweep(self) -> None:
         """Remove what is left, unless a search is under way."""
-        if not self.is_looking:
-            self._looking = asyncio.get_running_loop().create_task(self._look(), name="remains")
+        if not self.is_sweeping:
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="remains")
 
     @property
-    def is_looking(self) -> bool:
+    def is_sweeping(self) -> bool:
         """Whether a search is under way."""
-        return self._looking is not None and not self._looking.done()
+        return self._sweeping is not None and not self._sweeping.done()
 
     async def stop(self) -> None:
         """End a search under way."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
 
-    async def _look(self) -> None:
+    async def _sweep(self) -> None:
         try:
-            await self._look_at_sender()
-            await self._look_at_receiver()
+            await self._sweep_sender()
+            await self._sweep_receiver()
         except Unavailable:
-            return  # the next look finds them
+            return  # the next sweep finds them
 
-    async def _look_at_sender(self) -> None:
+    async def _sweep_sender(self) -> None:
         arriving = self._arriving()  # before the query: a body may be accepted while it runs
         for document in await self._store().read(views.without_document):
             if document not in arriving:
                 log.info("pieces_removed", document=document)
                 self._engine().core.post(drop_pieces(document))
 
-    async def _look_at_receiver(self) -> None:
+    async def _sweep_receiver(self) -> None:
         before = self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
         for source in await self._store().read(views.sources):
             old: defaultdict[str, list[int]] = defaultdict(list)

@@ -95,7 +95,7 @@ class Transfers:
         self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0, for a piece that is waited for
         self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
         self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(UNDER_WAY_MAX))
-        self._looking: asyncio.Task[None] | None = None
+        self._searching: asyncio.Task[None] | None = None
 
     @property
     def documents(self) -> set[int]:
@@ -104,24 +104,24 @@ class Transfers:
 
     def begin(self) -> None:
         """Begin with a new engine: which pieces are messages is read from its store."""
-        for task in [*self._tasks.values(), *filter(None, [self._looking])]:
+        for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for known in (self._tasks, self._under_way, self._names, self._ended, self._places):
             known.clear()
-        self._early, self._looking = set(), None
-        self.look()
+        self._early, self._searching = set(), None
+        self.search()
 
     async def stop(self) -> None:
         """Send no more pieces."""
-        tasks = [*self._tasks.values(), *filter(None, [self._looking])]
+        tasks = [*self._tasks.values(), *filter(None, [self._searching])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def look(self) -> None:
+    def search(self) -> None:
         """Find the documents that wait for their pieces, unless a search is under way."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look(), name="pieces")
+        if self._searching is None or self._searching.done():
+            self._searching = asyncio.get_running_loop().create_task(self._search(), name="pieces")
 
     def note_event(self, event: AppEvent) -> None:
         """Note what has become of a piece."""
@@ -135,13 +135,13 @@ class Transfers:
             if ended is not None and not ended.done():
                 ended.set_result(event)
 
-    async def _look(self) -> None:
+    async def _search(self) -> None:
         try:
             if self._early is not None:
                 self._adopt(await self._store().read(views.under_way))
             found = dict(await self._store().read(views.transfers))
         except Unavailable:
-            return  # the next look finds them
+            return  # the next search finds them
         for number in self._tasks.keys() - found.keys():
             self._tasks[number].cancel()  # withdrawn
         for number, envelope in found.items():

@@ -31,7 +31,7 @@ THREADS = 32  # for reading; one store uses two at most
 TEMPLATE = "semq_template"  # a database at the newest schema, of which those of institutions are copied
 CONNECT_S = 10
 LEASE_FACTOR = 2.0  # a resting store renews its lease at each poll
-LOOK_S = 10.0  # interval of the jobs of a node that look for work in its database
+POLL_S = 10.0  # interval of the jobs of a node that look for work in its database
 
 
 class SharedHost(NodeHost):
@@ -40,7 +40,7 @@ class SharedHost(NodeHost):
     def __init__(self, settings: ServerSettings, clock: Clock) -> None:
         server = settings.server
         self.settings = settings
-        self.look_factor = max(server.rest_poll_s / LOOK_S, 1.0)
+        self.poll_factor = max(server.rest_poll_s / POLL_S, 1.0)
         self.places = Places(server.connections, server.rest_s, LEASE_FACTOR * server.rest_poll_s)
         self.postgres = SharedPostgres(settings)
         self._turn = Turn()

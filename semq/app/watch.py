@@ -15,7 +15,7 @@ from semq.app.values import DocumentEvent, Fate, reason_text
 from semq.clock import Clock
 from semq.errors import SemqError
 
-LOOK_S = 5.0  # longest time between two queries
+QUERY_S = 5.0  # longest time between two queries
 SUBMISSION_S = 0.5  # the same for an SQL submission, whose acceptance causes no event
 
 
@@ -37,7 +37,7 @@ class Watch:
         Raises NotDelivered, NotYetKnown, NeverTold, and the errors of ``look``.
         """
         until = self._clock.monotonic() + timeout_s
-        shown, fate = await self._look(name, until)
+        shown, fate = await self._read(name, until)
         if fate is None:
             await self._listen()
             shown, fate = await self._until_known(str(shown["lk0"]), until)
@@ -54,7 +54,7 @@ class Watch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _look(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
+    async def _read(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
         """Return the node's record of a document, and its outcome if it has ended. Raises NeverTold."""
         shown = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
         fate = read_fate(shown)
@@ -70,7 +70,7 @@ class Watch:
         known = self._expect(lk0)
         try:
             while True:
-                shown, fate = await self._look(lk0, until)
+                shown, fate = await self._read(lk0, until)
                 left = until - self._clock.monotonic()
                 if fate is not None or left <= 0:
                     return shown, fate
@@ -79,7 +79,7 @@ class Watch:
                     lk0 = str(shown["lk0"])
                     known = self._expect(lk0)
                     continue  # it may have ended before the subscription
-                pause_s = SUBMISSION_S if "submission" in shown else LOOK_S
+                pause_s = SUBMISSION_S if "submission" in shown else QUERY_S
                 done, _ = await asyncio.wait((known,), timeout=min(left, pause_s))
                 if done:
                     return shown, known.result()
@@ -95,9 +95,9 @@ class Watch:
         async with self._starting:
             if self._task is None or self._task.done():
                 self._subscription = await self._events().open()
-                self._task = asyncio.create_task(self._hear(self._subscription), name="semq watch")
+                self._task = asyncio.create_task(self._follow(self._subscription), name="semq watch")
 
-    async def _hear(self, events: Subscription[DocumentEvent]) -> None:
+    async def _follow(self, events: Subscription[DocumentEvent]) -> None:
         try:
             async for event in events:
                 if event.is_final:

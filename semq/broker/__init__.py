@@ -28,7 +28,7 @@ sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``
     class Inbox(ServiceQueue):                    # super().__init__(name)
         def may_attach(self, session, exclusive) -> AmqpError | None
         def attach(self, consumer); def detach(self, consumer)
-        def wake(self, consumer)                  # its credit may have increased: check consumer.credit
+        def resume(self, consumer)                  # its credit may have increased: check consumer.credit
         def settled(self, consumer, tokens, disposition)   # Disposition.ACK | REQUEUE | REJECT | LOST, batched per read
         def get(self, getter)                     # basic.get: getter.answer(ServiceDelivery | None, left), now or later
         def counts(self, answer)                  # queue.declare: answer(messages, consumers), now or later

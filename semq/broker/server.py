@@ -194,7 +194,7 @@ class AmqpServer:
         """Return the users who have an open connection."""
         return {session.user for session in self.sessions if session.is_open}
 
-    def look_at_permissions(self) -> list[str]:
+    def apply_permissions(self) -> list[str]:
         """Apply changed permissions to open connections. Close those that may not continue; return their users.
 
         They are closed after this turn, so that pending replies are sent first.

@@ -155,7 +155,7 @@ class ServiceConsumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """The number of messages that may be delivered now; after 0, ``ServiceQueue.wake`` is called when it rises."""
+        """Number of messages that may be delivered now; after 0, ``ServiceQueue.resume`` is called when it rises."""
 
     def deliver(
         self,
@@ -224,7 +224,7 @@ class ServiceQueue:
         """
         raise NotImplementedError
 
-    def wake(self, consumer: ServiceConsumer) -> None:
+    def resume(self, consumer: ServiceConsumer) -> None:
         """Note that the consumer's credit has risen above zero."""
         raise NotImplementedError
 

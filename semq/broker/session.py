@@ -87,11 +87,11 @@ class BrokerSession:
         self.server.sessions[self] = None
         log.debug("connection from %s", link.peer)
 
-    def heard(self, events: list[e.ConnectionEvent]) -> None:
+    def process(self, events: list[e.ConnectionEvent]) -> None:
         """Process the events of one read."""
         for event in events:
             if not self.is_ending:
-                self._hear(event)
+                self._process(event)
         self.settlements.hand_over()
 
     def flushed(self) -> None:
@@ -103,7 +103,7 @@ class BrokerSession:
         """Note that the peer reads too slowly, or has read all output."""
         self.is_writable = is_writable and not self.is_ending
         if self.is_writable:
-            self.wake_consumers()
+            self.resume_consumers()
 
     def link_lost(self, error: Exception | None) -> None:
         """End the session after the socket was closed."""
@@ -151,7 +151,7 @@ class BrokerSession:
 
     # Events.
 
-    def _hear(self, event: e.ConnectionEvent) -> None:
+    def _process(self, event: e.ConnectionEvent) -> None:
         try:
             handler = _CHANNEL_HANDLERS.get(type(event))
             if handler is not None:
@@ -193,7 +193,7 @@ class BrokerSession:
         """Process the events of a channel that had to wait."""
         self.allowance.hold(-sum(map(_cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
-            self._hear(waiting.popleft())
+            self._process(waiting.popleft())
         if channel.held is not None:
             channel.held.extendleft(reversed(waiting))
             self.allowance.hold(sum(map(_cost, waiting)))
@@ -316,7 +316,7 @@ class BrokerSession:
         """Remove a consumer that has ended."""
         self._turns.pop(consumer, None)
 
-    def wake_consumers(self) -> None:
+    def resume_consumers(self) -> None:
         """Resume the consumers of this connection, after output or unacknowledged deliveries have decreased."""
         stalled, self._stalled = self._stalled, {}
         for channel in stalled:
@@ -343,7 +343,7 @@ class BrokerSession:
             if consumer.is_parked:
                 self._turns.pop(consumer, None)
                 self._turns[consumer] = None
-                consumer.wake()
+                consumer.resume()
 
     # Confirms.
 
@@ -447,7 +447,7 @@ def _rejected(channel: BrokerChannel, event: e.Rejected) -> None:
 def _flow_changed(channel: BrokerChannel, event: e.FlowChanged) -> None:
     channel.is_flowing = event.active
     if event.active:
-        channel.wake(channel.consumers.values())
+        channel.resume(channel.consumers.values())
 
 
 def _flow_ok(channel: BrokerChannel, ask: m.ChannelFlowOk) -> None:

@@ -150,11 +150,11 @@ class PortSession:
         """Note the socket."""
         self.link = link
 
-    def heard(self, events: list[e.ConnectionEvent]) -> None:
+    def process(self, events: list[e.ConnectionEvent]) -> None:
         """Process the events up to connection.open; the session processes the rest."""
         for place, event in enumerate(events):
             if self._session is not None:
-                self._session.heard(events[place:])
+                self._session.process(events[place:])
                 return
             if self._is_ending:
                 return

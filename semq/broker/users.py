@@ -109,7 +109,7 @@ class UserTable:
         self._verified: dict[str, tuple[str, bytes]] = {}
 
     def replace(self, users: list[User]) -> None:
-        """Replace the users. ``AmqpServer.look_at_permissions`` applies the change to open connections."""
+        """Replace the users. ``AmqpServer.apply_permissions`` applies the change to open connections."""
         self.users = {user.name: user for user in users}
         self._verified = {name: known for name, known in self._verified.items() if name in self.users}
 

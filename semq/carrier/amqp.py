@@ -48,7 +48,7 @@ log = structlog.get_logger("semq.carrier")
 class CarrierReceiver(Protocol):
     """What the messages are for: ``semq.engine.hub.instances.Instances``."""
 
-    def heard(self, life: int, message: Message) -> None:
+    def hear(self, life: int, message: Message) -> None:
         """A message of another instance."""
 
     def returned(self, store: StoreName, message: Message) -> None:
@@ -86,7 +86,7 @@ class AmqpCarrier:
         self._clock = clock
         self._turn = turn
         self._outgoing = WaitingMessages()
-        self._intake: Intake[str, tuple[ClientChannel, Delivered]] = Intake(self._hear, post, turn)
+        self._intake: Intake[str, tuple[ClientChannel, Delivered]] = Intake(self._receive, post, turn)
         self._life = 0
         self._store: StoreName = (0, 0)
         self._receiver: CarrierReceiver
@@ -224,14 +224,14 @@ class AmqpCarrier:
         for one in delivered:
             self._intake.put(destination, (channel, one), len(one.body))
 
-    def _hear(self, destination: str, pieces: list[tuple[ClientChannel, Delivered]]) -> None:
+    def _receive(self, destination: str, pieces: list[tuple[ClientChannel, Delivered]]) -> None:
         """Process batches of one queue: its turn has come."""
         for channel, one in pieces:
             meant = ALL if one.exchange else destination
-            self._hear_batch(meant, one)
+            self._receive_batch(meant, one)
             channel.ack(one.delivery_tag)
 
-    def _hear_batch(self, destination: str, delivered: Delivered) -> None:
+    def _receive_batch(self, destination: str, delivered: Delivered) -> None:
         self.batches_in += 1
         try:
             if delivered.header.body_size > len(delivered.body):
@@ -242,7 +242,7 @@ class AmqpCarrier:
             return
         if batch.life != self._life:
             for message in batch.messages:
-                self._receiver.heard(batch.life, message)
+                self._receiver.hear(batch.life, message)
 
     def _note_foreign(self, error: SemqError) -> None:
         self.foreign += 1

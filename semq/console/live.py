@@ -1,6 +1,6 @@
 """Live pages: an event when the node's state has changed, at which a page reloads its live parts.
 
-The node is asked once in LOOK_S seconds for all viewers together. An event carries no data, because pages and the
+The node is asked once in ASK_S seconds for all viewers together. An event carries no data, because pages and the
 rights of viewers differ; its identifier is a mark of the state, so that a browser that was disconnected is told of
 changes in between when it connects again.
 """
@@ -17,7 +17,7 @@ from semq.errors import SemqError
 from semq.web.pages.visit import Visit
 from semq.web.transport.event_stream import event
 
-LOOK_S = 3.0
+ASK_S = 3.0
 MARK_MAX = 40
 # Parts of ``node.status`` that no page shows and that change all the time: figures of the process.
 LEFT_OUT = ("store", "waiting_work", "http")
@@ -32,13 +32,13 @@ async def live(visit: Visit) -> Response:
 async def _changes(visit: Visit) -> AsyncIterator[str]:
     before = visit.request.headers.get("last-event-id", "")[:MARK_MAX]
     while True:
-        mark = await visit.web.snapshot("console", LOOK_S, lambda: _mark(visit))
+        mark = await visit.web.snapshot("console", ASK_S, lambda: _mark(visit))
         if not before:
             yield f"id: {mark}\n\n"  # no event: what the browser tells when it connects again
         elif mark != before:
             yield event("changed", "", id=mark)
         before = mark
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(ASK_S)
 
 
 async def _mark(visit: Visit) -> str:

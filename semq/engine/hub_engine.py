@@ -62,7 +62,7 @@ class HubEngine:
         if old is not None:
             self.link_down(old.link)
         session = self.sessions[node] = PresentNode(link, not isinstance(link, CarriedLink))
-        self.core.mail.wake()  # timers are due now
+        self.core.mail.schedule_flush()  # timers are due now
         if session.is_here:
             self._send_directory(link)
         self._send_presence(link.peer, online=True)

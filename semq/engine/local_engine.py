@@ -20,7 +20,7 @@ from semq.engine.receiver.completion import Taking
 from semq.engine.receiver.handover import Handing
 from semq.engine.receiver.reacks import ReAcks
 from semq.engine.receiver.recording import Receiver
-from semq.engine.secrecy.testimony import Placed, check_packet, heard, records_of
+from semq.engine.secrecy.testimony import Placed, check_packet, permitted, records_of
 from semq.engine.sender.receipts import Receipts
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.submission import Accepting
@@ -60,7 +60,7 @@ class LocalEngine:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail, spans)
         self.uplink = HubSession(home.node)
         self.secrecy = secrecy
-        self._looked: set[str] = set()  #: partners whose refused documents this engine has searched
+        self._searched: set[str] = set()  #: partners whose refused documents this engine has searched
         self.partners = Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
         self.rows = self.sender.rows
@@ -95,7 +95,7 @@ class LocalEngine:
     def link_up(self, link: Link) -> None:
         """Begin a session with the hub; an earlier one ends."""
         self.uplink.begin(link)
-        self.core.mail.wake()  # timers are due now
+        self.core.mail.schedule_flush()  # timers are due now
         self.partners.begin()
         self.introduce()
         self.sender.began()
@@ -105,7 +105,7 @@ class LocalEngine:
     def introduce(self) -> None:
         """Send this node's certificates to the hub's directory: at each login, and when they have changed."""
         certificates = self.secrecy.introduction()
-        self._looked.clear()  # with another own key, refused documents may be accepted
+        self._searched.clear()  # with another own key, refused documents may be accepted
         if certificates and (link := self.uplink.link) is not None:
             record = Presence(node=str(self.core.address), online=True, certificates=certificates)
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
@@ -135,7 +135,7 @@ class LocalEngine:
         source = packet.source.node
         try:
             check_packet(packet, peer, self.core.address)
-            placed, faults = heard(packet, peer, self.core.address)
+            placed, faults = permitted(packet, peer, self.core.address)
             for ident, fault in faults:
                 self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
             if not placed:
@@ -174,9 +174,9 @@ class LocalEngine:
         known: list[Rare] = []
         for record in records:
             if record.node in self.partners.allowed and record.certificates is not None:
-                if self.secrecy.heard(record.node, record.certificates) or record.node not in self._looked:
-                    self._looked.add(record.node)
-                    self.sender.resealing.look(record.node)
+                if self.secrecy.learn(record.node, record.certificates) or record.node not in self._searched:
+                    self._searched.add(record.node)
+                    self.sender.resealing.search(record.node)
                 certificates = self.secrecy.known(record.node)
                 if certificates is not None:
                     known.append(Certificates(record.node, certificates))

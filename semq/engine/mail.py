@@ -25,7 +25,7 @@ class Mail:
             self._on_first()
         self._waiting.setdefault((target, function, primitive), []).append(record)
 
-    def wake(self) -> None:
+    def schedule_flush(self) -> None:
         """Call ``on_first`` for other work that waits for the end of the turn."""
         self._on_first()
 

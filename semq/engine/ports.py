@@ -219,7 +219,7 @@ class Secrecy(Protocol):
     def news(self) -> list[CertificateNews]:
         """Return the certificates of partners that are new since the last call."""
 
-    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+    def learn(self, node: str, certificates: Sequence[str]) -> bool:
         """Take a partner's certificates from the directory; return whether the key for which documents are sealed has
         changed.
         """
@@ -318,7 +318,7 @@ class InClear:
     def news(self) -> list[CertificateNews]:
         return []
 
-    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+    def learn(self, node: str, certificates: Sequence[str]) -> bool:
         return False
 
     def known(self, node: str) -> tuple[str, ...] | None:

@@ -43,7 +43,7 @@ class Track:
     source: str
     priority: int
     cursor: int = 0  #: rows up to here have been read
-    behind: bool = False  #: the store may hold rows that wait
+    has_waiting: bool = False  #: the store may hold rows that wait
     blocked: bool = False  #: the next row may not be sent yet
     arrived: int = 0  #: number of ``wake`` calls
     low: int = NEVER  #: lowest row passed to ``wake`` since the last pick, less one
@@ -72,9 +72,9 @@ class Tracks:
         return bool(self._ready)
 
     @property
-    def behind(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether the store may hold waiting rows, blocked ones included."""
-        return bool(self._ready) or any(track.behind for track in self._all.values())
+        return bool(self._ready) or any(track.has_waiting for track in self._all.values())
 
     def wake(self, source: str, priority: int, row: int | None = None) -> None:
         """Note that rows wait: from ``row`` on, or behind the cursor of the track."""
@@ -90,7 +90,7 @@ class Tracks:
             self._wake(track, row)
 
     def _wake(self, track: Track, row: int | None) -> None:
-        track.behind = True
+        track.has_waiting = True
         track.arrived += 1
         if row is not None:
             track.cursor = min(track.cursor, row - 1)
@@ -129,15 +129,15 @@ class Tracks:
             picks.append(Pick(track, limit, track.cursor, track.arrived))
         return picks
 
-    def looked(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
+    def note_read(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
         """Note a committed read: it reached ``cursor``, ``found`` any row, and the next row is ``blocked``."""
         track = pick.track
         # Do not pass rows that ``wake`` has named since the read was posted.
         track.cursor = min(cursor, track.low)
         track.blocked = blocked and track.low == NEVER
         if not found and track.arrived == pick.arrived:
-            track.behind = False
-        if track.blocked or not track.behind:
+            track.has_waiting = False
+        if track.blocked or not track.has_waiting:
             levels = self._ready.get(track.source, {})
             levels.pop(track.priority, None)
             if not levels:

@@ -28,11 +28,11 @@ from semq.umx_t import retry
 
 log = structlog.get_logger("semq.folders")
 
-LOOKED_AT_MAX = 20_000  # files of one search; the others wait for the next one
+COMPARED_MAX = 20_000  # files of one search; the others wait for the next one
 UNDER_WAY_MAX = 32  # files that are sent at the same time
 UNDER_WAY_BYTES = 64 << 20  # their total size, unless there is only one
 AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is unavailable, or takes no documents for a target
-LOOK_S = 30.0  # longest time between two searches, also without a reported change
+SEARCH_S = 30.0  # longest time between two searches, also without a reported change
 
 
 class _Seen(NamedTuple):
@@ -83,7 +83,7 @@ class Outgoing:
         changed = asyncio.ensure_future(self._change(changes))
         try:
             while True:
-                wait_s = await self._look()
+                wait_s = await self._search()
                 await asyncio.wait((changed,), timeout=wait_s)
                 if changed.done():
                     changed.result()
@@ -93,20 +93,20 @@ class Outgoing:
 
     async def _change(self, changes: AsyncIterator[object]) -> None:
         """Wait for a change. If the system reports none (too many watches), wait forever, because a search follows
-        every LOOK_S.
+        every SEARCH_S.
         """
         try:
             await anext(changes)
         except (OSError, RuntimeError, StopAsyncIteration) as error:
-            log.warning("changes_not_reported", root=str(self._layout.root), error=str(error), look_s=LOOK_S)
+            log.warning("changes_not_reported", root=str(self._layout.root), error=str(error), search_s=SEARCH_S)
             await asyncio.Event().wait()
 
-    async def _look(self) -> float:
+    async def _search(self) -> float:
         """Send complete files; return the seconds until the next search."""
         await self._move_again()
         if not self._unmoved:
             self._states.works(self._section)
-        offered = await asyncio.to_thread(self._layout.offered, LOOKED_AT_MAX, self._targets_held())
+        offered = await asyncio.to_thread(self._layout.offered, COMPARED_MAX, self._targets_held())
         complete = self._complete(offered)
         again_s = AGAIN_S_MIN
         while complete:
@@ -118,12 +118,12 @@ class Outgoing:
                 await asyncio.sleep(again_s)
                 again_s = min(again_s * 2, AGAIN_S_MAX)
                 complete = [file for file in complete if file.path.exists()]
-        if len(offered) == LOOKED_AT_MAX and complete:
+        if len(offered) == COMPARED_MAX and complete:
             return 0.0
         now = self._clock.monotonic()
         due = [seen.since + self._settings.settle_s for seen in self._seen.values()]
         due += [held.until for held in self._held.values() if held.until > now]
-        return max(min(due, default=now + LOOK_S) - now, 0.05)
+        return max(min(due, default=now + SEARCH_S) - now, 0.05)
 
     def _targets_held(self) -> frozenset[str]:
         now = self._clock.monotonic()
@@ -213,7 +213,7 @@ class Outgoing:
         )
 
     async def _move(self, file: Offered, note: Mapping[str, object], sent: Sent | None) -> None:
-        """Move a file out of ``out``; one that cannot be moved is reported once, and tried again every LOOK_S."""
+        """Move a file out of ``out``; one that cannot be moved is reported once, and tried again every SEARCH_S."""
         layout, is_new = self._layout, self._unmoved.pop(file, None) is None
         folder, mark = (layout.sent, sent.name) if sent is not None else (layout.failed, "")
         try:
@@ -234,7 +234,7 @@ class Outgoing:
 
     async def _move_again(self) -> None:
         now = self._clock.monotonic()
-        if now - self._moved_at < LOOK_S:
+        if now - self._moved_at < SEARCH_S:
             return
         self._moved_at = now
         for file, (note, sent) in list(self._unmoved.items()):

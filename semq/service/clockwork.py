@@ -23,7 +23,7 @@ from semq.transport.turn import Turn
 ENGINE = "engine"
 BACKSTOP_S = 10.0  # the engine runs at least this often
 TICK_S_MIN = 0.05
-WALL_LOOK_S = 15.0
+WALL_CHECK_S = 15.0
 WALL_JUMP_S = 2.0
 log = structlog.get_logger("semq.clockwork")
 
@@ -102,7 +102,7 @@ class Clockwork:
         self._due = self._clock.monotonic() + BACKSTOP_S
         self._offset = self._wall_offset()
         self._watch_wall()
-        self.look()
+        self.reschedule()
 
     def stop(self) -> None:
         """Stop the jobs."""
@@ -121,7 +121,7 @@ class Clockwork:
         """Flush the engine's mail at the end of this turn."""
         self._turn.before_flush(self._flush)
 
-    def look(self) -> None:
+    def reschedule(self) -> None:
         """Move the engine's job if work is due earlier than planned."""
         due = self._engine().next_due
         if due is None or not self._scheduler.running:
@@ -134,19 +134,19 @@ class Clockwork:
 
     def _flush(self) -> None:
         self._engine().flush()
-        self.look()
+        self.reschedule()
 
     def _tick(self) -> None:
         self._due = self._clock.monotonic() + BACKSTOP_S
         self._engine().tick()
-        self.look()
+        self.reschedule()
 
     # APScheduler uses the wall clock: setting it back would stop all jobs for that time.
     def _wall_offset(self) -> float:
         return self._clock.wall().timestamp() - self._clock.monotonic()
 
     def _watch_wall(self) -> None:
-        self._watch = asyncio.get_running_loop().call_later(WALL_LOOK_S, self._watch_wall)
+        self._watch = asyncio.get_running_loop().call_later(WALL_CHECK_S, self._watch_wall)
         offset = self._wall_offset()
         if abs(offset - self._offset) > WALL_JUMP_S:
             log.warning("wall_clock_jumped", by_s=round(offset - self._offset, 1))

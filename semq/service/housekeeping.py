@@ -16,7 +16,7 @@ from semq.store.postgres.housekeeping import Keep, tidy
 
 log = structlog.get_logger("semq.tidying")
 FIRST_S, EVERY_S, RETRY_S = 60.0, 6 * 3600.0, 300.0
-LOOK_S = 60.0  # between two checks of the time
+CHECK_S = 60.0  # between two checks of the time
 
 
 class Tidying:
@@ -34,13 +34,13 @@ class Tidying:
 
     def jobs(self) -> list[ScheduledJob]:
         """Return the job for the schedule."""
-        return [ScheduledJob("housekeeping", LOOK_S, self.look, self.make_due, lambda: self._due)]
+        return [ScheduledJob("housekeeping", CHECK_S, self.run_if_due, self.make_due, lambda: self._due)]
 
     def make_due(self) -> None:
         """Make the housekeeping run at the next call of ``look``."""
         self._due = self._clock.monotonic()
 
-    async def look(self) -> None:
+    async def run_if_due(self) -> None:
         """Run the housekeeping if it is due."""
         if self._clock.monotonic() < self._due:
             return

@@ -24,16 +24,16 @@ PIECE_BYTES = 200  # bytes counted for a piece besides its body
 
 
 class Intake(Generic[S, P]):
-    """The queues of one node's links. ``hear`` takes pieces of one speaker, in order; ``post`` takes work, and whether
-    that may be done later."""
+    """The queues of one node's links. ``process`` takes pieces of one speaker, in order; ``post`` takes work, and
+    whether that may be done later."""
 
     def __init__(
         self,
-        hear: Callable[[S, list[P]], None],
+        process: Callable[[S, list[P]], None],
         post: Callable[[Work, bool], None],
         turn: Turn,
     ) -> None:
-        self._hear = hear
+        self._process = process
         self._post = post
         self._loop_turn = turn
         self._waiting: dict[S, deque[tuple[P, int]]] = {}  #: in the order of their next turns
@@ -128,7 +128,7 @@ class Intake(Generic[S, P]):
         self.pieces_under_way += len(batch)
         self.bytes_under_way += size
         try:
-            self._hear(speaker, batch)
+            self._process(speaker, batch)
         finally:
             # Only at the limit does the next turn wait for the commit.
             ended = after_commit(lambda: self.worked_off(len(batch), size))

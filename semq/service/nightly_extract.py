@@ -22,7 +22,7 @@ from semq.moments import utc_text
 from semq.service.clockwork import ScheduledJob
 
 log = structlog.get_logger("semq.nightly")
-LOOK_S = 20.0  # between two checks of the clock
+CHECK_S = 20.0  # between two checks of the clock
 RETRY_S = 900.0  # after a failed extract
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
 DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # the node's own database, for its child only
@@ -59,7 +59,7 @@ class Nightly:
         if self._settings.file is None:
             log.warning("extract_needs_a_file", remedy="[extract] is read by a process of its own: use a file.")
             return []
-        return [ScheduledJob("extract", LOOK_S, self.look, self.make_due, self._due_monotonic)]
+        return [ScheduledJob("extract", CHECK_S, self.run_if_due, self.make_due, self._due_monotonic)]
 
     def make_due(self) -> None:
         """Make the extract due at the next check."""
@@ -68,7 +68,7 @@ class Nightly:
     def _due_monotonic(self) -> float:
         return self._clock.monotonic() + (self._due - self._clock.wall()).total_seconds()
 
-    async def look(self) -> None:
+    async def run_if_due(self) -> None:
         """Extract if it is due."""
         extract, now = self._settings.extract, self._clock.wall()
         if extract.at is None or now < self._due:

@@ -60,7 +60,7 @@ NODE_VARIABLE = "SEMQ_NODE"  # the URL of the node, for processes beside it
 # Programs of sections, other than semq.SECTION without rights of their own.
 PROGRAMS = {"http": Program("semq.web", speaks=True, reads_database=True)}
 E = TypeVar("E", bound=TickedEngine)
-DATABASE_LOOK_S = 10.0  # for a dead server whose child processes still hold connections
+DATABASE_CHECK_S = 10.0  # for a dead server whose child processes still hold connections
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 ARRIVING_BYTES_MAX = 256 << 20  # incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # a packet of records; packets of certificates are the largest, some 4 MiB
@@ -156,7 +156,7 @@ class Node(Generic[E]):
         self.users.replace(users)
         connected = server.connected_users()
         self.settled_anew(before)
-        return sorted({*server.look_at_permissions(), *(connected - server.connected_users())})
+        return sorted({*server.apply_permissions(), *(connected - server.connected_users())})
 
     async def has_contents(self, vhost: str) -> bool:
         """Return whether anything is stored for a virtual host."""
@@ -187,7 +187,7 @@ class Node(Generic[E]):
             clock=self.clock,
             lost=self._store_lost,
             notified=self.notified,
-            after_unit=lambda: self.clockwork.look(),  # made later: the store is opened first
+            after_unit=lambda: self.clockwork.reschedule(),  # made later: the store is opened first
             noted=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
             readers=self.host.readers(),
@@ -206,7 +206,7 @@ class Node(Generic[E]):
             await self.prepare()  # what was read while the other process owned the store may be outdated
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings)
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
-        jobs.append(ScheduledJob("database", DATABASE_LOOK_S, self._look_at_database))
+        jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
         self._build()
         self.message_store = PostgresMessageStore(self.store)
@@ -287,7 +287,7 @@ class Node(Generic[E]):
         elif not self._begins_again:
             self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
 
-    def _look_at_database(self) -> None:
+    def _check_database(self) -> None:
         if not self._is_lost and not self._begins_again and self._database.is_gone:
             self.store.break_off("The node's own Postgres has died.")
 

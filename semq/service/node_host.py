@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class NodeHost:
     """The process of a single node."""
 
-    look_factor = 1.0  #: by which the intervals of jobs are longer that look for work in the database
+    poll_factor = 1.0  #: by which the intervals of jobs are longer that look for work in the database
 
     def turn(self) -> Turn:
         """Return the turn of the node's links and brokers."""

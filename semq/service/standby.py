@@ -18,7 +18,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
 from semq.umx_t.locator import Store
 
-LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0  # between two checks of the lease
+CHECK_S_MIN, CHECK_S_MAX = 0.2, 2.0  # between two checks of the lease
 log = structlog.get_logger("semq.standby")
 
 
@@ -52,12 +52,12 @@ class Claim:
                 if error.facts["owner"] != owner_before:
                     owner_before = error.facts["owner"]
                     log.warning("standby", owner=owner_before, until_s=error.facts["until_s"])
-                pause_s = min(max(error.facts["until_s"], LOOK_S_MIN), LOOK_S_MAX)
+                pause_s = min(max(error.facts["until_s"], CHECK_S_MIN), CHECK_S_MAX)
             except Unavailable as error:
                 if not self.is_waiting:
                     raise
-                log.warning("store_away", error=str(error), again_in_s=LOOK_S_MAX)
-                pause_s = LOOK_S_MAX
+                log.warning("store_away", error=str(error), again_in_s=CHECK_S_MAX)
+                pause_s = CHECK_S_MAX
             else:
                 if self.is_waiting:
                     log.info("standby_over", owner=str(store.owner))

@@ -125,7 +125,7 @@ class ClientLink:
             self._refusal = error
             link.abort()  # before the first byte: nothing is sent to an unknown peer
 
-    def heard(self, events: list[ConnectionEvent]) -> None:
+    def process(self, events: list[ConnectionEvent]) -> None:
         """Give each channel its events of one read; deliveries and confirms are passed in one list each."""
         touched: dict[ClientChannel, None] = {}
         for event in events:
@@ -133,7 +133,7 @@ class ClientLink:
             if kind in _OF_CHANNEL:
                 channel = self.channels.get(event.channel)  # type: ignore[attr-defined]
                 if channel is not None:
-                    channel.hear(event)
+                    channel.process(event)
                     touched[channel] = None
             elif isinstance(event, ContentStarted | BodyChunk | ContentFinished):
                 channel = self.channels.get(event.channel)
@@ -141,11 +141,11 @@ class ClientLink:
                     channel.drain(event)
                     touched[channel] = None
             else:
-                self._hear_connection(event)
+                self._process_connection(event)
         for channel in touched:
             channel.end_of_read()
 
-    def _hear_connection(self, event: ConnectionEvent) -> None:
+    def _process_connection(self, event: ConnectionEvent) -> None:
         match event:
             case Started(server_properties=properties):
                 self._know(properties)
@@ -183,7 +183,7 @@ class ClientLink:
     def writable(self, is_writable: bool) -> None:
         if is_writable:
             for channel in list(self.channels.values()):
-                channel.wake()
+                channel.resume()
 
     def flushed(self) -> None:
         """Do nothing: ``writable`` is called when the socket is full."""

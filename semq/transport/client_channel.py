@@ -281,7 +281,7 @@ class ClientChannel:
 
     # Called by the connection.
 
-    def hear(self, event: ConnectionEvent) -> None:
+    def process(self, event: ConnectionEvent) -> None:
         """Process one event of this channel."""
         match event:
             case Delivered():
@@ -301,7 +301,7 @@ class ClientChannel:
             case MethodReceived():
                 self._answer(event.method)
             case FlowChanged():
-                self.wake()
+                self.resume()
             case ChannelClosed():
                 self.ended(event.error)
             case _:
@@ -317,7 +317,7 @@ class ClientChannel:
         elif isinstance(event, ContentFinished) and self._too_large is not None:
             body: Any = b"" if self._spool is None else self._spool
             self._spool = None
-            self.hear(whole(self.number, self._too_large.method, self._too_large.header, body))
+            self.process(whole(self.number, self._too_large.method, self._too_large.header, body))
 
     def end_of_read(self) -> None:
         """Report what has been collected during this read."""
@@ -327,7 +327,7 @@ class ClientChannel:
         for tag in list(self._delivered):
             self._end_of_deliveries(tag)
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         """Resume publishing, if it is possible again."""
         if self._writable is not None:
             self._writable.set()

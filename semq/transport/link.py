@@ -50,7 +50,7 @@ class LinkOwner(Protocol):
     def link_made(self, link: "SocketLink") -> None:
         """The socket is connected; nothing has been read yet."""
 
-    def heard(self, events: list[ConnectionEvent]) -> None:
+    def process(self, events: list[ConnectionEvent]) -> None:
         """Process all events of one read, or of one deadline."""
 
     def writable(self, is_writable: bool) -> None:
@@ -201,7 +201,7 @@ class SocketLink(asyncio.BufferedProtocol):
 
     def _pass_on(self, events: list[ConnectionEvent]) -> None:
         if events:
-            self._owner.heard(events)
+            self._owner.process(events)
             for event in events:
                 if type(event) in _ENDINGS:
                     self._end(event)

@@ -114,7 +114,7 @@ class RecordingConsumer:
         mine, self.out = self.out[:count], self.out[count:]
         queue.settle(self, mine, disposition)
         self.room += len(mine)
-        queue.wake(self)
+        queue.resume(self)
 
 
 def bodies(queue: Queue) -> list[bytes]:

@@ -84,7 +84,7 @@ class CreditQueue(ServiceQueue):
     def detach(self, consumer: ServiceConsumer) -> None:
         del self.consumers[consumer]
 
-    def wake(self, consumer: ServiceConsumer) -> None:
+    def resume(self, consumer: ServiceConsumer) -> None:
         self.push()
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:

@@ -64,7 +64,7 @@ class Member:
         self.states: asyncio.Queue[str] = asyncio.Queue()
         self.life, self.store = life, store
 
-    def heard(self, life: int, message: Message) -> None:
+    def hear(self, life: int, message: Message) -> None:
         self.messages.put_nowait((life, message))
 
     def returned(self, store: StoreName, message: Message) -> None:

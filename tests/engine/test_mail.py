@@ -29,5 +29,5 @@ def test_the_driver_is_woken_once_for_each_flush() -> None:
     mail.add(A, *LETTER, Presence(node="1"))
     mail.flush()
     mail.add(A, *LETTER, Presence(node="2"))
-    mail.wake()
+    mail.schedule_flush()
     assert len(woken) == 3

@@ -22,7 +22,7 @@ def test_shares_are_equal_but_for_the_rest() -> None:
 def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     tracks = Tracks()
     assert not tracks.ready
-    assert not tracks.behind
+    assert not tracks.has_waiting
     tracks.wake("flood", 0)
     tracks.wake("flood", 9)
     tracks.wake("quiet", 3)
@@ -31,7 +31,7 @@ def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     ((pick, second),) = tracks.pick(1)
     assert names([[pick]]) == [("flood", 9, 1)]
     assert second.track.priority == 0  # for the places that the first track leaves
-    tracks.looked(pick, 7, found=False)  # all rows of that track are read
+    tracks.note_read(pick, 7, found=False)  # all rows of that track are read
     assert names(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
 
 
@@ -40,14 +40,14 @@ def test_what_came_back_during_a_look_is_not_jumped_over() -> None:
     tracks.wake("a", 0)
     ((pick,),) = tracks.pick(10)
     tracks.wake("a", 0, 4)
-    tracks.looked(pick, 8, found=False)
+    tracks.note_read(pick, 8, found=False)
     ((again,),) = tracks.pick(10)
     assert again.after == 3
-    tracks.looked(again, 20, found=True)
+    tracks.note_read(again, 20, found=True)
     ((last,),) = tracks.pick(10)
     assert last.after == 20
-    tracks.looked(last, 20, found=False)
-    assert not tracks.behind
+    tracks.note_read(last, 20, found=False)
+    assert not tracks.has_waiting
 
 
 def test_a_track_beyond_the_window_holds_up_no_other() -> None:
@@ -55,17 +55,17 @@ def test_a_track_beyond_the_window_holds_up_no_other() -> None:
     tracks.wake("", 9)
     tracks.wake("", 0)
     ((pick, _),) = tracks.pick(10)
-    tracks.looked(pick, 5, found=True, blocked=True)
+    tracks.note_read(pick, 5, found=True, blocked=True)
     ((low,),) = tracks.pick(10)
     assert low.track.priority == 0
-    tracks.looked(low, 9, found=False)
-    assert tracks.behind
+    tracks.note_read(low, 9, found=False)
+    assert tracks.has_waiting
     assert not tracks.ready
     tracks.wake("", 9)  # behind the blocked row
     assert not tracks.ready
     tracks.unblock()
     assert names(tracks.pick(10)) == [("", 9, 10)]
-    tracks.looked(tracks.pick(10)[0][0], 6, found=True, blocked=True)
+    tracks.note_read(tracks.pick(10)[0][0], 6, found=True, blocked=True)
     tracks.wake("", 9, 2)  # before the blocked row
     assert names(tracks.pick(10)) == [("", 9, 10)]
     tracks.wake_all(1)

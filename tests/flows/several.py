@@ -43,11 +43,11 @@ class Letters:
         if kind == "all":
             for life, member in list(self.members.items()):
                 if life != origin:
-                    member.others.heard(origin, message)
+                    member.others.hear(origin, message)
             return
         found = [one for life, one in self.members.items() if name == (life if kind == "front" else one.name)]
         if found:
-            found[0].others.heard(origin, message)
+            found[0].others.hear(origin, message)
         elif origin in self.members:
             others = self.members[origin].others
             if isinstance(name, tuple):

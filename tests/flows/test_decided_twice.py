@@ -113,7 +113,7 @@ def aside(trio: Trio) -> None:
     by_sql = [delivery.bref for delivery in trio.b.app.held][-2:]
     trio.b.app.held.clear()
     trio.b.store.tables.done.update({by_sql[0]: None, by_sql[1]: "not this one"})
-    trio.b.engine.taking.look()
+    trio.b.engine.taking.poll()
     trio.b.app.acks = True
     trio.settle()
     trio.later(30)

@@ -140,10 +140,10 @@ async def test_a_wait_that_is_over_causes_no_further_looks(layout: Layout, node:
     outgoing = Outgoing(layout, settings, 1000, as_client(node), clock, Reported().states)
     path = put(layout, "56001/a.xml", b"held")
     while not node.asked:
-        await outgoing._look()
+        await outgoing._search()
     path.unlink()
     outgoing._held["56001"] = _Held(clock.monotonic(), 1)
-    assert await outgoing._look() > AGAIN_S_MAX / 2
+    assert await outgoing._search() > AGAIN_S_MAX / 2
 
 
 async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: AcceptingNode, start: Start) -> None:
@@ -160,7 +160,7 @@ async def test_names_that_are_no_text_are_refused_alone(layout: Layout, node: Ac
 async def test_a_file_that_cannot_be_moved_is_moved_later(
     layout: Layout, node: AcceptingNode, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semq.folders.outgoing.LOOK_S", 0.1)
+    monkeypatch.setattr("semq.folders.outgoing.SEARCH_S", 0.1)
     away = layout.sent.rename(layout.root / "away")
     layout.sent.write_bytes(b"a file where a folder has to be")
     put(layout, "56001/a.xml", b"body")
@@ -177,7 +177,7 @@ async def test_a_file_that_cannot_be_moved_is_moved_later(
 async def test_changes_that_the_system_does_not_report_are_found(
     layout: Layout, node: AcceptingNode, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semq.folders.outgoing.LOOK_S", 0.1)
+    monkeypatch.setattr("semq.folders.outgoing.SEARCH_S", 0.1)
 
     async def none() -> AsyncIterator[object]:
         if layout.root.exists():

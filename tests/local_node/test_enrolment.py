@@ -213,6 +213,6 @@ async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inp
     before = a.who.certificate
     await inprocess.enrol(a.settings, hub)
     a.who.ring.certificate_path(a.who.ring.slots().active or "").write_text("no certificate")
-    await a._look_after()
+    await a._maintain_certificate()
     assert a.who.certificate == before
     assert a.uplink.link is not None

@@ -117,7 +117,7 @@ async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InPro
     assert "enrol again" in next(one.detail for one in await b.checks() if one.name == "link")
     own = await submit(await inprocess.client(b), "10008", 3, "kept")
     await inprocess.enrol(b.settings, hub)
-    await b._look_after()  # as its job does, every few seconds
+    await b._maintain_certificate()  # as its job does, every few seconds
     await linked(a, b)
     await delivered(app, sent)
     await delivered(await inprocess.client(b), own)
@@ -169,14 +169,14 @@ async def test_a_change_goes_on_after_an_end_at_any_write(
         hub.greet_anew()
         try:
             hub.authority_roll.begin(())
-            await hub.authority_roll.look()
+            await hub.authority_roll.advance()
         except Ended:
             ends += 1
         await until(lambda: "1.10008" in hub.questions.readers())
     assert ends >= 5
     assert hub.authority_roll is not None
     await until(lambda: "1.10008" in hub.questions.readers())
-    await hub.authority_roll.look()
+    await hub.authority_roll.advance()
     await until(lambda: uses_new(a, hub))
     assert former is not None
     assert hub.registry.authority is not None

@@ -43,9 +43,9 @@ def test_what_is_not_believed_is_not_passed_on() -> None:
     with pytest.raises(TooManyCertificates):
         known.introduce(A, ["good"] * (CERTIFICATES_MAX + 1))
     assert known.of(A) == ("good", "other")
-    assert known.look_again() == {}
+    assert known.check_all() == {}
     bad.add("good")
-    assert known.look_again() == {"1.10008": ("other",)}
+    assert known.check_all() == {"1.10008": ("other",)}
     assert known.of(A) == ("other",)
 
 
@@ -71,6 +71,6 @@ def test_looked_at_again_when_the_first_of_them_has_ended() -> None:
     assert not known.is_due(now + 2 * day)
     assert known.is_due(now + 2 * day + timedelta(seconds=2))
     known.introduce(A, ["long"])
-    known.look_again()
+    known.check_all()
     assert not known.is_due(now + 5 * day)
     assert known.is_due(now + 6 * day)

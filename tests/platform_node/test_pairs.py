@@ -41,5 +41,5 @@ def test_the_work_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         stopped(many, HubDefinitions(), after).pairs[: pairs.NAMED_MAX],
         False,
     )
-    monkeypatch.setattr(pairs, "LOOKED_AT_MAX", 5)
+    monkeypatch.setattr(pairs, "COMPARED_MAX", 5)
     assert stopped(many, HubDefinitions(), after) == (["0 -> 1", "0 -> 2", "0 -> 3", "0 -> 4"], False)

@@ -117,10 +117,10 @@ async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> 
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     session = hub.links.links["1.10008"].session
-    hub.guard.look()
+    hub.guard.check()
     assert hub.links.links["1.10008"].session is session
     hub.guard._clock = ShiftedClock(timedelta(days=91))
-    hub.guard.look()
+    hub.guard.check()
     hub.guard._clock = SystemClock()
     await until(lambda: "1.10008" not in hub.links.links or hub.links.links["1.10008"].session is not session)
     await until(lambda: "1.10008" in hub.links.links)

@@ -59,19 +59,19 @@ async def scene() -> AsyncIterator[ClockworkScene]:
 async def test_an_engine_at_rest_is_left_alone_until_the_backstop(scene: ClockworkScene) -> None:
     assert BACKSTOP_S - 5 < scene.planned(ENGINE) <= BACKSTOP_S
     for _ in range(100):
-        scene.work.look()
+        scene.work.reschedule()
     assert scene.engine.ticks == 0
 
 
 async def test_the_job_is_moved_to_what_is_due_sooner_and_never_to_later(scene: ClockworkScene) -> None:
     scene.due_in(8)
-    scene.work.look()
+    scene.work.reschedule()
     assert scene.planned(ENGINE) <= 8
     scene.due_in(9)
-    scene.work.look()
+    scene.work.reschedule()
     assert scene.planned(ENGINE) <= 8
     scene.due_in(-5)  # overdue
-    scene.work.look()
+    scene.work.reschedule()
     await scene.engine.ticked.wait()
     assert scene.engine.ticks == 1
     await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_a_wall_clock_that_was_put_back_stops_nothing(
     scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs that were planned by a clock one day ahead run now, not one day later."""
-    monkeypatch.setattr(clockwork, "WALL_LOOK_S", 1000)
+    monkeypatch.setattr(clockwork, "WALL_CHECK_S", 1000)
     for job in scene.work.jobs:
         scene.work.hasten(job.name, 86_400)
     scene.work._offset += 86_400
@@ -105,9 +105,9 @@ async def test_a_wall_clock_that_was_put_back_stops_nothing(
 async def test_nothing_is_planned_before_the_start_or_behind_the_end() -> None:
     scene = ClockworkScene()
     scene.due_in(0)
-    scene.work.look()
+    scene.work.reschedule()
     scene.work.hasten("daily")
     scene.work.start()
     scene.work.stop()
-    scene.work.look()
+    scene.work.reschedule()
     scene.work.hasten("daily")

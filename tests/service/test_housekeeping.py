@@ -37,16 +37,16 @@ async def test_it_takes_its_turns(database: str, tmp_path: Path) -> None:
     clock = ShiftedClock()
     tidying = Tidying(lambda: database, clock, settings_of(tmp_path))
     assert tokens(database, OLD) == 3
-    await tidying.look()
+    await tidying.run_if_due()
     assert tokens(database) == 3  # not due yet
     clock.ahead = timedelta(seconds=FIRST_S)
-    await tidying.look()
+    await tidying.run_if_due()
     assert tokens(database) == 0
     assert tokens(database, OLD) == 3
-    await tidying.look()
+    await tidying.run_if_due()
     assert tokens(database) == 3  # not due again yet
     clock.ahead += timedelta(seconds=EVERY_S)
-    await tidying.look()
+    await tidying.run_if_due()
     assert tokens(database) == 0
 
 
@@ -59,7 +59,7 @@ async def test_old_lines_of_the_audit_log_are_deleted_and_only_by_it(database: s
         clock = ShiftedClock()
         tidying = Tidying(lambda: database, clock, settings_of(tmp_path, "[http]\naudit_days = 3"))
         clock.ahead = timedelta(seconds=FIRST_S)
-        await tidying.look()
+        await tidying.run_if_due()
         assert connection.execute("SELECT count(*) FROM web_audit").fetchone() == (2,)
         with pytest.raises(psycopg.errors.RaiseException, match="only added"):
             connection.execute("DELETE FROM web_audit")
@@ -70,10 +70,10 @@ async def test_a_turn_that_failed_comes_again_soon(database: str, tmp_path: Path
     tidying = Tidying(lambda: urls.pop(0), clock, settings_of(tmp_path))
     tokens(database, OLD)
     clock.ahead = timedelta(seconds=FIRST_S)
-    await tidying.look()
+    await tidying.run_if_due()
     assert tokens(database) == 3
     clock.ahead += timedelta(seconds=RETRY_S)
-    await tidying.look()
+    await tidying.run_if_due()
     assert tokens(database) == 0
 
 

@@ -117,7 +117,7 @@ async def test_what_fails_to_be_heard_takes_no_room_for_ever() -> None:
     def fail(speaker: str, pieces: list[int]) -> None:
         raise RuntimeError
 
-    desk.intake._hear = fail
+    desk.intake._process = fail
     desk.intake.put("one", 0, 10)
     with pytest.raises(RuntimeError):
         desk.intake.turn()

@@ -7,7 +7,7 @@ or cancelled once; at the end none waits.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from local_node.doors.schedule import LOOK_S, ScheduledDocuments
+from local_node.doors.schedule import POLL_S, ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from semq.store.rows import Submitted
 from semq.store.unit import Unit
@@ -29,7 +29,7 @@ class SimulatedDoors:
         self._is_armed = False
         self.submissions = SqlSubmissions(lambda: host.engine, lambda: self._after(AGAIN_S, self.submissions.poll))
         self.schedule = ScheduledDocuments(
-            lambda: host.engine, lambda in_s: self._after(in_s, self.schedule.look), self.submissions.released
+            lambda: host.engine, lambda in_s: self._after(in_s, self.schedule.release_due), self.submissions.released
         )
 
     def begin(self) -> None:
@@ -37,19 +37,19 @@ class SimulatedDoors:
         self._host.engine.accepting.report_scheduled(self._scheduled)
         if self._host.tables.submitted:
             self.submissions.poll()
-            self._look()
+            self._poll()
 
     def _scheduled(self, at: int) -> None:
         self.schedule.scheduled(at)
         if not self._is_armed:
-            self._look()
+            self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Read regularly while documents wait, like the node's job."""
         self._is_armed = bool(self._host.tables.submitted)
-        self.schedule.look()
+        self.schedule.release_due()
         if self._is_armed:
-            self._after(LOOK_S, self._look)
+            self._after(POLL_S, self._poll)
 
     def _after(self, in_s: float, act: Callable[[], None]) -> None:
         def then() -> None:

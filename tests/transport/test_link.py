@@ -169,13 +169,13 @@ async def test_a_flood_is_read_in_turns_with_the_others() -> None:
         flooding, modest = [await asyncio.to_thread(lambda: RawClient(both.server.port).opened()) for _ in range(2)]
         heard: list[tuple[object, int]] = []
         for session in both.server.sessions:
-            hear = session.heard
+            hear = session.process
 
             def noted(events: list[ConnectionEvent], session: BrokerSession = session, hear: Any = hear) -> None:
                 heard.append((session, len(events)))
                 hear(events)
 
-            session.heard = noted  # type: ignore[method-assign]
+            session.process = noted  # type: ignore[method-assign]
         request = b"\x01\0\x01" + (11).to_bytes(4) + b"\0\x3c\0\x0a" + bytes(7) + b"\xce"  # basic.qos
         flooding.socket.setblocking(False)
         with suppress(BlockingIOError):

@@ -87,7 +87,7 @@ class AmqpConnection(Lifecycle):
             raise LocalMisuse("start() comes first")
         if type(data) is not bytes:
             data = bytes(data)  # slices of it are kept, so it must not change
-        self._now = self._heart.heard_at = now
+        self._now = self._heart.received_at = now
         if self._state is not ConnectionState.CLOSED:
             self._read(data)
         return self._take_events()

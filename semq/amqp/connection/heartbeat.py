@@ -8,17 +8,17 @@ harm; a peer that was silent for two intervals is given up. Source: AMQP 0-9-1, 
 class Heartbeat:
     """The two deadlines of one connection; ``interval`` in seconds, 0 for none or not negotiated yet."""
 
-    __slots__ = ("heard_at", "interval", "sent_at")
+    __slots__ = ("interval", "received_at", "sent_at")
 
     def __init__(self) -> None:
         self.interval = 0
         self.sent_at = 0.0
-        self.heard_at = 0.0
+        self.received_at = 0.0
 
     def begin(self, interval: int, now: float) -> None:
         """Apply the negotiated interval."""
         self.interval = interval
-        self.sent_at = self.heard_at = now
+        self.sent_at = self.received_at = now
 
     @property
     def send_at(self) -> float | None:
@@ -28,4 +28,4 @@ class Heartbeat:
     @property
     def dead_at(self) -> float | None:
         """Time at which the peer is given up if nothing arrives before; None for never."""
-        return self.heard_at + self.interval * 2 if self.interval else None
+        return self.received_at + self.interval * 2 if self.interval else None

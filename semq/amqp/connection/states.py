@@ -115,10 +115,10 @@ def read(text: str, states: type[State]) -> "Grid[State]":
     """Return the grid in ``text``. Raises KeyError or ValueError for unknown words."""
     grid: Grid[State] = {}
     for block in text.strip().split("\n\n"):
-        (_, *heard), *rows = map(str.split, block.splitlines())
+        (_, *events), *rows = map(str.split, block.splitlines())
         for name, *cells in rows:
             row = grid.setdefault(states[name], {})
-            row.update({word: _cell(cell, states) for word, cell in zip(heard, cells, strict=True)})
+            row.update({word: _cell(cell, states) for word, cell in zip(events, cells, strict=True)})
     return grid
 
 

@@ -107,7 +107,7 @@ class BrokerChannel:
         self.session.feeding.pop(self, None)
         then()
         self.release()
-        self.wake(self.consumers.values())
+        self.resume(self.consumers.values())
 
     def _deliver(
         self,
@@ -316,15 +316,15 @@ class BrokerChannel:
 
     def _make_room(self, consumers: Iterable[ChannelConsumer]) -> None:
         if self.prefetch_global or self.session.allowance.was_full:
-            self.session.wake_consumers()
+            self.session.resume_consumers()
         else:
-            self.wake(consumers)
+            self.resume(consumers)
 
-    def wake(self, consumers: Iterable[ChannelConsumer]) -> None:
+    def resume(self, consumers: Iterable[ChannelConsumer]) -> None:
         """Resume these consumers if they were waiting for room."""
         for consumer in list(consumers):
             if consumer.is_parked:
-                consumer.wake()
+                consumer.resume()
 
     def recover(self, requeue: bool) -> None:
         """Process basic.recover: requeue, or deliver again to the same consumers under new tags."""

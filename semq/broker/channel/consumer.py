@@ -61,12 +61,12 @@ class Consumer:
         """Whether it has neither been cancelled nor lost its channel."""
         return self.channel.consumers.get(self.tag) is self
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         """Notify the source that there may be room again, if it was refused before."""
         if self.is_parked:
             if isinstance(self.source, ServiceQueue):
                 self.is_parked = False
-            self.source.wake(self)
+            self.source.resume(self)
 
     # Interface for queues.
 

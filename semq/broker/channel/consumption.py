@@ -31,7 +31,7 @@ def basic_qos(channel: BrokerChannel, ask: m.BasicQos) -> None:
     channel.send(m.BasicQosOk())
     if ask.global_:
         channel.prefetch_global = ask.prefetch_count
-        channel.wake(channel.consumers.values())
+        channel.resume(channel.consumers.values())
     else:
         channel.prefetch = ask.prefetch_count  # for consumers started from now on, as in RabbitMQ
 

@@ -43,7 +43,7 @@ class Settlements:
         found.append(token)
 
     def hand_over(self) -> None:
-        """Pass the settlements to the services, then wake the consumers."""
+        """Pass the settlements to the services, then resume the consumers."""
         while self._tokens:
             gathered, self._tokens = self._tokens, {}
             for (source, consumer, disposition), tokens in gathered.items():
@@ -51,4 +51,4 @@ class Settlements:
             for source, consumer, _ in gathered:
                 if consumer is not None and consumer.is_attached:
                     consumer.is_parked = False
-                    source.wake(consumer)
+                    source.resume(consumer)

@@ -54,7 +54,7 @@ class Journal:
         self._on_pending = on_pending
 
     @property
-    def is_behind(self) -> bool:
+    def has_unwritten(self) -> bool:
         """Whether failed operations still have to be written."""
         return bool(self._owed) or self._owed_under_way > 0
 

@@ -1,7 +1,7 @@
 """The consumers of one queue, and their turns. Pure; used by ``queue`` only.
 
-Higher priority first, round robin within a priority. A consumer without room is set aside until ``wake`` is called for
-it, so a queue with ten thousand full consumers considers only those with room.
+Higher priority first, round robin within a priority. A consumer without room is set aside until ``resume`` is called
+for it, so a queue with ten thousand full consumers considers only those with room.
 """
 
 import heapq
@@ -19,7 +19,7 @@ class Taker(Protocol):
     no_ack: bool
 
     def can_take(self) -> bool:
-        """Return whether it has room for one message now; after False, ``wake`` is called when that changes."""
+        """Return whether it has room for one message now; after False, ``resume`` is called when that changes."""
 
     def take(self, queue: Any, item: Any) -> None:
         """Deliver one message to it."""
@@ -73,7 +73,7 @@ class ConsumerRing:
                 self.active = None
                 self._activate()
 
-    def wake(self, consumer: Taker) -> None:
+    def resume(self, consumer: Taker) -> None:
         """Note that a consumer that was set aside has room again."""
         if consumer.is_parked and consumer in self.everyone:
             self._enter(consumer)

@@ -109,7 +109,7 @@ class Pager:
             self.bodies.add(body_id, 0, b"".join(map(_encoded, loose)))
 
         def saved(error: BaseException | None) -> None:
-            if error is None and not (page.is_gone or journal.is_behind):
+            if error is None and not (page.is_gone or journal.has_unwritten):
                 self._let_go(queue, page, body_id)
             elif body_id and error is None:
                 self.bodies.drop(body_id)

@@ -436,9 +436,9 @@ class Queue:
         self.pump()  # with a single active consumer, the next one becomes active
         return self.auto_delete and not len(self.consumers)
 
-    def wake(self, consumer: Taker) -> None:
+    def resume(self, consumer: Taker) -> None:
         """Note that a consumer has room again."""
-        self.consumers.wake(consumer)
+        self.consumers.resume(consumer)
         if len(self.ready):
             self.pump()
 

@@ -44,7 +44,7 @@ class PriorityLane:
         else:
             self.fresh.append(entry)
 
-    def push_behind(self, entry: QueueEntry) -> QueuePage | None:
+    def push_last(self, entry: QueueEntry) -> QueuePage | None:
         """Add an entry after the messages in memory; return the page that it completes, if any."""
         last = self.newest[-1].position if self.newest else self._last()
         if entry.position < last:
@@ -154,7 +154,7 @@ class ReadyMessages:
         if is_short and not (lane.pages or lane.newest):
             lane.push(entry)
             return
-        page = lane.push_behind(entry)
+        page = lane.push_last(entry)
         if page is not None:
             self.out_bytes += page.bytes
             self.on_full(page)

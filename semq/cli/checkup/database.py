@@ -21,7 +21,7 @@ SKEW_S_MAX = 2.0
 NODE_CONNECTIONS = 8  # connections of a node: writer, readers, listener, extract
 
 
-def look(settings: Settings) -> Iterator[Finding]:
+def check(settings: Settings) -> Iterator[Finding]:
     """Check the configured database, or the embedded one if it runs."""
     url = settings.database.dsn
     if url is None:
@@ -31,7 +31,7 @@ def look(settings: Settings) -> Iterator[Finding]:
             return
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
-            yield from _looked_at(connection)
+            yield from _checked(connection)
     except psycopg.Error as error:
         advice = "Start the server, or correct database.url; a firewall may block the connection."
         yield Finding("database", FAILING, shortened(" ".join(str(error).split()), 300), advice)
@@ -39,7 +39,7 @@ def look(settings: Settings) -> Iterator[Finding]:
     yield _tables(url, settings)
 
 
-def _looked_at(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+def _checked(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     version = connection.info.parameter_status("server_version")
     [standby] = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
     if standby:

@@ -68,11 +68,11 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
         return [one async for one in part]
 
     parts = {
-        "machine": of(lambda: machine.look(settings)),
-        "database": of(lambda: database.look(settings)),
-        "identity": of(lambda: identity.look(settings)),
-        "way to the hub": all_of(hub_link.look(settings)),
-        "node": all_of(running_node.look(settings, patience_s)),
+        "machine": of(lambda: machine.check(settings)),
+        "database": of(lambda: database.check(settings)),
+        "identity": of(lambda: identity.check(settings)),
+        "way to the hub": all_of(hub_link.check(settings)),
+        "node": all_of(running_node.check(settings, patience_s)),
     }
     longest_s = LONGEST_S + patience_s
     tasks = {name: asyncio.create_task(asyncio.wait_for(part, longest_s)) for name, part in parts.items()}

@@ -36,7 +36,7 @@ ADVICE: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
-async def look(settings: Settings) -> AsyncIterator[Finding]:
+async def check(settings: Settings) -> AsyncIterator[Finding]:
     """Check the connection to the hub; the hub itself has no findings."""
     hub = settings.hub
     if hub is None:

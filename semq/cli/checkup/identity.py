@@ -9,7 +9,7 @@ from semq.errors import SemqError
 from semq.service.credentials.identity import days_left, ring_of, trust_of
 
 
-def look(settings: Settings) -> Iterator[Finding]:
+def check(settings: Settings) -> Iterator[Finding]:
     """Check the slots of a node; a node that needs no certificate has no findings."""
     if not settings.amqp.tls and not (settings.hub is not None and settings.hub.is_tls):
         return

@@ -13,7 +13,7 @@ from semq.sizes import size
 AMPLE = 4  # multiple of the free space below which publishers are blocked
 
 
-def look(settings: Settings) -> Iterator[Finding]:
+def check(settings: Settings) -> Iterator[Finding]:
     """Check file, folder and disk."""
     yield _file(settings)
     folder = settings.data_dir

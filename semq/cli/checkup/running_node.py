@@ -25,7 +25,7 @@ ADVICE = {
 }
 
 
-async def look(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
+async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]:
     """Check the running node."""
     if not settings.amqp.port:
         yield Finding("node", WARNING, "amqp.port = 0: the node uses any free port, which is not known here")

@@ -160,7 +160,7 @@ class Relay:
 
     def _add(self, *lines: LedgerLine) -> None:
         if lines and not self._lines:
-            self.core.mail.wake()
+            self.core.mail.schedule_flush()
         self._lines.extend(lines)
 
     def flush(self) -> None:

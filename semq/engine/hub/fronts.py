@@ -113,7 +113,7 @@ class Fronts:
         return True
 
     # --- what others send
-    def heard_from(self, life: int) -> None:
+    def note_sign_of_life(self, life: int) -> None:
         """Note a sign of life."""
         self._heard_at[life] = self._core.now()
 

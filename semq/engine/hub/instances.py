@@ -78,7 +78,7 @@ class Instances:
         self._beyond.pop(node, None)
         if node in self._arrived:
             self._to_credit.add(node)
-            self._core.mail.wake()
+            self._core.mail.schedule_flush()
 
     def flush(self) -> None:
         """Send the room of sessions to the engines that send to them."""
@@ -136,9 +136,9 @@ class Instances:
             self._carrier.to_store(home, Acknowledged(str(node), tuple(idents)))
 
     # --- what others send
-    def heard(self, life: int, message: Message) -> None:
+    def hear(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
-        self.fronts.heard_from(life)
+        self.fronts.note_sign_of_life(life)
         if isinstance(message, Asking | Alive | PresentSessions):
             self._unserved.is_served(message.store)
         HEARD[type(message)](self, life, message)
@@ -191,7 +191,7 @@ class Instances:
             arrived = self._arrived.setdefault(node, {})
             arrived[life] = max(arrived.get(life, 0), passed.number)
             self._to_credit.add(node)
-            self._core.mail.wake()
+            self._core.mail.schedule_flush()
             if session.link.room <= 0:
                 self._beyond[node] = self._beyond.get(node, 0) + len(passed.frame.body) + 1
                 if self._beyond[node] > BEYOND_BYTES_MAX:

@@ -24,12 +24,12 @@ Fault = Callable[[Any, str, str, bool], str]
 
 def faults(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], list[tuple[Any, str]]]:
     """Return the records that ``peer`` may send in this packet, and the others with their faults."""
-    look = RULES.get((packet.function, packet.primitive))
-    if look is None:
+    rule = RULES.get((packet.function, packet.primitive))
+    if rule is None:
         return [], [(record, "only the hub may send such records") for record in packet.records]
     target = packet.target.node
     speaker, other, to_hub = f"{peer}.", f"{target}.", target == hub
-    wrong = [(record, fault) for record in packet.records if (fault := look(record, speaker, other, to_hub))]
+    wrong = [(record, fault) for record in packet.records if (fault := rule(record, speaker, other, to_hub))]
     if not wrong:
         return packet.records, wrong
     bad = {id(record) for record, _ in wrong}

@@ -18,7 +18,7 @@ from semq.umx_t.status import SendStatus
 
 Done = Callable[[], None]
 EXPIRED = "expired"
-EXPIRY_LOOK_S_MAX = 60.0
+EXPIRY_SEARCH_S_MAX = 60.0
 FAR_FUTURE = 253_402_300_000_000  # milliseconds: the end of the year 9999
 PASSED = "Its time passed before it was delivered."
 
@@ -32,7 +32,7 @@ class Operating:
         self._expiring = expiring  #: whether documents with an expiry may be in the store
         self._busy = False
         self._is_fresh = expiring
-        self._next_look = core.now()
+        self._next_search = core.now()
 
     def cancel(self, lk0: LK0, done: Done, failed: Failed, why: str = "cancelled") -> None:
         """S10: replace the payload by a void marker. If the receiver's ledger records the document first, it counts as
@@ -56,19 +56,19 @@ class Operating:
 
     def watch_expiry(self, at: int) -> None:
         """Note the expiry of an accepted document, in milliseconds since 1970 UTC."""
-        look = self._look_at(at)
-        self._next_look = min(self._next_look, look) if self._expiring else look
+        search_at = self._search_at(at)
+        self._next_search = min(self._next_search, search_at) if self._expiring else search_at
         self._expiring = self._is_fresh = True
 
-    def _look_at(self, expires_at: int) -> float:
+    def _search_at(self, expires_at: int) -> float:
         """Return when to search for a document that expires: in a minute at most, as the wall clock may change."""
         wait_s = (expires_at - self.core.now_ms()) / 1000
-        return self.core.now() + min(max(wait_s, 0), EXPIRY_LOOK_S_MAX)
+        return self.core.now() + min(max(wait_s, 0), EXPIRY_SEARCH_S_MAX)
 
-    def _not_looked(self) -> None:
+    def _search_failed(self) -> None:
         self._busy = False
 
-    def _looked(self, first: int | None, was_fresh: bool) -> None:
+    def _note_search(self, first: int | None, was_fresh: bool) -> None:
         """Plan the next search; ``first`` is the next expiry that the last search found, or None.
 
         If documents were accepted since the previous search (``was_fresh``), search once more: they may have shared the
@@ -77,25 +77,27 @@ class Operating:
         self._busy = False
         soon = self.core.now() + self.core.settings.expiry_s
         if was_fresh or self._is_fresh:
-            self._next_look = soon
+            self._next_search = soon
         elif first is None:
             self._expiring = False
         else:
-            self._next_look = max(self._look_at(first), soon)
+            self._next_search = max(self._search_at(first), soon)
 
     def tick(self) -> None:
         """Search for documents that have expired."""
         now = self.core.now()
-        if self._expiring and not self._busy and now >= self._next_look:
+        if self._expiring and not self._busy and now >= self._next_search:
             self._busy = True
-            self._next_look = now + self.core.settings.expiry_s
+            self._next_search = now + self.core.settings.expiry_s
             was_fresh, self._is_fresh = self._is_fresh, False
-            self.core.post(self._find_expired(self.core.now_ms(), was_fresh), failed=lambda error: self._not_looked())
+            self.core.post(
+                self._find_expired(self.core.now_ms(), was_fresh), failed=lambda error: self._search_failed()
+            )
 
     @property
     def next_due(self) -> float | None:
         """The time at which ``tick`` is due, or None."""
-        return self._next_look if self._expiring and not self._busy else None
+        return self._next_search if self._expiring and not self._busy else None
 
     @work
     def _find_expired(self, now_ms: int, was_fresh: bool) -> Steps:
@@ -105,7 +107,7 @@ class Operating:
         found = [row.lk0 for row in unit.outbound_found(expired) if row.outcome is None and not row.void]
         first = next((row.expires_at for row in unit.outbound_found(following)), None)
         yield COMMITTED
-        self._looked(first, was_fresh)
+        self._note_search(first, was_fresh)
         if found:
             self.core.post(self._cancel(found, (Expired.code, PASSED)))
 

@@ -25,7 +25,7 @@ class Taking:
         self._answers = answers
         self._is_busy = False
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read numbers, unless a read is under way."""
         if not self._is_busy:
             self._is_busy = True
@@ -35,7 +35,7 @@ class Taking:
         """End a batch; after a full one, read the next."""
         self._is_busy = False
         if found == BATCH:
-            self.look()
+            self.poll()
 
     @work
     def _read(self) -> Steps:

@@ -38,7 +38,7 @@ class Handing:
         self.shelves: dict[str, Shelf] = {}
         self.orders: dict[OrderId, Order] = {}
         self._blocked = BlockedOrders()
-        self._looks = 0  #: searches of orders under way
+        self._searches = 0  #: searches of orders under way
         self.to_clean = list(finished)
 
     def shelf(self, user: str) -> Shelf:
@@ -61,7 +61,9 @@ class Handing:
         """Return whether the document is delivered to a consumer in the commit that records it."""
         shelf = self.shelf(row.target.user)
         # ``unit`` contains this row and the rows recorded before it, each of which may have taken a place.
-        return not row.order_key and not shelf.behind and self._inbox.free(row.target.user) >= len(unit.new_pending)
+        return (
+            not row.order_key and not shelf.has_waiting and self._inbox.free(row.target.user) >= len(unit.new_pending)
+        )
 
     def arrived(self, rows: list[tuple[Pending, bool]], given: Sequence[Delivery]) -> None:
         """After the commit that recorded rows: deliver the claimed ones, ``feed`` the other new ones, and clean up the
@@ -83,8 +85,8 @@ class Handing:
     def _arrived_in_order(self, row: Pending) -> None:
         """Search a known order for its next document. A new order waits for its source's turn if rows wait."""
         key = (row.lk0.store, row.order_key)
-        if key in self.orders or not self.shelf(row.target.user).behind:
-            self.look(key, row.target.user)
+        if key in self.orders or not self.shelf(row.target.user).has_waiting:
+            self.search(key, row.target.user)
         else:
             self.restock(row)
 
@@ -96,7 +98,7 @@ class Handing:
     def feed(self, user: str) -> None:
         """Deliver as many documents as the consumers can take; called when a consumer becomes free or rows wait."""
         shelf = self.shelf(user)
-        while shelf.behind and not shelf.feeding and (free := self._inbox.free(user)) > 0:
+        while shelf.has_waiting and not shelf.feeding and (free := self._inbox.free(user)) > 0:
             if not shelf.known:
                 shelf.feeding = True
                 self.core.post(self._read_tracks(shelf), failed=lambda error: shelf.fed())
@@ -105,7 +107,7 @@ class Handing:
             if picks:
                 shelf.feeding = True
                 self.core.post(self._feed(shelf, picks), failed=lambda error: shelf.fed())
-            if sum(self.look(key, user) for key in keys) or picks:
+            if sum(self.search(key, user) for key in keys) or picks:
                 return  # ``feed`` is called again when this work ends
 
     def is_feeding(self, user: str) -> bool:
@@ -113,36 +115,36 @@ class Handing:
         return self.shelf(user).feeding
 
     @property
-    def is_looking(self) -> bool:
+    def is_searching(self) -> bool:
         """Whether a search for the next document of an order is under way."""
-        return self._looks > 0
+        return self._searches > 0
 
     def restock(self, row: Pending, bref: int | None = None) -> None:
         self.shelf(row.target.user).wake(row.source, row.priority, bref)
         self.feed(row.target.user)
 
     # --- documents in order
-    def look(self, key: OrderId, user: str) -> bool:
+    def search(self, key: OrderId, user: str) -> bool:
         """Search the next document of an order for a free place of ``user``. Return False if the application still has
         a document of that order.
         """
         order = self.orders.setdefault(key, Order())
         if order.busy:
             return False
-        if order.looking:
+        if order.searching:
             order.again = True
             return True
-        order.looking, order.again = True, False
-        self._looks += 1
-        self.core.post(self._find_next(key, order, user), failed=lambda error: self._not_looked(key, order, user))
+        order.searching, order.again = True, False
+        self._searches += 1
+        self.core.post(self._find_next(key, order, user), failed=lambda error: self._search_failed(key, order, user))
         return True
 
-    def _ended_look(self, order: Order) -> None:
-        order.looking = False
-        self._looks -= 1
+    def _end_search(self, order: Order) -> None:
+        order.searching = False
+        self._searches -= 1
 
-    def _not_looked(self, key: OrderId, order: Order, user: str) -> None:
-        self._ended_look(order)
+    def _search_failed(self, key: OrderId, order: Order, user: str) -> None:
+        self._end_search(order)
         self.shelf(user).ready(key)
 
     def next_of(self, key: OrderId, user: str) -> None:
@@ -179,7 +181,7 @@ class Handing:
         order = self.orders.get(key) if key is not None else None
         if key is not None and order is not None and order.busy == bref:
             order.busy = 0
-            self.look(key, user or "")
+            self.search(key, user or "")
         if user is not None:
             self.shelf(user).wake_all(bref)
             self.feed(user)
@@ -222,12 +224,12 @@ class Handing:
         yield COMMITTED
         shelf.fed()
         for pick, cursor, is_found in ends:
-            shelf.tracks.looked(pick, cursor, found=is_found)
+            shelf.tracks.note_read(pick, cursor, found=is_found)
         for delivery in interleaved(deliveries):
             self.out[delivery.bref] = shelf.user
             self._inbox.give(shelf.user, delivery)
         for key in orders:
-            self.look(key, shelf.user)
+            self.search(key, shelf.user)
         self.feed(shelf.user)
 
     def _given(self, unit: Unit, row: Pending, orders: dict[OrderId, None]) -> Iterator[Delivery]:
@@ -252,12 +254,12 @@ class Handing:
         yield COMMITTED
         if row is not None:
             following = self._give_next(key, order, row, user)
-            self.core.post(following, failed=lambda error: self._not_looked(key, order, order.user))
+            self.core.post(following, failed=lambda error: self._search_failed(key, order, order.user))
             return
-        self._ended_look(order)
+        self._end_search(order)
         order.blocked = 0
         if order.again:
-            self.look(key, user)
+            self.search(key, user)
         else:
             self.orders.pop(key, None)
             self.feed(user)  # the order did not use the free place: offer it again
@@ -280,7 +282,7 @@ class Handing:
         unit = yield needs
         turn = self._turn(unit, next(unit.pending_found(first), None), next(unit.pending_found(waiting), None), user)
         yield COMMITTED
-        self._ended_look(order)
+        self._end_search(order)
         if turn.prev is not None and order.blocked != turn.blocked:
             self._blocked.add(key, turn.prev)
         order.blocked = turn.blocked
@@ -289,7 +291,7 @@ class Handing:
             self.out[order.busy], self._in_order[order.busy] = user, key
             self._inbox.give(user, turn.delivery)
         elif turn.is_passed or order.again:
-            self.look(key, asked)
+            self.search(key, asked)
             return
         elif turn.has_no_place:
             self.shelf(user).ready(key)

@@ -20,7 +20,7 @@ class Order:
     """One source store and order key: its documents go one at a time."""
 
     busy: int = 0  #: the row that the application has and has not answered
-    looking: bool = False
+    searching: bool = False
     again: bool = False  #: a change during the search requires another one
     blocked: int = 0  #: the row that waits for a predecessor
     user: str = ""  #: the user of the row found last

@@ -32,7 +32,7 @@ class Shelf:
     feeding: bool = False
 
     @property
-    def behind(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether documents wait; a new document must not overtake them."""
         return not self.known or bool(self.sources)
 

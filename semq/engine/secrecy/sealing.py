@@ -73,13 +73,13 @@ class KeyHolder(Protocol):
     def introduction(self) -> tuple[str, ...]:
         """Return the certificates of this node in PEM, the active one first."""
 
-    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+    def learn(self, node: str, certificates: Sequence[str]) -> bool:
         """Take a partner's certificates from the directory; return whether the key to wrap for has changed."""
 
     def known(self, node: str) -> tuple[str, ...]:
         """Return the accepted certificates of a partner in PEM."""
 
-    def look_again(self) -> None:
+    def check_all(self) -> None:
         """Check all known certificates again, and accept only those that are valid now."""
 
     def news(self) -> list[CertificateNews]:
@@ -390,11 +390,11 @@ class Sealing:
         """Return the certificates of this node, for the directory."""
         return self.keys.introduction()
 
-    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+    def learn(self, node: str, certificates: Sequence[str]) -> bool:
         """Take a partner's certificates from the directory; return whether the key to wrap for has changed."""
         before = self.keys.known(node)
         try:
-            changed = self.keys.heard(node, certificates)
+            changed = self.keys.learn(node, certificates)
         except SemqError:
             return False
         if self.keys.known(node) != before:
@@ -405,9 +405,9 @@ class Sealing:
         """Return certificates of partners that are new since the last call."""
         return self.keys.news()
 
-    def look_again(self) -> None:
+    def check_all(self) -> None:
         """Check partners' certificates again, after a change of the trusted authorities."""
-        self.keys.look_again()
+        self.keys.check_all()
         self._forget()
 
     def _forget(self) -> None:

@@ -102,7 +102,7 @@ def check_packet(packet: Packet, peer: Address, here: Address) -> None:
         raise NotYours("A packet comes in this node's own name.", source=str(source), peer=str(peer))
 
 
-def heard(packet: Packet, peer: Address, here: Address) -> tuple[Placed, list[tuple[str, str]]]:
+def permitted(packet: Packet, peer: Address, here: Address) -> tuple[Placed, list[tuple[str, str]]]:
     """Return the permitted records; and for each other record the message that it names, and its fault."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node

@@ -32,9 +32,9 @@ class Lane:
     flight: set[int] = field(default_factory=set)  #: rows sent and not answered
 
     @property
-    def behind(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether the store may hold rows in SS_INIT."""
-        return self.tracks.behind
+        return self.tracks.has_waiting
 
     def unclaimed(self) -> None:
         """Allow another claim: the work that claimed rows was abandoned."""
@@ -229,4 +229,4 @@ class _Claims:
         for pick, cursor, found, blocking in self._ends:
             # Checked again: the floor may have moved while the transaction was open.
             blocked = blocking is not None and not self._carrier.may_claim(blocking)
-            lane.tracks.looked(pick, cursor, found=found, blocked=blocked)
+            lane.tracks.note_read(pick, cursor, found=found, blocked=blocked)

@@ -44,7 +44,7 @@ class Resealing:
         self._searches: dict[str, bool] = {}  #: nodes whose refused documents are searched; True: then once more
         self._signed_anew: dict[LK0, str] = {}  #: new messages in clear, with the key that signed them (volatile)
 
-    def look(self, dest: str) -> None:
+    def search(self, dest: str) -> None:
         """Search the refused documents to a node, because a certificate may have changed."""
         if dest in self._searches:
             self._searches[dest] = True
@@ -58,7 +58,7 @@ class Resealing:
     def _ended(self, dest: str) -> None:
         """End a search: every refused document was tried, or the store failed."""
         if self._searches.pop(dest):
-            self.look(dest)
+            self.search(dest)
 
     @work
     def _find(self, dest: str, after: Mapping[str, int]) -> Steps:

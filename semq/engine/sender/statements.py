@@ -121,4 +121,4 @@ class Statements:
             self.sender.forget(end.row)
         self.sender.rows.apply(self.after)
         for dest in {end.row.dest for end in self.after.settled if end.code in REFUSALS}:
-            self.sender.resealing.look(dest)
+            self.sender.resealing.search(dest)

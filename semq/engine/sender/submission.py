@@ -248,7 +248,7 @@ class _Way:
 
         It must not overtake waiting documents, except in class 1, which cannot wait and promises no order.
         """
-        if self.lane.behind and row.save_fwd is not SaveFwd.DROP:
+        if self.lane.has_waiting and row.save_fwd is not SaveFwd.DROP:
             return False
         return len(self.frames) < self.room and row.sid < self.floor.value + window
 

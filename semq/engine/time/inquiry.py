@@ -55,7 +55,7 @@ class Sweep:
         if slice_ is not None:
             self._busy = True
             self._not_before = now + self.core.settings.ask_pause_s
-            self.core.post(self._look(slice_), failed=lambda error: self._put_back(slice_))
+            self.core.post(self._ask_about(slice_), failed=lambda error: self._put_back(slice_))
 
     @property
     def next_due(self) -> float | None:
@@ -65,7 +65,7 @@ class Sweep:
         return None if due is None else max(due, self._not_before)
 
     @work
-    def _look(self, slice_: Slice) -> Steps:
+    def _ask_about(self, slice_: Slice) -> Steps:
         """Ask about the rows of a slice."""
         settings = self.core.settings
         query = self._query(slice_.first, slice_.last, settings.ask_rows)

@@ -119,7 +119,7 @@ class Companion:
                 continue
             if not line:
                 return
-            self.states.hear(line)
+            self.states.take(line)
 
     async def _spawn(self) -> Process:
         own = dict(os.environ) | dict(self._surroundings())

@@ -61,7 +61,7 @@ class ReportedStates:
     def __init__(self) -> None:
         self.failing: dict[str, FailingSection] = {}
 
-    def hear(self, line: bytes) -> None:
+    def take(self, line: bytes) -> None:
         """Take over a line; anything else that a companion prints is ignored."""
         try:
             state = msgspec.json.decode(line, type=StateLine)

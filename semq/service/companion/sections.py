@@ -40,8 +40,8 @@ class CompanionSection(NamedTuple):
 
 def main(program: str, description: str, serve: Serve, argv: list[str] | None = None) -> int:
     """Run ``serve(settings, url of the node, function that waits for the end, states)``; return the exit status."""
-    is_heard = WITH_PARENT in (sys.argv if argv is None else argv)
-    states = SectionStates(_report if is_heard else lambda line: None, SystemClock())
+    has_parent = WITH_PARENT in (sys.argv if argv is None else argv)
+    states = SectionStates(_report if has_parent else lambda line: None, SystemClock())
 
     async def serve_with_states(settings: Settings, url: str, stopped: Job) -> None:
         await serve(settings, url, stopped, states)

@@ -147,7 +147,7 @@ class NodeIdentity:
             return "ending"
         return "renew" if self.is_due() else "ok"
 
-    def look_after(self) -> None:
+    def maintain(self) -> None:
         """Warn of an approaching end, and delete keys retired long enough ago. A job."""
         now, state = self._clock.wall(), self.state
         if state in ("ending", "expired") and (self._warned is None or now - self._warned > WARN_EVERY):

@@ -121,7 +121,7 @@ class NodeKeys:
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
         """Take over the stored certificates of a node; a node without certificates has none."""
-        self.heard(node, certificates)
+        self.learn(node, certificates)
         self._news.clear()
         self._certified.add(node)
 
@@ -130,7 +130,7 @@ class NodeKeys:
         self.mine = self._refresh(self.mine)
         return () if self.mine is None else self.mine.introduced
 
-    def heard(self, node: str, certificates: Sequence[str]) -> bool:
+    def learn(self, node: str, certificates: Sequence[str]) -> bool:
         """Accept valid certificates; return whether the key to wrap for has changed."""
         before, now = self.receiver(node), self._clock.wall()
         known = {found.key_id: found.public_key for found, _ in self._partners.get(node, ())}
@@ -179,11 +179,11 @@ class NodeKeys:
             say("certificate_known" if good else "certificate_unvouched", **asdict(one))
         return news
 
-    def look_again(self) -> None:
+    def check_all(self) -> None:
         """Check all known certificates, expired ones included, against the present authorities."""
         for node, pairs in list(self._partners.items()):
             self._partners[node] = []
-            self.heard(node, [pem for _, pem in pairs])
+            self.learn(node, [pem for _, pem in pairs])
 
     def _believed(self, node: Address, pem: str) -> NodeCertificate:
         first, chain = split(pem)

@@ -28,7 +28,7 @@ from semq.service.monitoring.health import OK, Check
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.alerts")
-LOOK_S = 5.0
+CHECK_S = 5.0
 PATIENCE_S = 30.0  # for the program
 RETRY_S_MIN, RETRY_S_MAX = 5.0, 300.0
 ERRORS_MAX = 4096  # bytes read of its standard error
@@ -48,13 +48,17 @@ class Alerts:
     """The alerts of one node."""
 
     def __init__(
-        self, node: str, settings: Callable[[], AlertSettings], clock: Clock, look: Callable[[], Awaitable[list[Check]]]
+        self,
+        node: str,
+        settings: Callable[[], AlertSettings],
+        clock: Clock,
+        checks: Callable[[], Awaitable[list[Check]]],
     ) -> None:
         """``settings``: returns the settings in force, which a reload may change."""
         self._node = node
         self._settings = settings
         self._clock = clock
-        self._checks = look
+        self._checks = checks
         self._reported: dict[str, str] = {}  #: last verdict by check; ok where there is none
         self._changes: dict[str, _Change] = {}
         self._process: Process | None = None
@@ -62,9 +66,9 @@ class Alerts:
 
     def jobs(self) -> list[ScheduledJob]:
         """Return the job for the schedule."""
-        return [ScheduledJob("alerts", LOOK_S, self.look)]
+        return [ScheduledJob("alerts", CHECK_S, self.check)]
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Report changes that have lasted long enough, if a program is configured."""
         if not self._settings().command:
             return
@@ -77,9 +81,9 @@ class Alerts:
             for name in self._changes.keys() - found.keys():
                 del self._changes[name]
         for one in found.values():
-            await self._look_at(one)
+            await self._check(one)
 
-    async def _look_at(self, one: Check) -> None:
+    async def _check(self, one: Check) -> None:
         if self._is_stopping:
             return
         before, now = self._reported.get(one.name, OK), self._clock.monotonic()

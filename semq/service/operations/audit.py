@@ -88,23 +88,23 @@ class ActAudit:
 
         Raises StoreUnavailable about payloads only: an act cannot be undone, and the log of the node records it.
         """
-        is_look = operation.role is AccessRole.PAYLOAD
+        is_payload = operation.role is AccessRole.PAYLOAD
         line = Line(
             self._node.clock.wall(), storable(caller.user), caller.door, storable(caller.peer), operation.name,
-            recorded(given), outcome, storable(detail), None, is_look,
+            recorded(given), outcome, storable(detail), None, is_payload,
         )  # fmt: skip
         if operation.name in ANSWERED_AT_ONCE:
-            task = asyncio.get_running_loop().create_task(self._write(line, caller, is_look=False))
+            task = asyncio.get_running_loop().create_task(self._write(line, caller, is_payload=False))
             self._soon.add(task)
             task.add_done_callback(self._soon.discard)
         else:
-            await self._write(line, caller, is_look=is_look)
+            await self._write(line, caller, is_payload=is_payload)
 
-    async def _write(self, line: Line, caller: Caller, *, is_look: bool) -> None:
+    async def _write(self, line: Line, caller: Caller, *, is_payload: bool) -> None:
         try:
             await self._node.store.read(_added, line, caller.asked)
         except StoreUnavailable as error:
-            if is_look:
+            if is_payload:
                 raise
             log.warning("act_not_audited", operation=line.act, user=caller.user, error=str(error))
 

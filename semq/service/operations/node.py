@@ -76,7 +76,7 @@ class NodeOperations:
         status: dict[str, Any] = {"node": str(node.address), "kind": node.settings.node.kind, "store_open": False}
         try:
             status = await node.status()
-            queues, causes = [await self._look(name) for name in ("queue.census", "stuck.causes")]
+            queues, causes = [await self._read(name) for name in ("queue.census", "stuck.causes")]
         except Unavailable:  # without a database: the figures that need none
             log.warning("metrics_without_database")
         now_ms = int(node.clock.wall().timestamp() * 1000)
@@ -85,7 +85,7 @@ class NodeOperations:
         text = await asyncio.to_thread(render, figures, detailed=arguments.detailed, openmetrics=openmetrics)
         return {"text": text}
 
-    async def _look(self, operation: str) -> Any:
+    async def _read(self, operation: str) -> Any:
         return await self._node.operations[operation]({}, Caller("metrics", "node.metrics"))
 
     async def reload(self, arguments: ReloadConfiguration, caller: Caller) -> dict[str, Any]:

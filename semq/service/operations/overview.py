@@ -34,7 +34,7 @@ from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
 
 PAGE_MAX = 500
-LOOKS_MAX = 5  # pages of rows that are looked through for one cause
+PAGES_MAX = 5  # pages of rows that are looked through for one cause
 FILTERS = ("side", "partner", "type", "key", "code")
 # StuckCause | filter of the search for its rows; without an entry, rows that are late
 NARROWED: dict[StuckCause, dict[str, Any]] = {
@@ -197,7 +197,7 @@ class Views:
         around, limit = self._node.surroundings(), wanted.limit
         found: list[dict[str, Any]] = []
         looked_at, place = 0, None
-        for _ in range(LOOKS_MAX):
+        for _ in range(PAGES_MAX):
             page = await self._node.store.read(search_page, replace(wanted, limit=limit - len(found)))
             found += [row | {"stuck": described_cause(cause, row)} for row in page["rows"] if why(row, around) is cause]
             looked_at, place = looked_at + page["looked_at"], page["next"]

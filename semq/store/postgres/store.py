@@ -78,8 +78,8 @@ class PostgresStore:
         """``readers``, ``rest``: shared with the stores of other nodes of the process."""
         self.url = url
         self._rest: Rest = rest or NeverRests()
-        self._asleep: list[tuple[Work, bool]] | None = None  #: while the store rests: work that waits for it to wake
-        self._waking: asyncio.Task[None] | None = None
+        self._deferred: list[tuple[Work, bool]] | None = None  #: while the store rests: work posted meanwhile
+        self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
@@ -99,9 +99,9 @@ class PostgresStore:
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; the order is kept. It fails with StoreUnavailable while the store is not open."""
-        if self._asleep is not None:
-            self._asleep.append((work, later))
-            self._wake()
+        if self._deferred is not None:
+            self._deferred.append((work, later))
+            self._resume()
         elif self._writer is None:
             asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
         else:
@@ -110,8 +110,8 @@ class PostgresStore:
     @property
     def waiting(self) -> int:
         """The number of pieces of work that wait for their unit; a measure for back-pressure."""
-        asleep = len(self._asleep) if self._asleep is not None else 0
-        return asleep if self._writer is None else self._writer.waiting
+        deferred = len(self._deferred) if self._deferred is not None else 0
+        return deferred if self._writer is None else self._writer.waiting
 
     # ------------------------------------------------------------------------------------------------- start and end
 
@@ -148,11 +148,11 @@ class PostgresStore:
 
     async def stop(self) -> None:
         """Commit what has been posted, give the lease back, and close. Work posted from now on fails."""
-        if self._waking is not None:
-            await asyncio.gather(self._waking, return_exceptions=True)
+        if self._resuming is not None:
+            await asyncio.gather(self._resuming, return_exceptions=True)
         if self._writer is not None:
             await self._writer.stop()
-        is_resting = self._asleep is not None
+        is_resting = self._deferred is not None
         lease_, self._lease = self._lease, None
         alive = self._wire is not None and not self._wire.closed
         self._close()
@@ -215,66 +215,66 @@ class PostgresStore:
             self._idle_at = loop.time()
             loop.call_soon(self._rest.idle)  # behind this unit, when the writer may have no work
             if self._rest_timer is None:
-                self._rest_timer = loop.call_later(self._rest.after_s, self._look_at_rest)
+                self._rest_timer = loop.call_later(self._rest.after_s, self._check_rest)
 
     # ------------------------------------------------------------------------------------------------- rest
 
     @property
     def state(self) -> str:
         """Whether the connection for writing is ``open``, at ``rest``, or ``lost``."""
-        return "rest" if self._asleep is not None else "lost" if self._writer is None else "open"
+        return "rest" if self._deferred is not None else "lost" if self._writer is None else "open"
 
     @property
     def idle_since(self) -> float | None:
         """The time of the loop since which the open store has had no work; None while it works or rests."""
-        is_idle = self._writer is not None and self._asleep is None and not self._writer.is_busy
+        is_idle = self._writer is not None and self._deferred is None and not self._writer.is_busy
         return self._idle_at if is_idle else None
 
-    def _look_at_rest(self) -> None:
+    def _check_rest(self) -> None:
         """Rest if there has been no work for long enough; otherwise look again then."""
         self._rest_timer = None
-        if self._writer is None or self._asleep is not None or self._rest.after_s is None:
+        if self._writer is None or self._deferred is not None or self._rest.after_s is None:
             return
         loop, since = asyncio.get_running_loop(), self.idle_since
         left_s = self._rest.after_s - (loop.time() - since) if since is not None else self._rest.after_s
         if left_s <= 0:
             self._resting = loop.create_task(self.rest())
         else:
-            self._rest_timer = loop.call_later(left_s, self._look_at_rest)
+            self._rest_timer = loop.call_later(left_s, self._check_rest)
 
     async def rest(self) -> bool:
         """Close the connection for writing, unless there is work; return whether it is closed."""
         writer, wire = self._writer, self._wire
         if self.idle_since is None or writer is None or wire is None:
             return False
-        self._asleep = []  # from here on work waits for the next connection
+        self._deferred = []  # from here on work waits for the next connection
         is_kept = await writer.rest(self._rest.lease_s)
         if self._writer is not writer:  # lost meanwhile: ``_ended`` has dealt with what waits
             return True
         self._writer = self._wire = None
         wire.drop(StoreUnavailable("The store rests."))
         self._rest.leave(self)
-        if not is_kept or self._asleep:
-            self._wake()
+        if not is_kept or self._deferred:
+            self._resume()
         return True
 
-    def _wake(self) -> None:
+    def _resume(self) -> None:
         """Open the connection again."""
-        if self._waking is None and self._writer is None:
-            self._waking = asyncio.get_running_loop().create_task(self._woken())
+        if self._resuming is None and self._writer is None:
+            self._resuming = asyncio.get_running_loop().create_task(self._resumed())
 
-    async def _woken(self) -> None:
+    async def _resumed(self) -> None:
         try:
             await self._rest.enter(self)
             await self._open_again()
         except (psycopg.Error, OSError, SemqError) as error:
             fault = error if isinstance(error, SemqError) else StoreUnavailable(fault=str(error).strip())
-            self._waking = None
+            self._resuming = None
             self._ended(fault)
             return
-        self._waking = None
-        asleep, self._asleep = self._asleep or [], None
-        for work, later in asleep:
+        self._resuming = None
+        deferred, self._deferred = self._deferred or [], None
+        for work, later in deferred:
             self.post(work, later=later)
 
     async def _open_again(self) -> None:
@@ -304,8 +304,8 @@ class PostgresStore:
         if self._wire is not None:
             self._wire.drop(fault)
         self._rest.leave(self)
-        asleep, self._asleep = self._asleep or [], None
-        for work, _ in asleep:
+        deferred, self._deferred = self._deferred or [], None
+        for work, _ in deferred:
             asyncio.get_running_loop().call_soon(work.failed, fault)
         self._on_lost(fault)
 
@@ -321,10 +321,10 @@ class PostgresStore:
         if self._rest_timer is not None:
             self._rest_timer.cancel()
             self._rest_timer = None
-        if self._waking is not None:
-            self._waking.cancel()
-            self._waking = None
-        self._asleep = None
+        if self._resuming is not None:
+            self._resuming.cancel()
+            self._resuming = None
+        self._deferred = None
         self._rest.leave(self)
         wire, self._wire = self._wire, None
         if wire is not None:

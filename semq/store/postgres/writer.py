@@ -112,7 +112,7 @@ class Writer:
         self._under_way: Sequence[Work] = ()
         self._alone = 0  # number of pieces that get a unit each, after one of them was refused
         self._renew_at = time.monotonic() + RENEW_S
-        self._wake = asyncio.Event()
+        self._ready = asyncio.Event()
         self._is_due = False  # some queued work is urgent, so all work before it is done now
         self._later: asyncio.TimerHandle | None = None  # timer for the rest
         self._in_transaction = False
@@ -144,12 +144,12 @@ class Writer:
             self._later = None
         if self._queue:
             self._is_due = True
-            self._wake.set()
+            self._ready.set()
 
     async def stop(self) -> None:
         """Finish the queued work, then end; the connection stays open."""
         self._stopping = True
-        self._wake.set()
+        self._ready.set()
         await self._task
 
     @property
@@ -175,7 +175,7 @@ class Writer:
         """End immediately: nothing more is written, and all work fails. Only the first call has an effect."""
         if self._fault is None:
             self._fault = fault
-            self._wake.set()
+            self._ready.set()
 
     # -------------------------------------------------------------------------------------------------- the loop
 
@@ -202,12 +202,12 @@ class Writer:
 
     async def _rest(self) -> None:
         """Wait for work, or until the lease must be renewed."""
-        self._wake.clear()
+        self._ready.clear()
         timer = asyncio.get_running_loop().call_at(
-            asyncio.get_running_loop().time() + self._renew_at - time.monotonic(), self._wake.set
+            asyncio.get_running_loop().time() + self._renew_at - time.monotonic(), self._ready.set
         )
         try:
-            await self._wake.wait()
+            await self._ready.wait()
         finally:
             timer.cancel()
         if time.monotonic() >= self._renew_at and self._fault is None:

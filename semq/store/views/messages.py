@@ -336,7 +336,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
 
 # Events for which the name of the received news, if it is the detail, adds no information.
 SAY_THE_NEWS = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
-NEWS = frozenset(heard.name for heard in Heard)
+NEWS = frozenset(event.name for event in Heard)
 # Descriptions of ledger events, for people.
 WORDS: dict[Event, str] = {
     Event.ACCEPTED: "accepted from an application",

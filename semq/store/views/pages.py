@@ -1,7 +1,7 @@
 """Pages of messages by any filter, at a bounded cost: keyset paging, and a limit on the rows that one page reads.
 
 A filter by a column without an index (status, AppKey, mark) may fit few of millions of rows. A page therefore reads
-``LOOKED_AT_MAX`` rows of each queue at most, and returns those that match and the place where the next page begins. No
+``COMPARED_MAX`` rows of each queue at most, and returns those that match and the place where the next page begins. No
 message is left out, and an answer takes a fraction of a second for queues of any length. Used by the operation
 ``msg.search``.
 """
@@ -30,7 +30,7 @@ from semq.store.views.messages import (
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 
-LOOKED_AT_MAX = 50_000  # rows of one queue for one page
+COMPARED_MAX = 50_000  # rows of one queue for one page
 NUMBER_MAX = (1 << 63) - 1
 Moment = Annotated[int, Meta(ge=0, le=MOMENT_MAX)]
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
@@ -102,7 +102,7 @@ def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
         shown = [row for row in rows if row["side"] == side]
         if len(shown) < len(candidates) or len(candidates) >= wanted.limit:
             places[side] = int(shown[-1]["id"]) if shown else begins[side]
-        elif seen[side][0] >= LOOKED_AT_MAX:
+        elif seen[side][0] >= COMPARED_MAX:
             places[side] = seen[side][1]
     more = any(place != end for place in places.values())
     return {"rows": rows, "next": places if more else None, "looked_at": sum(count for count, _ in seen.values())}
@@ -120,19 +120,19 @@ def _is_asked(wanted: Search, side: str) -> bool:
 
 def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> list[dict[str, Any]]:
     """Return the matching rows among the next ones of a queue; Postgres stops when the page is full."""
-    looked = _window(select(queue.table), queue, wanted, begin).subquery()
-    number = looked.c[queue.number.name]
-    query = select(looked).where(*_conditions(queue, wanted, looked.c))
+    window = _window(select(queue.table), queue, wanted, begin).subquery()
+    number = window.c[queue.number.name]
+    query = select(window).where(*_conditions(queue, wanted, window.c))
     query = query.order_by(number.desc() if wanted.is_descending else number).limit(wanted.limit)
     return [queue.facts(row) for row in connection.execute(query)]
 
 
 def _seen(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
     """Return how many rows the window has, and the number of its last row."""
-    looked = _window(select(queue.number), queue, wanted, begin).subquery()
-    number = looked.c[queue.number.name]
+    window = _window(select(queue.number), queue, wanted, begin).subquery()
+    number = window.c[queue.number.name]
     last = func.min(number) if wanted.is_descending else func.max(number)
-    count, at = connection.execute(select(func.count(), last).select_from(looked)).one()
+    count, at = connection.execute(select(func.count(), last).select_from(window)).one()
     return int(count), int(at or 0)
 
 
@@ -142,7 +142,7 @@ def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
     if wanted.partner and queue.side == "outbound":
         query = query.where(OUT.dest == node_of(wanted.partner))
     order = queue.number.desc() if wanted.is_descending else queue.number.asc()
-    return query.where(place).order_by(order).limit(LOOKED_AT_MAX)
+    return query.where(place).order_by(order).limit(COMPARED_MAX)
 
 
 def _conditions(queue: _Queue, wanted: Search, c: Any) -> Iterator[ColumnElement[bool]]:

@@ -196,9 +196,9 @@ def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) 
 
 def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[dict[str, Any]]:
     narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers", "envelope")]
-    behind = or_(W.number.is_(None), W.number < C.number)
+    is_later = or_(W.number.is_(None), W.number < C.number)
     left = select(func.count()).where(tb_0031_piece.c.document == C.number).scalar_subquery()
-    waits = and_(W.target == C.target, ~IS_REFUSED, ~IS_SCHEDULED, C.wait_code.is_(None), behind)
+    waits = and_(W.target == C.target, ~IS_REFUSED, ~IS_SCHEDULED, C.wait_code.is_(None), is_later)
     query = (
         select(
             *narrow,

@@ -15,7 +15,7 @@ from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, json_response
 from semq.web.api.node_operations import endpoints_of, parameters, schemas
 
 PATH = "/api/v1"
-LOOKING = (AccessRole.VIEWER, AccessScope.EVENTS)
+VIEWING = (AccessRole.VIEWER, AccessScope.EVENTS)
 NAME = Parameter(
     "name", "path", {"type": "string"}, "Short name, locator (LK0), row number, or key of the AppKey.", is_required=True
 )
@@ -76,11 +76,11 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
         Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (AccessRole.VIEWER,),
                  tuple(parameters(search)), definitions=more),
         Endpoint("GET", "/documents/{name:path}/trace", "documents.trace", "Show the history at all parties.",
-                 documents.trace, LOOKING, (NAME,), answers=missing),
+                 documents.trace, VIEWING, (NAME,), answers=missing),
         Endpoint("GET", "/documents/{name:path}/body", "documents.body", "Return the payload.", documents.body,
                  (AccessRole.PAYLOAD,), (NAME,), answers=missing, media=("application/octet-stream",), act="msg.body"),
         Endpoint("GET", "/documents/{name:path}", "documents.show", "Show the state of a document.", documents.show,
-                 LOOKING, (NAME,), answers=missing),
+                 VIEWING, (NAME,), answers=missing),
         Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive,
                  (AccessScope.RECEIVE,), pull,
                  answers={200: "Documents with their leases.", 204: "There is no document."}, media=(JSON, inbox.RAW),

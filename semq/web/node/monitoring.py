@@ -25,7 +25,7 @@ from semq.web.errors import RoleMissing
 from semq.web.services import Web
 
 KEPT_S = 1.0
-LOOK_S = 5.0  # below the usual time limits of orchestrators and scrapes
+ASK_S = 5.0  # below the usual time limits of orchestrators and scrapes
 OPENMETRICS = "application/openmetrics-text"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 NO_ANSWER = {"verdict": "failing", "checks": [{"check": "node", "verdict": "failing", "detail": "it does not answer"}]}
@@ -49,7 +49,7 @@ async def health(call: Call) -> Response:
     status = 503 if found["verdict"] == "failing" else 200
     if "verbose" not in call.request.query_params:
         return PlainTextResponse(f"{found['verdict']}\n", status)
-    _must_look(await authenticated(call.request, call.web))
+    _must_be_viewer(await authenticated(call.request, call.web))
     return json_response(found, status)
 
 
@@ -68,7 +68,7 @@ async def _metrics(call: Call, *, detailed: bool) -> Response:
     given = {"detailed": detailed, "format": "openmetrics" if is_open else "text"}
 
     async def make() -> str:
-        return str((await call.web.client.request("node.metrics", given, timeout_s=LOOK_S))["text"])
+        return str((await call.web.client.request("node.metrics", given, timeout_s=ASK_S))["text"])
 
     text = await call.web.snapshot(f"metrics {given}", KEPT_S, make)
     return Response(text, media_type=f"{OPENMETRICS}; version=1.0.0; charset=utf-8" if is_open else TEXT)
@@ -77,7 +77,7 @@ async def _metrics(call: Call, *, detailed: bool) -> Response:
 async def _health(web: Web) -> Mapping[str, Any]:
     async def make() -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = await web.client.request("node.health", {}, timeout_s=LOOK_S)
+            found: Mapping[str, Any] = await web.client.request("node.health", {}, timeout_s=ASK_S)
         except Unavailable:
             return NO_ANSWER
         return found
@@ -86,17 +86,17 @@ async def _health(web: Web) -> Mapping[str, Any]:
     return found
 
 
-def _must_look(who: Visitor) -> None:
+def _must_be_viewer(who: Visitor) -> None:
     if not who.may(AccessRole.VIEWER):
         raise RoleMissing(rights=AccessRole.VIEWER.value)
 
 
-LOOKING = (AccessRole.VIEWER,)
+VIEWING = (AccessRole.VIEWER,)
 ENDPOINTS = (
     Endpoint("GET", "/livez", "live", "Show that this process serves.", live, ()),
     Endpoint("GET", "/readyz", "ready", "Show whether the node accepts documents.", ready, ()),
     Endpoint("GET", "/healthz", "health", "Show the verdict over all health checks.", health, ()),
-    Endpoint("GET", "/metrics", "metrics", "Return the figures of the node.", metrics, LOOKING),
-    Endpoint("GET", "/metrics/detailed", "metrics.detailed", "Also those of each partner.", detailed_metrics, LOOKING),
+    Endpoint("GET", "/metrics", "metrics", "Return the figures of the node.", metrics, VIEWING),
+    Endpoint("GET", "/metrics/detailed", "metrics.detailed", "Also those of each partner.", detailed_metrics, VIEWING),
 )
 ROUTES: list[BaseRoute] = [route_of(row.path, {row.method: row}) for row in ENDPOINTS]

@@ -17,7 +17,7 @@ from semq.web.errors import NoSuchPage, RoleMissing
 from semq.web.node.audit import Audit
 
 CREATE_TOKEN = "token.create"
-LOOK_S, ACT_S = 8.0, 30.0  # longest wait for an answer of the node
+ASK_S, ACT_S = 8.0, 30.0  # longest wait for an answer of the node
 
 
 class Operations:
@@ -28,7 +28,7 @@ class Operations:
         self.client = client  #: an administrator's
         self._audit = audit
 
-    async def ask(self, who: Visitor, operation: str, arguments: Mapping[str, Any], patience_s: float = LOOK_S) -> Any:
+    async def ask(self, who: Visitor, operation: str, arguments: Mapping[str, Any], patience_s: float = ASK_S) -> Any:
         """Run an operation and return its result. ``patience_s`` limits the wait for one that changes nothing.
 
         Raises RoleMissing, NoSuchPage, BadArguments, RefusedByNode, NodeBusy, NodeUnreachable, NoAnswer,

@@ -57,7 +57,7 @@ class Memory:
         def give_back() -> None:
             if left:
                 self._free += left.pop()
-                self._wake()
+                self._admit()
 
         return give_back
 
@@ -75,12 +75,12 @@ class Memory:
                 self._free += size
             else:
                 self._waiting.remove((size, turn))
-            self._wake()
+            self._admit()
             if isinstance(error, TimeoutError):
                 raise BodiesFull(retry_after_s=5) from error
             raise
 
-    def _wake(self) -> None:
+    def _admit(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._free:
             size, turn = self._waiting.popleft()
             if turn.done():  # its request stopped waiting

@@ -33,7 +33,7 @@ class Connection(HttpToolsProtocol):
         self._certificate = ""
         self._head_timer: asyncio.TimerHandle | None = None
         self._pause_timer: asyncio.TimerHandle | None = None
-        self._heard_at = 0.0
+        self._received_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Process what the client sends."""
-        self._heard_at = self.loop.time()
+        self._received_at = self.loop.time()
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
             self._head_bytes += len(data)
@@ -87,7 +87,7 @@ class Connection(HttpToolsProtocol):
             self._head_timer = None
         super().on_headers_complete()
         if self._pause_timer is None:
-            self._pause_timer = self.loop.call_later(self._limits.body_s, self._look_for_pause)
+            self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def on_message_complete(self) -> None:
         """Stop waiting for the body."""
@@ -99,13 +99,13 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Begin to wait until the client reads."""
         super().pause_writing()
-        self._heard_at = self.loop.time()
+        self._received_at = self.loop.time()
         if self._pause_timer is None:
-            self._pause_timer = self.loop.call_later(self._limits.body_s, self._look_for_pause)
+            self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def resume_writing(self) -> None:
         """Note that the client reads."""
-        self._heard_at = self.loop.time()
+        self._received_at = self.loop.time()
         super().resume_writing()
 
     def _expect_head(self) -> None:
@@ -118,19 +118,19 @@ class Connection(HttpToolsProtocol):
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self._limits.head_s, self._too_slow)
 
-    def _look_for_pause(self) -> None:
+    def _check_pause(self) -> None:
         """Disconnect a client that has been silent for too long, unless the application does not read."""
         self._pause_timer = None
         is_waiting = self.flow.write_paused or self.cycle.more_body
         if not is_waiting or self.transport.is_closing():
             return
         if self.flow.read_paused and not self.flow.write_paused:
-            self._heard_at = self.loop.time()
-        left = self._heard_at + self._limits.body_s - self.loop.time()
+            self._received_at = self.loop.time()
+        left = self._received_at + self._limits.body_s - self.loop.time()
         if left <= 0:
             self._too_slow()
         else:
-            self._pause_timer = self.loop.call_later(left, self._look_for_pause)
+            self._pause_timer = self.loop.call_later(left, self._check_pause)
 
     def _too_slow(self) -> None:
         self._head_timer = None

@@ -14,5 +14,5 @@ def test_half_an_interval_to_send_and_two_to_die() -> None:
     heart = Heartbeat()
     heart.begin(10, 100.0)
     assert (heart.send_at, heart.dead_at) == (105.0, 120.0)
-    heart.sent_at, heart.heard_at = 103.0, 104.0
+    heart.sent_at, heart.received_at = 103.0, 104.0
     assert (heart.send_at, heart.dead_at) == (108.0, 124.0)

@@ -161,7 +161,7 @@ async def test_what_leaves_out_of_order_takes_no_flag_back(later: bool) -> None:
         first.publish("q", b"%d" % priority, delivery_mode=2, priority=priority)
     for _ in range(2):  # the highest priority first, then the first of the low ones
         consumer.room = 1
-        queue.wake(consumer)
+        queue.resume(consumer)
         if later:
             first.flush()
     model = await second_life(first)

@@ -28,8 +28,8 @@ def test_those_without_room_are_asked_once_until_they_wake() -> None:
         assert ring.next() is None
     assert [consumer.asked for consumer in full] == [1] * 100
     full[3].room = 1
-    ring.wake(full[3])
-    ring.wake(full[3])
+    ring.resume(full[3])
+    ring.resume(full[3])
     assert ring.next() is full[3]
 
 
@@ -41,7 +41,7 @@ def test_whoever_leaves_has_no_turn_and_leaves_no_trace() -> None:
         goes = RecordingConsumer()
         ring.add(goes)
         ring.remove(goes)
-        ring.wake(goes)
+        ring.resume(goes)
     assert [ring.next() for _ in range(3)] == [stays] * 3
     assert len(ring) == 1
     assert sum(len(lane) for lane in ring._lanes.values()) < 20
@@ -128,7 +128,7 @@ class ConsumersComeAndGo(RuleBasedStateMachine):
         if self.there:
             woken = data.draw(st.sampled_from(self.there))
             woken.room += 1
-            self.ring.wake(woken)
+            self.ring.resume(woken)
 
     @rule()
     def serve(self) -> None:

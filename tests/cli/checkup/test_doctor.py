@@ -36,7 +36,7 @@ def verdicts(findings: list[Finding]) -> dict[str, str]:
 
 
 async def on_the_way(settings: Settings) -> Finding:
-    [found] = [one async for one in hub_link.look(settings)]
+    [found] = [one async for one in hub_link.check(settings)]
     return found
 
 
@@ -109,17 +109,17 @@ def test_a_wrong_file_is_a_matter_of_configuration(tmp_path: Path) -> None:
 def test_passwords_that_everybody_can_read(tmp_path: Path) -> None:
     text = HUB + '[amqp]\nusers = { app = "secret" }\n'
     for mode, verdict in ((0o644, WARNING), (0o640, OK)):
-        assert verdicts(list(machine.look(settings_of(tmp_path, text, mode))))["configuration"] == verdict
-    assert verdicts(list(machine.look(settings_of(tmp_path, HUB, 0o644))))["configuration"] == OK
+        assert verdicts(list(machine.check(settings_of(tmp_path, text, mode))))["configuration"] == verdict
+    assert verdicts(list(machine.check(settings_of(tmp_path, HUB, 0o644))))["configuration"] == OK
 
 
 def test_a_folder_that_cannot_be_and_a_disk_that_is_full(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     text = HUB + 'data_dir = "file/data"\n[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n'
-    found = verdicts(list(machine.look(settings_of(tmp_path, text))))
+    found = verdicts(list(machine.check(settings_of(tmp_path, text))))
     assert found["data folder"] == FAILING
     assert "disk" not in found  # the finding on the disk is left out
-    found = verdicts(list(machine.look(settings_of(tmp_path, text.replace("file/data", "data")))))
+    found = verdicts(list(machine.check(settings_of(tmp_path, text.replace("file/data", "data")))))
     assert (found["data folder"], found["disk"]) == (OK, FAILING)
 
 
@@ -149,7 +149,7 @@ def test_every_path_of_a_configuration_is_looked_at(tmp_path: Path) -> None:
         f'{HUB}[tls]\ndir = "file/pki"\ntrust = "no.pem"\npassphrase_file = "no"\n'
         '[extract]\nfolder = "file/extracts"\nsalt_file = "no.salt"\n[secrecy]\nbodies_key_file = "no.key"\n'
     )
-    found = [one for one in machine.look(settings_of(tmp_path, text)) if one.check in ("file", "folder")]
+    found = [one for one in machine.check(settings_of(tmp_path, text)) if one.check in ("file", "folder")]
     assert {one.detail.partition(":")[0] for one in found} == {
         "tls.dir", "tls.trust", "tls.passphrase_file", "extract.folder", "extract.salt_file", "secrecy.bodies_key_file",
     }  # fmt: skip
@@ -158,14 +158,14 @@ def test_every_path_of_a_configuration_is_looked_at(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_even_be_looked_for(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, f'{HUB}data_dir = "{"x" * 300}/data"\n')
-    assert verdicts(list(machine.look(settings)))["data folder"] == FAILING
-    assert verdicts(list(database.look(settings)))["database"] == OK
+    assert verdicts(list(machine.check(settings)))["data folder"] == FAILING
+    assert verdicts(list(database.check(settings)))["database"] == OK
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     for program, verdict in (("sh", OK), ("no-such-program", FAILING)):
         settings = settings_of(tmp_path, f'{HUB}[alerts]\ncommand = ["{program}", "-c", "true"]\n')
-        assert verdicts(list(machine.look(settings)))["alerts"] == verdict
+        assert verdicts(list(machine.check(settings)))["alerts"] == verdict
 
 
 # ----------------------------------------------------------------------------------------------------- the database
@@ -174,10 +174,10 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 def test_a_database_that_may_forget(database_of_role: tuple[str, str], tmp_path: Path) -> None:
     url, role = database_of_role
     settings = settings_of(tmp_path, f'{HUB}[database]\nurl = "{url}"\n')
-    assert set(verdicts(list(database.look(settings))).values()) == {OK}
+    assert set(verdicts(list(database.check(settings))).values()) == {OK}
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f'ALTER ROLE "{role}" SET synchronous_commit = off')
-    found = {one.check: one for one in database.look(settings)}
+    found = {one.check: one for one in database.check(settings)}
     assert found["database"].verdict == FAILING
     assert "synchronous_commit" in found["database"].detail
     assert found["tables"].verdict == OK
@@ -207,7 +207,7 @@ def test_no_database_and_tables_of_other_versions(tmp_path: Path, database: str,
 
 
 def _looked(settings: Settings) -> list[Finding]:
-    return list(database.look(settings))
+    return list(database.check(settings))
 
 
 # ----------------------------------------------------------------------------------------- certificates, and the hub
@@ -217,11 +217,11 @@ async def test_a_certified_node_and_its_way(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     node = await inprocess.secure_local("10008", hub)
     await linked(node)
-    assert verdicts(list(identity.look(node.settings))) == {"certificate": OK}
+    assert verdicts(list(identity.check(node.settings))) == {"certificate": OK}
     found = await on_the_way(node.settings)
     assert (found.verdict, "TLSv1.3" in found.detail) == (OK, True)
     link = node.uplink.link
-    assert verdicts(list(identity.look(hub.settings))) == {"certificate": OK}
+    assert verdicts(list(identity.check(hub.settings))) == {"certificate": OK}
     assert node.uplink.link is link, "looking must not end the node's own link"
 
 
@@ -230,7 +230,7 @@ async def test_a_node_without_certificate_with_a_foreign_authority_and_with_one_
 ) -> None:
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
-    assert verdicts(list(identity.look(settings))) == {"certificate": FAILING}
+    assert verdicts(list(identity.check(settings))) == {"certificate": FAILING}
     assert (await on_the_way(settings)).verdict == FAILING
     await inprocess.enrol(settings, hub)
     assert (await on_the_way(settings)).verdict == OK
@@ -240,7 +240,7 @@ async def test_a_node_without_certificate_with_a_foreign_authority_and_with_one_
     assert "does not let 1.10008 in" in refused.detail
     ring = ring_of(settings)
     ring.trust_path.write_bytes(authority("another").pem)
-    assert verdicts(list(identity.look(settings)))["certificate"] == FAILING
+    assert verdicts(list(identity.check(settings)))["certificate"] == FAILING
     assert "authority" in (await on_the_way(settings)).advice
 
 
@@ -268,16 +268,16 @@ async def test_a_certificate_that_ends(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
-    [found] = list(identity.look(settings))
+    [found] = list(identity.check(settings))
     assert (found.verdict, "10 days left" in found.detail) == (WARNING, True)
 
 
 def test_a_schema_in_which_everybody_may_create_objects(tmp_path: Path, database_of_role: tuple[str, str]) -> None:
     url, _ = database_of_role
     settings = settings_of(tmp_path, f'{HUB}[database]\nurl = "{url}"\n')
-    assert verdicts(list(database.look(settings))).get("database rights") is None
+    assert verdicts(list(database.check(settings))).get("database rights") is None
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
-    [found] = [one for one in database.look(settings) if one.check == "database rights"]
+    [found] = [one for one in database.check(settings) if one.check == "database rights"]
     assert found.verdict == WARNING
     assert "REVOKE CREATE ON SCHEMA public FROM public;" in str(found.advice)

@@ -45,7 +45,7 @@ class ScheduledTrio(Trio):
     def wait(self, seconds: float) -> None:
         """Let time pass, then make the calls that ``again`` has requested."""
         self.later(seconds)
-        self.schedule.look()
+        self.schedule.release_due()
         self.settle()
 
     @property

@@ -129,7 +129,7 @@ def test_pinned_certificates_alone_are_believed(world: SealedWorld) -> None:
             NodeKeys(world.a.address, world.clock, TrustStore([world.authority.certificate]), None, {"56001": pins}),
             world.clock, world._draw, Policy(),
         )  # fmt: skip
-        world.a.sealing.heard("1.56001", mine.certificates)
+        world.a.sealing.learn("1.56001", mine.certificates)
         assert keys_of(world.a).knows("1.56001") is believed
 
 
@@ -262,7 +262,7 @@ def test_a_session_key_made_by_the_hub_in_the_senders_name_is_not_believed(world
     assert isinstance(hub.keys, NodeKeys)
     hub.keys.mine = Own(Identity(forger.mine.identity.certificate, KEYS["X"], {}), ())  # type: ignore[union-attr]
     assert keys_of(world.b).mine is not None
-    hub.heard("1.56001", keys_of(world.b).introduction())
+    hub.learn("1.56001", keys_of(world.b).introduction())
     frames: list[Data] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:

@@ -227,13 +227,13 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
-    looks, look = list[None](), a.submissions._look
+    looks, look = list[None](), a.submissions._begin_read
 
     def counted() -> None:
         looks.append(None)
         look()
 
-    monkeypatch.setattr(a.submissions, "_look", counted)
+    monkeypatch.setattr(a.submissions, "_begin_read", counted)
     sealed = [True, False, False, False, False]  # the first needs a missing key, the second is sent
     with psycopg.connect(a.store.url) as connection:
         sent = "SELECT semq_send('56001', 'x'::bytea, encrypt => %s)"
@@ -278,14 +278,14 @@ def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[b
     """
     monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document=2**20))
     submissions, looks = a.submissions, list[None]()
-    polls, look = [submissions.poll], submissions._look
+    polls, look = [submissions.poll], submissions._begin_read
 
     def counted() -> None:
         looks.append(None)
         look()
 
     monkeypatch.setattr(submissions, "poll", lambda: polls.pop()() if polls else None)
-    monkeypatch.setattr(submissions, "_look", counted)
+    monkeypatch.setattr(submissions, "_begin_read", counted)
     with psycopg.connect(a.store.url) as connection:
         for document in documents:
             connection.execute("SELECT semq_send('56001', %s)", (document,))

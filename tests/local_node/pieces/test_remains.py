@@ -22,8 +22,8 @@ def age(node: LocalNode) -> None:
 async def looked(node: LocalNode) -> None:
     """Let the node look once from now on."""
     for _ in range(2):
-        node.remains.look()
-        await until(lambda: not node.remains.is_looking)
+        node.remains.sweep()
+        await until(lambda: not node.remains.is_sweeping)
     await asyncio.sleep(0)
 
 
@@ -38,5 +38,5 @@ async def test_old_pieces_stay_while_their_document_waits_and_go_without_it(inpr
     assert counted(b, PIECES) >= 21
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
-    b.remains.look()
+    b.remains.sweep()
     await until(lambda: not counted(b, PIECES))

@@ -170,9 +170,9 @@ async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inpro
     released = await ask(link, "msg.release", {"id": "K1", "why": "now"})
     assert released["error"]["code"] == "SEMQ-1233"
     await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"})
-    a.transfers.look()
+    a.transfers.search()
     await until(lambda: not a.transfers.documents)
-    a.remains.look()
+    a.remains.sweep()
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031_piece"))
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
 

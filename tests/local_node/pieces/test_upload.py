@@ -79,13 +79,13 @@ async def test_what_a_crash_has_left_is_removed(inprocess: InProcess) -> None:
     upload = a.uploads.begin(SIZE, lambda is_paused: None)
     upload.add(body_of(SIZE - 10))
     await until(lambda: pieces(a) == 19)
-    a.remains.look()
+    a.remains.sweep()
     await a.store.read(lambda connection: None)
     assert pieces(a) == 19  # it arrives still
     del upload
 
     def is_gone() -> bool:
-        a.remains.look()  # an earlier search may be under way
+        a.remains.sweep()  # an earlier search may be under way
         return not pieces(a)
 
     await until(is_gone)

@@ -199,7 +199,7 @@ async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None
         assert "ACCESS_REFUSED" in rows[revoked]["error"]
         waiting = await found.send(a, revoked)
         await inprocess.enrol(found.node(revoked).settings, found.hub)
-        await found.node(revoked)._look_after()  # as its job does, every few seconds
+        await found.node(revoked)._maintain_certificate()  # as its job does, every few seconds
         await found.arrived(revoked, waiting)
 
 

@@ -14,7 +14,7 @@ class Reported:
 
     def _take(self, line: bytes) -> None:
         self.lines.append(line)
-        self._heard.hear(line)
+        self._heard.take(line)
 
     @property
     def failing(self) -> dict[str, FailingSection]:

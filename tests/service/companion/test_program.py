@@ -77,7 +77,7 @@ async def test_a_node_knows_which_sections_of_a_program_fail(tmp_path: Path, mon
     reports = companion("reporting")
     reports.start()
     await until(lambda: list(reports.states.failing) == ["erp"])
-    reports.states.hear(b'{"section": "erp", "failing": null}\n')
+    reports.states.take(b'{"section": "erp", "failing": null}\n')
     assert reports.states.status() == {}
     await reports.stop()
 

@@ -40,7 +40,7 @@ def test_a_report_is_one_line_whatever_an_address_answered() -> None:
 )
 def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
     heard = ReportedStates()
-    heard.hear(line)
+    heard.take(line)
     assert heard.status() == {}
 
 

@@ -56,7 +56,7 @@ def test_an_end_that_comes_near_is_told_twice_a_day(tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as logs:
         for hours in (0, 24 * 70, 24 * 80, 24 * 80 + 1, 24 * 80 + 13):
             clock.now = NOW + timedelta(hours=hours)
-            who.look_after()
+            who.maintain()
     warned = [one for one in logs if one["event"] == "certificate_ends"]
     assert [one["log_level"] for one in warned] == ["warning", "warning"]
     assert warned[0]["days_left"] == 10.0
@@ -86,7 +86,7 @@ def test_old_keys_go_when_nothing_can_be_sealed_for_them(tmp_path: Path) -> None
     add(who.ring, OURS)
     for days, keys in ((99, 3), (101, 2)):
         clock.now = NOW + days * DAY
-        who.look_after()
+        who.maintain()
         assert len(who.ring.identity().keys) == keys
     assert first not in who.ring.identity().keys
 

@@ -31,17 +31,17 @@ def keys() -> NodeKeys:
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_a_hostile_directory_says_is_not_believed_and_stops_nothing(what: str) -> None:
     mine = keys()
-    assert not mine.heard(B, [HOSTILE[what]])
+    assert not mine.learn(B, [HOSTILE[what]])
     assert not mine.knows(B)
-    assert mine.heard(B, [HOSTILE[what], GOOD])
+    assert mine.learn(B, [HOSTILE[what], GOOD])
     assert mine.known(B) == (GOOD,)
 
 
 def test_the_same_certificate_said_again_is_the_same_key() -> None:
     mine = keys()
-    assert mine.heard(B, [GOOD])
+    assert mine.learn(B, [GOOD])
     key = mine.receiver(B)
-    assert not mine.heard(B, [GOOD])
+    assert not mine.learn(B, [GOOD])
     assert mine.receiver(B) is key
 
 

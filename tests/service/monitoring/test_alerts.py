@@ -38,7 +38,7 @@ class AlertDesk:
     async def at(self, now: float, *checks: Check) -> list[dict[str, Any]]:
         """Return the alerts received when the node has these findings at this time."""
         self.clock.now, self.checks = now, list(checks)
-        await self.alerts.look()
+        await self.alerts.check()
         return [json.loads(line) for line in self.told.read_text().splitlines()] if self.told.exists() else []
 
 

@@ -55,7 +55,7 @@ def walked(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]]
 def test_pages_have_every_row_once_and_look_at_a_bounded_number(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, wanted: Search, count: int, order: Any
 ) -> None:
-    monkeypatch.setattr(pages, "LOOKED_AT_MAX", 37)
+    monkeypatch.setattr(pages, "COMPARED_MAX", 37)
     connection.execute(text("UPDATE tb_0031 SET held = true WHERE app_key = 'K000000007'"))
     rows, looked_at = walked(connection, replace(wanted, limit=13, order=order))
     numbers = [row["id"] for row in rows]
