@@ -12,12 +12,12 @@ from semq.config.settings import Settings
 from semq.engine.local_engine import LocalEngine
 from semq.engine.secrecy.sealing import Sealing
 from semq.service.credentials.identity import NodeIdentity
-from semq.service.operations.messages import Looking
+from semq.service.operations.messages import ReadableNode
 from semq.store.postgres.store import PostgresStore
 from semq.umx_t.address import Address
 
 
-class OperatedLocalNode(Looking, Protocol):
+class OperatedLocalNode(ReadableNode, Protocol):
     """A local node, as seen by its operations. Implemented by ``node.LocalNode``."""
 
     settings: Settings

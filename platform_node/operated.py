@@ -10,13 +10,13 @@ from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
 from semq.service.credentials.identity import NodeIdentity
-from semq.service.operations.messages import Looking
+from semq.service.operations.messages import ReadableNode
 from semq.store.postgres.store import PostgresStore
 from semq.umx_t.address import Address
 from semq.umx_t.locator import Store
 
 
-class OperatedHub(Looking, Protocol):
+class OperatedHub(ReadableNode, Protocol):
     """The hub, as seen by its operations. Implemented by ``node.HubNode``."""
 
     settings: Settings

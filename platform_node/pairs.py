@@ -33,8 +33,8 @@ def stopped(accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, af
     """Return the pairs that ``before`` (without a document, the configuration) allows and ``after`` does not."""
     nodes = list(dict.fromkeys((*accounts, *before.nodes)))
     pairs: list[str] = []
-    for looked_at, (source, target) in enumerate(product(nodes, nodes)):
-        if len(pairs) == NAMED_MAX or looked_at == COMPARED_MAX:
+    for compared, (source, target) in enumerate(product(nodes, nodes)):
+        if len(pairs) == NAMED_MAX or compared == COMPARED_MAX:
             return Stopped(pairs, False)
         if source == target or not allows(accounts, before, source, target):
             continue

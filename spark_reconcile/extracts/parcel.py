@@ -20,7 +20,7 @@ from spark_reconcile.extracts.manifest import (
     folder_of,
     read_manifest,
 )
-from spark_reconcile.sources.parts import looked_into
+from spark_reconcile.sources.parts import checked_contents
 from spark_reconcile.storage import Place
 
 MAGIC = b"SEMQ-EXTRACT-1\n"
@@ -113,7 +113,7 @@ def _take(stream: ByteSource, file: Place, part: ExtractPart, manifest: Manifest
         raise BadExtract(
             "A file of the parcel is not the one that its manifest describes.", state="ALTERED", file=part.name
         )
-    seen = looked_into(part, file, manifest)
+    seen = checked_contents(part, file, manifest)
     if seen.state:
         raise BadExtract("A file of the parcel does not hold what its manifest says.", state=seen.state, why=seen.note)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from spark_reconcile.days import Window
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.extracts.manifest import MANIFEST_MAX, NAME, Manifest, Verify, date_folder, read_manifest
-from spark_reconcile.sources.parts import CheckedFile, looked_at, other_ranges
+from spark_reconcile.sources.parts import CheckedFile, checked_file, other_ranges
 from spark_reconcile.storage import Place
 
 
@@ -140,7 +140,7 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
     state, note = _doubt_manifest(manifest, day, verify)
     seen: list[CheckedFile] = []
     for part in manifest.files if not state else ():
-        found = looked_at(part, folder / part.name, manifest)
+        found = checked_file(part, folder / part.name, manifest)
         if found.state:
             state, note = found.state, found.note
             break

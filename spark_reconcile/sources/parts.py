@@ -32,7 +32,7 @@ class CheckedFile(NamedTuple):
     at: tuple[Range, ...] = ()
 
 
-def looked_at(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
+def checked_file(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
     """Compare a file with its description in the manifest."""
     try:
         size = file.size()
@@ -40,12 +40,12 @@ def looked_at(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile
             return CheckedFile("TRUNCATED", f"{part.name}: {max(size, 0)} of {part.bytes} bytes")
         if size > part.bytes or file.sha256() != part.sha256:
             return CheckedFile("ALTERED", part.name)
-        return looked_into(part, file, manifest)
+        return checked_contents(part, file, manifest)
     except OSError as error:
         return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
 
 
-def looked_into(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
+def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
     """Check the contents of a file whose length and hash are correct."""
     try:
         with file.open() as stream:

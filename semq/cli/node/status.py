@@ -109,8 +109,8 @@ def _extract(status: Status) -> Iterator[tuple[str, str]]:
         yield "last extract", f"{local(last.get('at'))} {how}: {last.get('said')}"
 
 
-def _telemetry(told: Status) -> Iterator[tuple[str, str]]:
-    spans = told.get("telemetry")
+def _telemetry(facts: Status) -> Iterator[tuple[str, str]]:
+    spans = facts.get("telemetry")
     if spans:
         named = ((name, spans.get(name) or 0) for name in ("exported", "waiting", "dropped"))
         yield "spans", ", ".join(f"{number} {name}" for name, number in named)

@@ -172,17 +172,17 @@ class _Claims:
     """The rows of one source that are claimed in one attempt at a unit, track by track, within its share."""
 
     def __init__(
-        self, core: Core, carrier: Carrier, unit: Unit, looks: Sequence[tuple[Pick, Unsent]], room: int
+        self, core: Core, carrier: Carrier, unit: Unit, reads: Sequence[tuple[Pick, Unsent]], room: int
     ) -> None:
         self._core = core
         self._carrier = carrier
         self._unit = unit
-        self._left, self._room = looks[0][0].limit, room
+        self._left, self._room = reads[0][0].limit, room
         self.frames: list[Data] = []
         self.sent: list[int] = []
         self.left: list[Outbound] = []  #: copies of rows that are deleted in the commit that sends them
         self.events: list[Any] = []
-        self._ends = [(pick, *self._track(pick, query)) for pick, query in looks]
+        self._ends = [(pick, *self._track(pick, query)) for pick, query in reads]
 
     def _track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:
         """Claim rows of one track; return its cursor, whether rows were found, and the row that blocks it."""

@@ -84,13 +84,13 @@ def _failing(section: str, one: Mapping[str, Any]) -> str:
     return f"{section}: {times} since {utc_text(one['since'])}{paused}: {one['error']}"
 
 
-def _telemetry(told: Mapping[str, Any]) -> Check:
+def _telemetry(state: Mapping[str, Any]) -> Check:
     """Return the check of the export of spans; it never fails, since no document depends on it."""
-    if told["failures"] < PATIENCE:
+    if state["failures"] < PATIENCE:
         return Check("telemetry", OK)
-    since = f"{told['failures']} failures in a row since {utc_text(told['failing_since'])}"
-    lost = f", {told['dropped']} spans dropped" if told["dropped"] else ""
-    return Check("telemetry", WARNING, f"{since}{lost}: {told['last_error']}")
+    since = f"{state['failures']} failures in a row since {utc_text(state['failing_since'])}"
+    lost = f", {state['dropped']} spans dropped" if state["dropped"] else ""
+    return Check("telemetry", WARNING, f"{since}{lost}: {state['last_error']}")
 
 
 def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[str]:

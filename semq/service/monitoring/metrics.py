@@ -120,13 +120,13 @@ def _extract_status(of: Figures) -> list[Sample]:
 
 
 def _spans(of: Figures) -> list[Sample]:
-    told = of.status.get("telemetry")
-    return [({"result": name}, told[name]) for name in ("exported", "dropped", "forgotten")] if told else []
+    facts = of.status.get("telemetry")
+    return [({"result": name}, facts[name]) for name in ("exported", "dropped", "forgotten")] if facts else []
 
 
 def _telemetry_up(of: Figures) -> list[Sample]:
-    told = of.status.get("telemetry")
-    return [({}, float(not told["failures"]))] if told else []
+    facts = of.status.get("telemetry")
+    return [({}, float(not facts["failures"]))] if facts else []
 
 
 def _rows(of: Figures) -> list[Sample]:

@@ -78,7 +78,7 @@ class ListStuck(Arguments, frozen=True, kw_only=True):
     limit: Limit = 200
 
 
-class Looking(Protocol):
+class ReadableNode(Protocol):
     """The parts of a node that the operations use."""
 
     store: PostgresStore
@@ -105,7 +105,7 @@ def message_filter(wanted: MessageSelection, limit: int, state: str | None = Non
 class MessageReading:
     """The handlers."""
 
-    def __init__(self, node: Looking) -> None:
+    def __init__(self, node: ReadableNode) -> None:
         self._node = node
 
     async def messages(self, arguments: ListMessages) -> list[dict[str, Any]]:

@@ -32,9 +32,9 @@ SAMPLED = 1  # flag
 def encoded(spans: Iterable[Span], resource: Mapping[str, Any]) -> bytes:
     """Return the body of a request."""
     scope = {"name": "semq", "version": __version__}
-    told = {"resource": {"attributes": _attributes(resource)}}
+    request = {"resource": {"attributes": _attributes(resource)}}
     scoped = {"scope": scope, "spans": [_span(span) for span in spans]}
-    return msgspec.json.encode({"resourceSpans": [{**told, "scopeSpans": [scoped]}]})
+    return msgspec.json.encode({"resourceSpans": [{**request, "scopeSpans": [scoped]}]})
 
 
 def rejected(answer: bytes) -> tuple[int, str]:
@@ -80,7 +80,7 @@ def _span(span: Span) -> dict[str, Any]:
         "semq.attempt": span.att,
         "error.type": span.error,
     }
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "traceId": span.parent.trace_id,
         "spanId": span.span_id,
         "flags": SAMPLED,
@@ -93,10 +93,10 @@ def _span(span: Span) -> dict[str, Any]:
         "status": {"code": FAILED, "message": span.error} if span.error else {},
     }
     if span.parent_id:
-        told["parentSpanId"] = span.parent_id
+        fields["parentSpanId"] = span.parent_id
     if span.parent.state:
-        told["traceState"] = span.parent.state
-    return told
+        fields["traceState"] = span.parent.state
+    return fields
 
 
 def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:

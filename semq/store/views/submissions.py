@@ -282,10 +282,10 @@ def _reason(row: Any) -> list[str] | None:
         return None
     if row.before is None:  # noted by a node of an older version
         return [row.before_code, row.before_text]
-    behind = (
+    waiting = (
         f"It waits behind {PREFIX}{row.before} to the same target, which waits: {row.before_code} {row.before_text}"
     )
-    return [BEHIND, behind]
+    return [BEHIND, waiting]
 
 
 def _ms(moment: Any) -> int | None:

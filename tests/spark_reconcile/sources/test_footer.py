@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_reconcile.extracts.manifest import ExtractPart, Manifest
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
 from spark_reconcile.sources.footer import MAGIC, BadFooter, Chunk, _read, _Reader, chunks, put_in_order
-from spark_reconcile.sources.parts import looked_into
+from spark_reconcile.sources.parts import checked_contents
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.report.made import source
 
@@ -68,7 +68,7 @@ def test_no_altered_footer_ends_the_process_or_is_anything_but_a_state(tmp_path:
     for at in range(len(whole) - 8 - footer, len(whole), 9):
         for byte in (whole[at] ^ 1 << at % 8, 0xFF):
             Path(file.path).write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
-            states.add(looked_into(part, file, MANIFEST).state)
+            states.add(checked_contents(part, file, MANIFEST).state)
     assert {"TRUNCATED", "UNKNOWN_SCHEMA", ""} <= states
 
 
@@ -96,7 +96,7 @@ def test_the_encodings_of_a_column_are_put_in_one_order(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there_is_named(tmp_path: Path, absent: str) -> None:
     table = pa.Table.from_pylist(ROWS, ARROW_SCHEMA).drop_columns([absent])
     pq.write_table(table, tmp_path / FILE)
-    seen = looked_into(ExtractPart(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
+    seen = checked_contents(ExtractPart(FILE, len(ROWS), 0, ""), Place.at(tmp_path / FILE), MANIFEST)
     assert seen[:2] == ("UNKNOWN_SCHEMA", f"{FILE}: column {absent} is missing")
 
 
