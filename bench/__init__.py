@@ -15,6 +15,7 @@
 | http                       | submissions and pages over HTTP, with large tables                                 |
 | reconciliation             | the nightly job, beside other engines                                              |
 | cluster                    | two instances of the hub, beside one                                               |
+| sessions                   | many institutions: online at one hub, or in one virtual server                     |
 | secrecy                    | cost of certificates, TLS and seals                                                |
 
 README.md of this folder explains the figures. No test depends on them.
