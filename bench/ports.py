@@ -1,4 +1,4 @@
-"""Ports on this machine: find a free one, and wait until an AMQP server listens on one."""
+"""Ports on this machine: find a free one, and wait until a server listens on one."""
 
 import socket
 import time
@@ -13,12 +13,14 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def answers(port: int, patience_s: float, goes_on: Callable[[], bool]) -> bool:
-    """Wait until an AMQP server greets on this port; False if it does not in time."""
+def answers(port: int, patience_s: float, goes_on: Callable[[], bool], *, amqp: bool = True) -> bool:
+    """Wait until an AMQP server greets on this port, or any server listens; False if it does not in time."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and goes_on():
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
+                if not amqp:
+                    return True
                 client.sendall(PROTOCOL_HEADER)
                 if client.recv(1) == b"\x01":
                     return True

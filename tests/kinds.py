@@ -43,6 +43,7 @@ def _read(line: str) -> KindOfTests:
 TABLE = """
 crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
+crash/test_rabbitmq.py                 slow,processes        -
 demo/test_scenario.py                  slow,processes,spark  demo
 spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark

@@ -1,4 +1,8 @@
-"""Debian's RabbitMQ as a separate process, with its own folder and ports; only if it is installed."""
+"""Debian's RabbitMQ as separate processes, with folders and ports of their own; only if it is installed.
+
+``rabbitmq`` and ``server`` run one node for a benchmark or a test. ``cluster_nodes`` are the nodes of a cluster, whose
+owner starts, kills and restarts them (``tests/crash``).
+"""
 
 import json
 import os
@@ -6,16 +10,18 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.ports import answers, free_port
+from bench.ports import answers
+from semq.installation.configuration import ApplicationLogin, free_ports
 
 Definitions = Callable[[int], Mapping[str, Any]]  # by the port of the server
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 START_S = 120.0
+STOP_S = 60.0
 
 
 def is_installed() -> bool:
@@ -30,6 +36,99 @@ class RabbitServer(NamedTuple):
     session: int  #: session id of all its processes
 
 
+class RabbitNode:
+    """One node of RabbitMQ, which may be started several times."""
+
+    def __init__(self, home: Path, port: int, internal_port: int, mapper: int) -> None:
+        """``home`` has the cookie that all nodes of a cluster share; ``mapper``: the port of their ``port_mapper``."""
+        self.port = port
+        self.name = f"semq{port}@localhost"
+        self.folder = home / f"rabbitmq-{port}"
+        self._home = home
+        self._internal_port = internal_port
+        self._mapper = mapper
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def write(self, lines: Sequence[str] = (), plugins: Sequence[str] = ()) -> None:
+        """Write its configuration, before the first start."""
+        self.folder.mkdir()
+        listens = f"listeners.tcp.local = 127.0.0.1:{self.port}"
+        (self.folder / "rabbitmq.conf").write_text("\n".join([listens, *lines, ""]))
+        (self.folder / "plugins").write_text(f"[{','.join(plugins)}].")
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start its processes; the id of the returned one is that of their session."""
+        environment = {
+            **os.environ,
+            "HOME": str(self._home),
+            "RABBITMQ_NODENAME": self.name,
+            "RABBITMQ_MNESIA_BASE": str(self.folder / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(self.folder / "log"),
+            "RABBITMQ_CONF_ENV_FILE": os.devnull,
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
+            "RABBITMQ_DIST_PORT": str(self._internal_port),
+            "ERL_EPMD_PORT": str(self._mapper),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+        }
+        with (self.folder / "out").open("ab") as out:
+            # A session of its own: the script starts the virtual machine.
+            process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out, start_new_session=True)
+        self.process = process
+        return process
+
+    def answers(self) -> bool:
+        """Wait until it serves; return False if it ended or did not in time."""
+        process = self.process
+        return process is not None and answers(self.port, START_S, lambda: process.poll() is None)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all its processes, if they run."""
+        if self.process is not None and self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+    def said(self) -> str:
+        """Return the end of its output."""
+        return (self.folder / "out").read_text(errors="replace")[-2000:]
+
+
+def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) -> list[RabbitNode]:
+    """Return the nodes of one cluster, not started, which find each other in any order of their starts."""
+    ports = free_ports(2 * count)
+    nodes = [
+        RabbitNode(home, port, internal, mapper) for port, internal in zip(ports[:count], ports[count:], strict=True)
+    ]
+    lines = [f"default_user = {login.user}", f"default_pass = {login.password}"]
+    lines += [
+        "cluster_partition_handling = pause_minority",
+        "cluster_formation.peer_discovery_backend = classic_config",
+    ]
+    lines += [f"cluster_formation.classic_config.nodes.{number} = {node.name}" for number, node in enumerate(nodes, 1)]
+    cookie = home / ".erlang.cookie"
+    cookie.write_text(os.urandom(10).hex())
+    cookie.chmod(0o400)
+    for node in nodes:
+        node.write(lines)
+    return nodes
+
+
+@contextmanager
+def port_mapper() -> Iterator[int]:
+    """Run a port mapper of Erlang, through which nodes find each other; return its port.
+
+    Without one that listens, a node starts one as a daemon, which stays.
+    """
+    (port,) = free_ports(1)
+    process = subprocess.Popen(["epmd", "-port", str(port), "-address", "127.0.0.1"], stderr=subprocess.DEVNULL)
+    try:
+        answers(port, START_S, lambda: process.poll() is None, amqp=False)
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
 @contextmanager
 def rabbitmq() -> Iterator[int]:
     """Run a fresh RabbitMQ with its defaults (guest, guest, /), and return its port."""
@@ -40,36 +139,20 @@ def rabbitmq() -> Iterator[int]:
 @contextmanager
 def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) -> Iterator[RabbitServer]:
     """Run a fresh RabbitMQ with these plugins and, instead of its defaults, these definitions."""
-    with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as name:
-        folder, port = Path(name), free_port()
-        lines = [f"listeners.tcp.local = 127.0.0.1:{port}"]
+    with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as name, port_mapper() as mapper:
+        port, internal = free_ports(2)
+        node = RabbitNode(Path(name), port, internal, mapper)
+        lines = []
         if definitions is not None:
-            (folder / "definitions.json").write_text(json.dumps(definitions(port)))
-            lines.append(f"load_definitions = {folder / 'definitions.json'}")
-        (folder / "rabbitmq.conf").write_text("\n".join([*lines, ""]))
-        (folder / "plugins").write_text(f"[{','.join(plugins)}].")
-        environment = {
-            **os.environ,
-            "HOME": name,
-            "RABBITMQ_NODENAME": f"semq{port}@localhost",
-            "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
-            "RABBITMQ_LOG_BASE": str(folder / "log"),
-            "RABBITMQ_CONF_ENV_FILE": os.devnull,
-            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq"),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
-            "RABBITMQ_DIST_PORT": str(free_port()),
-            "ERL_EPMD_PORT": (epmd := str(free_port())),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-        }
-        with (folder / "out").open("wb") as out:
-            # A session of its own: the script starts the virtual machine and a port mapper.
-            process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out, start_new_session=True)
+            file = Path(name) / "definitions.json"
+            file.write_text(json.dumps(definitions(node.port)))
+            lines.append(f"load_definitions = {file}")
+        node.write(lines, plugins)
+        process = node.start()
         try:
-            if not answers(port, START_S, lambda: process.poll() is None):
-                raise RuntimeError("RabbitMQ did not start:\n" + (folder / "out").read_text(errors="replace")[-2000:])
-            yield RabbitServer(port, process.pid)
+            if not node.answers():
+                raise RuntimeError("RabbitMQ did not start:\n" + node.said())
+            yield RabbitServer(node.port, process.pid)
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(60)
-            # The port mapper made itself a daemon.
-            subprocess.run(["epmd", "-port", epmd, "-kill"], stdout=subprocess.DEVNULL, check=False)
+            node.signal(signal.SIGTERM)
+            process.wait(STOP_S)

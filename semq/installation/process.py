@@ -18,6 +18,20 @@ STOP_S = 90.0
 POLL_S = 0.1
 
 
+async def end_of(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of a process and return its status: negative numbers are signals."""
+    if process.poll() is None:
+        over, loop = asyncio.Event(), asyncio.get_running_loop()
+        handle = os.pidfd_open(process.pid)
+        loop.add_reader(handle, over.set)
+        try:
+            await over.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+    return process.wait()
+
+
 class NodeProcess:
     """One node. Its methods may be called from any thread; ``async`` ones wait without holding up the event loop."""
 
@@ -97,18 +111,8 @@ class NodeProcess:
 
     async def ended(self) -> int:
         """Wait for the end of the process and return its status: negative numbers are signals."""
-        process = self.process
-        assert process is not None
-        if process.poll() is None:
-            over, loop = asyncio.Event(), asyncio.get_running_loop()
-            handle = os.pidfd_open(process.pid)
-            loop.add_reader(handle, over.set)
-            try:
-                await over.wait()
-            finally:
-                loop.remove_reader(handle)
-                os.close(handle)
-        return process.wait()
+        assert self.process is not None
+        return await end_of(self.process)
 
     def signal(self, number: Signals) -> None:
         """Send a signal to the process, if it runs."""

@@ -1,5 +1,5 @@
-"""``./run crash --cycles N [--seed S] [--secure] [--cluster] [--json]``: a campaign on demand. Exit status 0 only if
-the promise was kept.
+"""``./run crash --cycles N [--seed S] [--secure] [--cluster [--rabbitmq]] [--json]``: a campaign on demand. Exit
+status 0 only if the promise was kept, 69 if RabbitMQ is not installed.
 """
 
 import argparse
@@ -12,7 +12,11 @@ import sys
 import warnings
 from collections.abc import Callable
 
+from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.crash import campaign
+from tests.crash.process import EXIT_UNAVAILABLE
+
+SHAPES = ("secure", "cluster", "rabbitmq")  # arguments of ``CrashWorld``
 
 
 def main() -> int:
@@ -31,10 +35,18 @@ def main() -> int:
         action="store_true",
         help="two instances of the hub, a store each, and a carrier, which is killed, too",
     )
+    parser.add_argument(
+        "--rabbitmq", action="store_true", help="with --cluster: the carrier is a cluster of three RabbitMQ nodes"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
     arguments = parser.parse_args()
     if arguments.cycles < 1 or arguments.group < 1:
         parser.error("--cycles and --group count from 1")
+    if arguments.rabbitmq and not arguments.cluster:
+        parser.error("--rabbitmq needs --cluster")
+    if arguments.rabbitmq and not is_installed():
+        print(f"crash: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
+        return EXIT_UNAVAILABLE
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
     logging.getLogger().addHandler(logging.NullHandler())  # its warnings about lost connections are expected here
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -54,7 +66,7 @@ def main() -> int:
         say(line)
     if not report.good:
         say(f"FAILED; logs and databases lie in {report.folder}")
-        shape = "".join(f" --{name}" for name in ("secure", "cluster") if getattr(arguments, name))
+        shape = "".join(f" --{name}" for name in SHAPES if getattr(arguments, name))
         say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}{shape}")
     if arguments.json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
@@ -67,7 +79,9 @@ def main() -> int:
 async def _run(arguments: argparse.Namespace, seed: int, say: Callable[[str], None]) -> campaign.CampaignReport:
     """Run a campaign; stop its processes when it is interrupted."""
     running = asyncio.ensure_future(
-        campaign.run(arguments.cycles, seed, say, arguments.group, secure=arguments.secure, cluster=arguments.cluster)
+        campaign.run(
+            arguments.cycles, seed, say, arguments.group, **{name: getattr(arguments, name) for name in SHAPES}
+        )
     )
     asked: list[bool] = []
 

@@ -89,6 +89,7 @@ class Campaign:
         self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], **shape: bool
     ) -> None:
         self._world = CrashWorld(folder, seed, **shape)
+        self._shape = shape
         self._harm = Harm(self._world)
         self._points = failpoints_by_turn(seed, cluster=self._world.cluster)
         self._cycles = cycles
@@ -116,7 +117,7 @@ class Campaign:
 
     async def _cycle(self, number: int) -> None:
         """Make load and faults; return when all nodes serve again."""
-        faults = plan(self._seed, number, self._points, secure=self._world.secure, cluster=self._world.cluster)
+        faults = plan(self._seed, number, self._points, **self._shape)
         self._say(f"cycle {number}: " + "; ".join(map(str, faults)))
         for submitter in self._world.submitters.values():
             submitter.resume()
@@ -124,7 +125,7 @@ class Campaign:
         try:
             await self._world.ready()
         except TimeoutError:
-            away = [name for name, node in self._world.nodes.items() if not node.is_ready]
+            away = [name for name, process in self._world.processes.items() if not process.is_ready]
             self._world.complaints.append(f"{', '.join(away)} did not come back")
 
     async def _settle(self, number: int) -> OracleFindings:
@@ -161,7 +162,8 @@ class Campaign:
             return False  # a node restarts its server, because a failpoint was reached late
         unclean.clear()
         unclean.update(rows)
-        return not rows and oracle.has_all(self._world) and all(node.is_ready for node in self._world.nodes.values())
+        serve = all(process.is_ready for process in self._world.processes.values())
+        return not rows and oracle.has_all(self._world) and serve
 
     async def _end(self) -> None:
         """Count; then stop everything in an orderly way, which the oracle checks, too."""
@@ -188,6 +190,6 @@ class Campaign:
             "received": sum(world.consumers[side].received for side in SIDES),
             "submitted_again": sum(world.submitters[side].repeated for side in SIDES),
             "flagged_repeats": sum(world.consumers[side].repeats for side in SIDES),
-            "starts": sum(node.starts for node in world.nodes.values()),
+            "starts": sum(process.starts for process in world.processes.values()),
             "failpoints_fired": sum(len(node.fired) for node in world.nodes.values()),
         }

@@ -14,7 +14,7 @@ from random import Random
 from semq.installation.configuration import CARRIER, HUB
 from semq.service import failpoints
 from tests.crash import certificates
-from tests.crash.world import ADDRESS, HUB_2, SIDES, CrashWorld
+from tests.crash.world import ADDRESS, BROKERS, HUB_2, SIDES, CrashWorld
 
 PLACES = {
     "nodes": (HUB, *SIDES),
@@ -27,7 +27,9 @@ CLUSTER_PLACES = PLACES | {
     "links": ("link-a", "link-b", "other-a", "other-b"),
     "ways": ("way-hub", "way-hub-2"),
     "carrier": (CARRIER,),
+    "carrier with a store": (CARRIER,),
 }
+RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": ()}
 SPAN_S = 2.0  # faults of a cycle begin within this time
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
@@ -60,7 +62,7 @@ SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
     (5, "kill", "carrier"),
-    (1, "kill postgres", "carrier"),
+    (1, "kill postgres", "carrier with a store"),
     (2, "freeze", "carrier"),
     (3, "cut", "ways"),
     (2, "cut in a frame", "ways"),
@@ -103,11 +105,17 @@ def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[st
 
 
 def plan(
-    seed: int, number: int, points: Iterator[tuple[str, str]], *, secure: bool = False, cluster: bool = False
+    seed: int,
+    number: int,
+    points: Iterator[tuple[str, str]],
+    *,
+    secure: bool = False,
+    cluster: bool = False,
+    rabbitmq: bool = False,
 ) -> list[CycleFault]:
     """Return the faults of one cycle, in the order of their times."""
-    kinds = [*KINDS, *(SECURE_KINDS if secure else ()), *(CLUSTER_KINDS if cluster else ())]
-    places = CLUSTER_PLACES if cluster else PLACES
+    places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES if cluster else PLACES
+    kinds = [kind for kind in [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS] if places.get(kind[2])]
     chance = Random(f"{seed}/cycle/{number}")
     return sorted(
         (_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))), key=lambda fault: fault.at_s
@@ -185,7 +193,7 @@ class Harm:
         await self._kinds[fault.kind](fault)
 
     async def _kill(self, fault: CycleFault) -> None:
-        self._world.nodes[fault.where].kill(fault.value)
+        self._world.processes[fault.where].kill(fault.value)
 
     async def _kill_two(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].kill(fault.value)
@@ -221,9 +229,9 @@ class Harm:
         await node.may_die(STRIKE_S)
 
     async def _freeze(self, fault: CycleFault) -> None:
-        self._world.nodes[fault.where].freeze(True)
+        self._world.processes[fault.where].freeze(True)
         await asyncio.sleep(fault.value)
-        self._world.nodes[fault.where].freeze(False)
+        self._world.processes[fault.where].freeze(False)
 
     async def _cut(self, fault: CycleFault) -> None:
         self._world.proxies[fault.where].cut()

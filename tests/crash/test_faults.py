@@ -3,6 +3,9 @@
 from itertools import islice
 from pathlib import Path
 
+import pytest
+
+from semq.installation.configuration import CARRIER
 from semq.service import failpoints
 from tests.crash.faults import (
     BY_HAND,
@@ -10,13 +13,14 @@ from tests.crash.faults import (
     CLUSTER_PLACES,
     KINDS,
     PLACES,
+    RABBITMQ_PLACES,
     SECURE_KINDS,
     CycleFault,
     Harm,
     failpoints_by_turn,
     plan,
 )
-from tests.crash.world import CrashWorld
+from tests.crash.world import BROKERS, CrashWorld
 
 
 def plans(seed: int, cycles: int, **shape: bool) -> list[list[CycleFault]]:
@@ -39,10 +43,20 @@ def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
     assert secure == {kind for _, kind, _ in [*KINDS, *SECURE_KINDS]} == set(able)
 
 
-def test_every_kind_strikes_every_part_of_a_cluster() -> None:
-    struck = {(fault.kind, fault.where) for faults in plans(1, 1_000, cluster=True) for fault in faults}
+@pytest.mark.parametrize("rabbitmq", [False, True])
+def test_every_kind_strikes_every_part_of_a_cluster(rabbitmq: bool) -> None:
+    struck = {
+        (fault.kind, fault.where) for faults in plans(1, 1_000, cluster=True, rabbitmq=rabbitmq) for fault in faults
+    }
+    places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES
     for _, kind, group in [*KINDS, *CLUSTER_KINDS]:
-        assert {place for drawn, place in struck if drawn == kind} >= set(CLUSTER_PLACES[group])
+        assert {place for drawn, place in struck if drawn == kind} >= set(places[group])
+
+
+def test_rabbitmq_has_no_faults_of_a_node_of_ours() -> None:
+    faults = [fault for faults in plans(1, 1_000, cluster=True, rabbitmq=True) for fault in faults]
+    assert {fault.kind for fault in faults if fault.where in BROKERS} == {"kill", "freeze"}
+    assert CARRIER not in {fault.where for fault in faults}
 
 
 def test_every_failpoint_comes_round_once_before_any_comes_again() -> None:

@@ -10,14 +10,19 @@ A cluster has two instances of the hub. ``other-a`` and ``other-b`` are the seco
                              ┌ other-b ─╯╰─╮                 │
     application ─ app-b ─ b ─┴ link-b ── hub-2 ── way-hub-2 ─┘
 
+With RabbitMQ, the carrier is a cluster of three nodes. The ways lead to different ones; each instance also has the
+addresses of the others.
+
 Started and ended by ``campaign``; ``faults`` damages it, ``oracle`` reads its databases.
 """
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from bench.rabbitmq.server import cluster_nodes, port_mapper
 from semq.installation.configuration import CARRIER, HUB, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import enrolled
 from tests.crash import certificates
@@ -27,6 +32,7 @@ from tests.crash.documents import DocumentStream
 from tests.crash.excuses import CertificateChanges
 from tests.crash.process import CrashProcess
 from tests.crash.proxy import Proxy
+from tests.crash.rabbitmq import BrokerProcess
 
 A, B = "a", "b"
 HUB_2 = "hub-2"
@@ -38,6 +44,8 @@ PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B}
 CLUSTER_PROXIES = PROXIES | {
     "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "way-hub": CARRIER, "way-hub-2": CARRIER,
 }  # fmt: skip
+BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # with RabbitMQ
+RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1]}
 PAUSE_S = {A: 0.2, B: 0.6}  # pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
@@ -58,26 +66,40 @@ PLAN = InstallationPlan(
 class CrashWorld:
     """All processes of a campaign."""
 
-    def __init__(self, folder: Path, seed: int, *, secure: bool = False, cluster: bool = False) -> None:
-        """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub."""
+    def __init__(
+        self, folder: Path, seed: int, *, secure: bool = False, cluster: bool = False, rabbitmq: bool = False
+    ) -> None:
+        """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub;
+        ``rabbitmq``: with a cluster of RabbitMQ between them.
+        """
         self.folder = folder
         self.secure = secure
         self.cluster = cluster
+        self.rabbitmq = rabbitmq
         self.ledgers = (HUB, HUB_2, *SIDES) if cluster else (HUB, *SIDES)  #: the nodes that have a part in documents
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER)
-        self._targets = CLUSTER_PROXIES if cluster else PROXIES
+        self._targets = RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else PROXIES
         self.proxies = {name: Proxy(name) for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
+        self.brokers: dict[str, BrokerProcess] = {}
         self.streams = {side: DocumentStream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
         self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
         self.submitters: dict[str, Submitter] = {}
         self.consumers: dict[str, DocumentTaker] = {}
         self._seed = seed
+        self._resources = ExitStack()
+
+    @property
+    def processes(self) -> dict[str, CrashProcess | BrokerProcess]:
+        """Everything that is killed and restarted."""
+        return {**self.nodes, **self.brokers}
 
     async def start(self) -> None:
         """Start everything, until all nodes serve and the applications run."""
         await self.prepare()
+        for broker in self.brokers.values():
+            broker.begin()
         self.nodes[HUB].begin()
         await self.nodes[HUB].served_now()
         if self.secure:
@@ -100,20 +122,28 @@ class CrashWorld:
         """Start the proxies and write the configurations, so that the nodes can start."""
         for proxy in self.proxies.values():
             await proxy.start()
+        if self.rabbitmq:
+            mapper = self._resources.enter_context(port_mapper())
+            nodes = cluster_nodes(self.folder, mapper, len(BROKERS), PLAN.login)
+            self.brokers = {name: BrokerProcess(name, node) for name, node in zip(BROKERS, nodes, strict=True)}
         links = {
             name: [self.proxies[proxy].port for proxy in proxies if proxy in self.proxies]
             for name, proxies in {
                 A: ("link-a", "other-a"), B: ("link-b", "other-b"), HUB: ("way-hub",), HUB_2: ("way-hub-2",),
             }.items()
         }  # fmt: skip
-        places = replace(PLAN, secure=self.secure, instances=2 if self.cluster else 1).write(self.folder, links)
+        for hub, way in ((HUB, "way-hub"), (HUB_2, "way-hub-2")):
+            links[hub] += [broker.port for name, broker in self.brokers.items() if name != self._targets[way]]
+        outside = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
+        shape = replace(PLAN, secure=self.secure, instances=2 if self.cluster else 1, carrier=outside)
+        places = shape.write(self.folder, links)
         self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
-        for name, node in self.nodes.items():
-            self._wire(node, *(proxy for proxy, target in self._targets.items() if target == name))
+        for name, process in self.processes.items():
+            self._wire(process, *(proxy for proxy, target in self._targets.items() if target == name))
 
     async def ready(self) -> None:
         """Wait until all nodes serve. Raises TimeoutError."""
-        await asyncio.gather(*(node.served_now() for node in self.nodes.values()))
+        await asyncio.gather(*(process.served_now() for process in self.processes.values()))
 
     async def enrol(self, side: str) -> None:
         """Get a certificate for an institution's node, used from its next start."""
@@ -123,12 +153,13 @@ class CrashWorld:
         """Stop everything in an orderly way."""
         await self._end_applications()
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
+        await asyncio.gather(*(broker.stop() for broker in self.brokers.values()))
         await self._end_rest()
 
     async def remove(self) -> None:
         """End everything immediately; no process is left."""
         await self._end_applications()
-        await asyncio.gather(*(node.remove() for node in self.nodes.values()))
+        await asyncio.gather(*(process.remove() for process in self.processes.values()))
         await self._end_rest()
 
     async def _end_applications(self) -> None:
@@ -142,10 +173,11 @@ class CrashWorld:
             await proxy.stop()
         for book in self.books.values():
             book.close()
+        self._resources.close()
 
     # ------------------------------------------------------------ inside
 
-    def _wire(self, node: CrashProcess, *proxies: str) -> None:
+    def _wire(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
         """Let proxies lead to a node's port, and to no port while it does not run."""
 
         def lead(target: tuple[str, int] | None) -> None:

@@ -1,0 +1,85 @@
+"""RabbitMQ as the carrier of a campaign: a cluster of three nodes, each of which is killed and restarted.
+
+Made by ``world`` for ``./run crash --cluster --rabbitmq``. How to run a node is in ``bench.rabbitmq.server``.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+from bench.rabbitmq.server import STOP_S, RabbitNode
+from semq.installation.process import end_of
+from tests.crash.process import READY_S
+
+
+class BrokerProcess:
+    """A node of the cluster, restarted whenever it has ended; its faults are those of ``CrashProcess``."""
+
+    def __init__(self, name: str, node: RabbitNode) -> None:
+        self.name = name
+        self.port = node.port
+        self.starts = 0
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
+        self._node = node
+        self._serving = asyncio.Event()
+        self._stopping = False
+        self._pause_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start the node, and restart it whenever it has ended."""
+        self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it serves now."""
+        return self._serving.is_set()
+
+    async def served_now(self) -> None:
+        """Wait until it serves. Raises TimeoutError."""
+        async with asyncio.timeout(READY_S):
+            await self._serving.wait()
+
+    def kill(self, back_after_s: float) -> None:
+        """Send SIGKILL; it restarts after a pause."""
+        self._pause_s = back_after_s
+        self._serving.clear()
+        self._node.signal(signal.SIGKILL)
+
+    def freeze(self, frozen: bool) -> None:
+        """Suspend the processes, or resume them."""
+        self._node.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    async def stop(self) -> None:
+        """Stop it in an orderly way."""
+        self._stopping = True
+        self._node.signal(signal.SIGTERM)
+        if self._task is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_S):
+                    await asyncio.shield(self._task)
+        await self.remove()
+
+    async def remove(self) -> None:
+        """End all its processes, also after a failed campaign."""
+        self._stopping = True
+        self._node.signal(signal.SIGKILL)
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    # ------------------------------------------------------------ inside
+
+    async def _keep(self) -> None:
+        while not self._stopping:
+            process = self._node.start()
+            self.starts += 1
+            if await asyncio.to_thread(self._node.answers):
+                self._serving.set()
+                self.on_ready()
+            await end_of(process)
+            self._serving.clear()
+            self.on_end()
+            if not self._stopping:
+                await asyncio.sleep(self._pause_s)

@@ -1,0 +1,97 @@
+"""RabbitMQ as the carrier of a campaign, without RabbitMQ: a program that greets as one takes its place."""
+
+import asyncio
+import os
+import sys
+import tomllib
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from bench.rabbitmq import server
+from bench.rabbitmq.server import RabbitNode, cluster_nodes
+from semq.installation.configuration import CARRIER, HUB
+from tests.crash import __main__ as crash
+from tests.crash import world as worlds
+from tests.crash.rabbitmq import BrokerProcess
+from tests.crash.world import BROKERS, HUB_2, CrashWorld
+
+GREETER = f"""#!{sys.executable}
+import os, re, socket
+lines = open(os.environ["RABBITMQ_CONFIG_FILE"] + ".conf").read()
+with socket.create_server(("127.0.0.1", int(re.search(r"127.0.0.1:(\\d+)", lines)[1]))) as listening:
+    while True:
+        client, _ = listening.accept()
+        client.sendall(b"\\x01")
+        client.close()
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RabbitNode:
+    """Return a node whose program only greets."""
+    program = tmp_path / "greeter"
+    program.write_text(GREETER)
+    program.chmod(0o755)
+    monkeypatch.setattr(server, "PROGRAM", program)
+    return cluster_nodes(tmp_path, 1, 1, worlds.PLAN.login)[0]
+
+
+async def test_a_killed_node_is_started_again_until_it_is_stopped(node: RabbitNode) -> None:
+    broker = BrokerProcess("carrier-1", node)
+    led: list[bool] = []
+    broker.on_ready, broker.on_end = (lambda: led.append(True)), (lambda: led.append(False))
+    broker.begin()
+    try:
+        await broker.served_now()
+        broker.kill(0.0)
+        assert not broker.is_ready
+        await broker.served_now()
+        assert (broker.starts, led) == (2, [True, False, True])
+    finally:
+        await broker.stop()
+    assert (broker.is_ready, led[-1]) == (False, False)
+    assert node.process is not None
+    assert node.process.poll() is not None
+
+
+async def test_a_frozen_node_is_resumed(node: RabbitNode) -> None:
+    broker = BrokerProcess("carrier-1", node)
+    broker.begin()
+    try:
+        await broker.served_now()
+        assert node.process is not None
+        for frozen, state in (True, os.WSTOPPED), (False, os.WCONTINUED):
+            broker.freeze(frozen)
+            await asyncio.to_thread(os.waitid, os.P_PID, node.process.pid, state)
+        assert await asyncio.to_thread(node.answers)
+    finally:
+        await broker.remove()
+
+
+async def test_each_instance_has_the_addresses_of_all_nodes_and_its_way_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worlds, "port_mapper", lambda: nullcontext(1))
+    world = CrashWorld(tmp_path, 1, cluster=True, rabbitmq=True)
+    try:
+        await world.prepare()
+        assert CARRIER not in world.nodes
+        assert tuple(world.brokers) == BROKERS
+        ports = [world.brokers[name].port for name in BROKERS]
+        for name, way, others in (HUB, "way-hub", ports[1:]), (HUB_2, "way-hub-2", [ports[0], ports[2]]):
+            told = tomllib.loads(world.nodes[name].place.config.read_text())
+            expected = [world.nodes[name].place.url_at(port) for port in (world.proxies[way].port, *others)]
+            assert told["cluster"]["carrier"] == expected
+    finally:
+        await world.remove()
+
+
+def test_a_campaign_with_rabbitmq_says_so_where_it_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(server, "PROGRAM", tmp_path / "none")
+    monkeypatch.setattr(sys, "argv", ["crash", "--cluster", "--rabbitmq"])
+    assert crash.main() == crash.EXIT_UNAVAILABLE
+    assert "is not installed" in capsys.readouterr().err
