@@ -14,6 +14,7 @@ from bench.rabbitmq.server import RabbitNode, cluster_nodes
 from semq.installation.configuration import CARRIER, HUB
 from tests.crash import __main__ as crash
 from tests.crash import world as worlds
+from tests.crash.process import EXIT_UNAVAILABLE
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import BROKERS, HUB_2, CrashWorld
 
@@ -93,5 +94,5 @@ def test_a_campaign_with_rabbitmq_says_so_where_it_is_not_installed(
 ) -> None:
     monkeypatch.setattr(server, "PROGRAM", tmp_path / "none")
     monkeypatch.setattr(sys, "argv", ["crash", "--cluster", "--rabbitmq"])
-    assert crash.main() == crash.EXIT_UNAVAILABLE
+    assert crash.main() == EXIT_UNAVAILABLE
     assert "is not installed" in capsys.readouterr().err
