@@ -120,7 +120,7 @@ class SqlSubmissions:
 
     @work
     def _read_rows(self, engine: LocalEngine, without: tuple[str, ...]) -> Steps:
-        query = SubmittedRows(BATCH, without, engine.core.settings.max_document)
+        query = SubmittedRows(BATCH, without, engine.core.settings.max_document_bytes)
         unit = yield Needs(queries={query})
         found: Sequence[Submitted] = unit.found.get(query, ())
         # Rows that earlier work of the same unit has taken are still among the loaded ones.
@@ -212,8 +212,8 @@ class SqlSubmissions:
     def _attributes(self, row: Submitted) -> tuple[Attributes, Handling]:
         """Return the attributes of a submission by SQL, and its settings for this node."""
         settings = self._engine().core.settings
-        if row.size > settings.max_document:  # its payload was not read
-            raise DocumentTooLarge(size=row.size, allowed=settings.max_document)
+        if row.size > settings.max_document_bytes:  # its payload was not read
+            raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)
         columns = {name: getattr(row, name) for name in _COLUMNS}
         properties = {name: getattr(row, name) for name in PROPERTIES}
         attributes, handling = read_submission({**row.headers, **submission_headers(columns)}, properties)

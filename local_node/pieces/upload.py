@@ -43,7 +43,7 @@ class Upload(ArrivingDocument):
         self._pause = pause
         self._fault = fault
         self._parts = bytearray()
-        self._piece_bytes = min(PIECE_BYTES, self._core.settings.max_document)
+        self._piece_bytes = min(PIECE_BYTES, self._core.settings.max_document_bytes)
         self._digests: list[bytes] = []
         self._whole = sha256()
         self._count = 0

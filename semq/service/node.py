@@ -385,11 +385,11 @@ class Node(Generic[E]):
             window=p.window,
             flight=p.flight,
             credit_messages=p.credit_messages,
-            clean_s=p.cleanup_s,
-            quota_rows=p.quota_rows_per_partner,
-            max_document=p.max_document_bytes,
-            max_large=p.max_large_document_bytes,
-            quota_pieces=p.quota_piece_bytes_per_partner,
+            cleanup_s=p.cleanup_s,
+            quota_rows_per_partner=p.quota_rows_per_partner,
+            max_document_bytes=p.max_document_bytes,
+            max_large_document_bytes=p.max_large_document_bytes,
+            quota_piece_bytes_per_partner=p.quota_piece_bytes_per_partner,
         )
 
     def broker_limits(self) -> BrokerLimits:

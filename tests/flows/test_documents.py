@@ -221,7 +221,7 @@ def test_an_unknown_target_is_refused_by_the_hub_otherwise_and_the_body_is_kept(
 
 
 def test_a_partner_s_quota_refuses_new_documents_and_drops_nothing() -> None:
-    trio = Trio(replace(SETTINGS, quota_rows=2))
+    trio = Trio(replace(SETTINGS, quota_rows_per_partner=2))
     trio.cut(trio.b)
     for body in (b"1", b"2", b"3"):
         trio.a.send(body)
@@ -289,7 +289,7 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
 def test_the_sender_of_class_2_learns_why_it_was_refused_though_the_receipt_was_lost() -> None:
     """The receiver's row may be deleted by then: its entry by name has the refusal and its reason."""
     trio = Trio()
-    trio.b.engine.core.settings = replace(trio.settings, max_document=1)
+    trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
     trio.lose = packet_lost(Function.RECEIPTS)
     trio.a.send(b"too large", save_fwd=2)
     trio.settle()

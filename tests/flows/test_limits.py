@@ -135,7 +135,7 @@ async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inproc
 def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
     """A document that its own node accepts is not refused elsewhere because of the bytes of the seal."""
     world = SealedWorld()
-    world.settings = replace(SETTINGS, max_document=len(SECRET))
+    world.settings = replace(SETTINGS, max_document_bytes=len(SECRET))
     world.crash_hub()
     for node in world.nodes:
         node.crash()
@@ -153,7 +153,7 @@ def test_a_receiver_with_a_smaller_limit_refuses_for_good_and_keeps_nothing(orde
     world = SealedWorld()
     send(world, b"x")  # afterwards the keys are known
     world.later(1)
-    world.settings = replace(SETTINGS, max_document=5)
+    world.settings = replace(SETTINGS, max_document_bytes=5)
     world.b.crash()
     world.connect(world.b)
     world.settle()

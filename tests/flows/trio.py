@@ -21,7 +21,7 @@ from semq.umx_t.status import SaveFwd
 from tests.clocks import ManualClock
 
 HUB = Address(NodeType.PLATFORM, "hub")
-SETTINGS = EngineSettings(inquiry_s=15, reconnect_spread_s=1, clean_s=0.1, ask_pause_s=0.1, expiry_s=0.5)
+SETTINGS = EngineSettings(inquiry_s=15, reconnect_spread_s=1, cleanup_s=0.1, ask_pause_s=0.1, expiry_s=0.5)
 
 
 class TrioWire:

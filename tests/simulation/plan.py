@@ -174,14 +174,16 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         ask_rows=chance.choice((1, 3, 1000)),
         packet_records=chance.choice((1, 2, 500)),
         clean_rows=chance.choice((1, 2000)),
-        clean_s=chance.choice((0.5, 5.0)),
+        cleanup_s=chance.choice((0.5, 5.0)),
         expiry_s=chance.choice((15.0, 60.0)),
         deliveries_max=1000,
         hub_attempts_max=1_000_000,
         keep_rejected=False,
         keep_parked=False,
     )
-    return replace(settings, forward_note_s=settings.clean_s * 2 - 1)  # no delay at all, or longer than most Ack2 take
+    return replace(
+        settings, forward_note_s=settings.cleanup_s * 2 - 1
+    )  # no delay at all, or longer than most Ack2 take
 
 
 def _documents(

@@ -71,7 +71,7 @@ class Holding:
 
     def is_full(self, dest: str) -> bool:
         """Whether a target's quota of stored rows is used up."""
-        return self.held.get(dest, 0) + self._storing.get(dest, 0) >= self.core.settings.quota_rows
+        return self.held.get(dest, 0) + self._storing.get(dest, 0) >= self.core.settings.quota_rows_per_partner
 
     def expect(self, dest: str) -> None:
         """Note that a message for ``dest`` will be passed to ``store``, so that no later one overtakes it."""

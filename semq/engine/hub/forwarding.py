@@ -72,7 +72,7 @@ class Relay:
         if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
             return None  # a marker must reach the receiver's ledger, even where the document itself would be refused
         reason = self.directory.refuse(envelope, message.size, self.holding.waiting)
-        size, most = document_size(message), self.core.settings.max_document
+        size, most = document_size(message), self.core.settings.max_document_bytes
         if reason is None and (message.dropped or size > most):
             return DocumentTooLarge.code, f"The document has {size} bytes; the hub carries {most}."
         if reason is None and is_expired(envelope.attributes.expires_at, self._at):

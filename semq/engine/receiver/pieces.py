@@ -59,13 +59,13 @@ def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: Engin
     if envelope.target.user == USER:
         number = parse_piece_name(envelope.attributes.pieces).number
         size, counted = number * len(payload) + len(payload), max(len(payload), COUNTED_MIN)
-        if stored + counted > settings.quota_pieces:
-            raise PiecesQuotaReached(stored=stored, quota=settings.quota_pieces)
+        if stored + counted > settings.quota_piece_bytes_per_partner:
+            raise PiecesQuotaReached(stored=stored, quota=settings.quota_piece_bytes_per_partner)
     elif envelope.attributes.pieces:
         size = read_manifest(payload).size
     else:
         return
-    if size > settings.max_large:
-        raise DocumentTooLarge(size=size, allowed=settings.max_large).with_remedy(
+    if size > settings.max_large_document_bytes:
+        raise DocumentTooLarge(size=size, allowed=settings.max_large_document_bytes).with_remedy(
             "Split or compress it, or ask the receiver to raise protocol.max_large_document_bytes."
         )

@@ -245,7 +245,7 @@ class _Arrivals:
             if not envelope.attributes.expires_at:
                 raise NotYours("A message without an expiry is marked as expired.", lk0=envelope.ident)
             return self._refused(message, (Expired.code, "Its time passed while the hub held it."))
-        size, most = document_size(message), self.core.settings.max_document
+        size, most = document_size(message), self.core.settings.max_document_bytes
         if message.dropped or size > most:
             text = f"The document has {size} bytes; the receiver takes {most}."
             return self._refused(message, (DocumentTooLarge.code, text))

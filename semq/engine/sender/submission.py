@@ -96,7 +96,7 @@ class Accepting:
             raise errors.Stopping
         check_combination(attributes)
         if attributes.save_fwd is not SaveFwd.MUST or attributes.order_key or attributes.fixed or submission.not_before:
-            raise errors.DocumentTooLarge(size=size, allowed=self.core.settings.max_document).with_remedy(
+            raise errors.DocumentTooLarge(size=size, allowed=self.core.settings.max_document_bytes).with_remedy(
                 "Only documents with @SaveFwd=3, and without @OrderKey, @Fixed and @NotBefore, are sent in pieces;"
                 " others must not be larger than protocol.max_document_bytes."
             )
@@ -158,8 +158,8 @@ class Accepting:
             raise errors.Stopping
         self._check_user(submission)
         submission.attributes = in_sequence(check_combination(submission.attributes), submission.target)
-        if len(submission.body) > settings.max_document:
-            raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document)
+        if len(submission.body) > settings.max_document_bytes:
+            raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document_bytes)
         submission.digest = sha256(submission.body).digest()
 
     def _fault(self, submission: Submission, *, is_later: bool) -> SemqError | None:
@@ -203,7 +203,7 @@ class Accepting:
         if submission.target.node != self.core.address:
             self.partners.check(dest)
             terms = self._check_agreement(submission, dest)
-        if self.rows.unsettled.get(dest, 0) >= settings.quota_rows:
+        if self.rows.unsettled.get(dest, 0) >= settings.quota_rows_per_partner:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
         submission.seal = self.secrecy.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:

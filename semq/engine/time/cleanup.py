@@ -42,7 +42,7 @@ class Cleaner:
         if self._busy or now < self._not_before or not (self._outbound or self._pending):
             return
         self._busy = True
-        self._not_before = now + self._core.settings.clean_s
+        self._not_before = now + self._core.settings.cleanup_s
         outbound, pending = self._taken(self._outbound), self._taken(self._pending)
         self._core.post(
             self._clean(outbound, pending), later=True, failed=lambda error: self._put_back(outbound, pending)

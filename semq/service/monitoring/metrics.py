@@ -251,11 +251,11 @@ def render(of: Figures, *, detailed: bool = False, openmetrics: bool = False) ->
             histogram.add_metric((stage,), buckets=list(buckets), sum_value=observed.sum_s)
         families.append(histogram)
 
-    class Collector:
+    class FamiliesCollector:
         def collect(self) -> Iterable[metrics_core.Metric]:
             return families
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector())
+    registry.register(FamiliesCollector())
     generate = om.exposition.generate_latest if openmetrics else exposition.generate_latest
     return generate(registry).decode()

@@ -11,7 +11,7 @@ from semq.umx_t.envelope import Data, Envelope, Frame
 from semq.umx_t.status import Outcome, SendStatus
 from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message
 
-FULL = replace(SETTINGS, quota_rows=1)  # one stored copy uses up the quota
+FULL = replace(SETTINGS, quota_rows_per_partner=1)  # one stored copy uses up the quota
 
 
 def row_of(trio: Trio) -> Outbound:
@@ -87,7 +87,7 @@ def test_what_is_not_held_is_refused_also_where_another_copy_is() -> None:
 
 
 def test_what_is_refused_takes_no_place_of_what_comes_with_it() -> None:
-    trio, (frame,) = stored(replace(SETTINGS, quota_rows=2))
+    trio, (frame,) = stored(replace(SETTINGS, quota_rows_per_partner=2))
     late = changed(named_anew(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
     good = changed(frame.envelope, lk0=frame.envelope.lk0._replace(object_id=7), sid=7)
     assert trio.a.down is not None

@@ -56,7 +56,7 @@ def test_a_row_that_is_taken_in_the_unit_of_the_next_look_is_not_taken_again() -
 
 
 def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() -> None:
-    trio = Trio(replace(SETTINGS, quota_rows=1), connected=False)
+    trio = Trio(replace(SETTINGS, quota_rows_per_partner=1), connected=False)
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     written(trio, "56001")
     submissions.poll()
@@ -155,7 +155,7 @@ REFUSED = (
 def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_tried_again(
     row: Submitted, code: str
 ) -> None:
-    trio = Trio(replace(SETTINGS, max_document=1_000))
+    trio = Trio(replace(SETTINGS, max_document_bytes=1_000))
     trio.a.engine.partners.hear([Presence(node="1.70001", online=True, allowed=False)])
     trio.a.engine.partners.complete = True
     trio.a.engine.partners.allowed["1.56001"] = True
@@ -276,7 +276,7 @@ def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[b
     """Submit documents in one transaction, and poll once: neither a NOTIFY nor the job reads again. Return the number
     of reads.
     """
-    monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document=2**20))
+    monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document_bytes=2**20))
     submissions, looks = a.submissions, list[None]()
     polls, look = [submissions.poll], submissions._begin_read
 

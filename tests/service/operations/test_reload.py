@@ -171,7 +171,7 @@ async def test_limits_hold_from_now_on_and_the_rest_is_named(inprocess: InProces
     assert (told["changed"], told["restart"]) == (expected, waiting)
     assert (await reload(ops))["restart"] == waiting  # they still wait
     assert (node.settings.amqp.heartbeat_s, node.settings.protocol.cleanup_s) == (60, 0.1)
-    assert node.engine.core.settings.quota_rows == 5
+    assert node.engine.core.settings.quota_rows_per_partner == 5
     assert node.server.vhosts["/"].limits.queues_max == 30
     await client(inprocess, node, "all")
     with pytest.raises((OSError, SemqError)):
