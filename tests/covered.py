@@ -78,7 +78,6 @@ semq.config.nearest                    test_config.py
 semq.config.reach                      test_config.py
 semq.config.sections                   test_config.py
 semq.config.settings                   test_config.py
-semq.demo.applications                 demo/test_scenario.py
 semq.installation.enrolment            demo/test_scenario.py
 semq.legacy.report                     legacy/test_transfer.py
 semq.cli.messages.legacy               legacy/test_process.py

@@ -25,8 +25,7 @@ def write_configuration(
         "extract.cutoff": cutoff,
         "log.format": "json",
     }
-    if consoles:
-        every["http.port"] = 0
+    every |= {"http.port": 0} if consoles else {}
     hub: dict[str, Value] = {
         "reconcile.extracts": EXTRACTS,
         "reconcile.reports": REPORTS,
@@ -37,8 +36,5 @@ def write_configuration(
     if secure:
         hub["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
-    institutions = {SENDER: SENDER, RECEIVER: RECEIVER}
-    plan = InstallationPlan(
-        institutions, ApplicationLogin("demo", "demo"), secure=secure, every=every, hub=hub, local=local
-    )
-    return plan.write(folder)
+    names, login = {SENDER: SENDER, RECEIVER: RECEIVER}, ApplicationLogin("demo", "demo")
+    return InstallationPlan(names, login, secure=secure, every=every, hub=hub, local=local).write(folder)

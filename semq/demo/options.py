@@ -1,29 +1,12 @@
 """The command line of the demo."""
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options; each field is the destination of the argument of that name."""
-
-    documents: Path = SAMPLES
-    count: int | None = None  #: documents in each of the two rounds; None: each file of the folder once
-    data_dir: Path | None = None  #: None: a new temporary folder
-    keep: bool = False
-    stay: bool = False
-    json: bool = False
-    secure: bool = False  #: TLS and certificates
-    patience_s: float = 180.0
-    reconcile: bool = True
-    inject: bool = False  #: plant defects in the extracts
-
-
-def read_options(argv: list[str] | None = None) -> Options:
+def read_options(argv: list[str] | None = None) -> argparse.Namespace:
     """Read the command line; end the process with status 2 on a usage error."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
@@ -35,8 +18,8 @@ def read_options(argv: list[str] | None = None) -> Options:
         "not start; 130 interrupted. The reconciliation is skipped if its packages cannot be installed",
     )
     add = parser.add_argument
-    add("--documents", type=_folder, default=SAMPLES, metavar="DIR", help="the folder of files to send")
-    add("--count", type=_count, metavar="N", help="documents in each of the two rounds (the folder is repeated or cut)")
+    add("--documents", type=Path, default=SAMPLES, metavar="DIR", help="the folder of files to send")
+    add("--count", type=int, metavar="N", help="documents in each of the two rounds (the folder is repeated or cut)")
     add("--data-dir", type=Path, metavar="DIR", help="work in this folder instead of a temporary one, and keep it")
     add("--keep", action="store_true", help="keep configuration, logs, databases and received files")
     add("--stay", action="store_true", help="leave the nodes running at the end, until Ctrl-C")
@@ -45,21 +28,12 @@ def read_options(argv: list[str] | None = None) -> Options:
     add("--patience", type=float, default=180.0, dest="patience_s", metavar="S", help="seconds to wait for each step")
     add("--no-reconcile", action="store_false", dest="reconcile", help="skip the reconciliation on Spark at the end")
     add("--inject", action="store_true", help="plant some defects in the extracts: the reconciliation must find them")
-    given = parser.parse_args(argv)
-    if given.inject and not given.reconcile:
+    options = parser.parse_args(argv)
+    if not options.documents.is_dir():
+        parser.error(f"{options.documents} is not a folder")
+    if options.count is not None and options.count < 1:
+        parser.error("--count needs a number from 1")
+    if options.inject and not options.reconcile:
         parser.error("--inject needs the reconciliation, which --no-reconcile skips")
-    given.keep |= given.data_dir is not None
-    return Options(**vars(given))
-
-
-def _folder(text: str) -> Path:
-    folder = Path(text)
-    if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is not a folder")
-    return folder
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
-    return int(text)
+    options.keep |= options.data_dir is not None
+    return options

@@ -11,7 +11,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,13 @@ NEEDED = ("pyarrow", "pyspark")
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile")
 DATE = ("--business-date", "today")
 HUB_LINE_LOST = "hub_has_no_trace"
-# With certificates the sender extracts last: its extract crosses the hub, and no ledger extracted before may know it.
-ROUNDS_SECURE = ((HUB, RECEIVER), (SENDER,))
+# With certificates the sender's extract crosses the hub, and no ledger extracted before may know it: it comes last.
+ORDER = (HUB, RECEIVER, SENDER)
 IDLE_S, COLLECTS_MAX = 2, 15
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reconciliation:
     """The result of the reconciliation; ``--json`` prints it as ``reconcile``."""
 
@@ -67,27 +67,26 @@ async def reconcile(
         )
     try:
         say("every node extracts today's lines of its ledger")
-        for names in ROUNDS_SECURE if secure else (tuple(places),):
-            calls = [_run("extract", "--config", places[name].config, *DATE) for name in names]
-            for failure in await asyncio.gather(*calls, return_exceptions=True):
-                if isinstance(failure, BaseException):
-                    raise failure
+        for name in ORDER:
+            await _run("extract", "--config", places[name].config, *DATE)
         if secure:
-            await _collect(places[RECEIVER], places[HUB], say)
+            await _collect(places, say)
         planted = await _plant(places, say, secure=secure) if inject else []
-        compared = await _compare(places[HUB], say, planted, hub_died=hub_died)
-        return replace(compared, repaired=await _repair(places, say) if secure and compared.report else {})
+        found = await _compare(places[HUB], say, planted, hub_died=hub_died)
+        if secure and found.report:
+            await _repair(places, say, found)
     except ReconciliationFailed as error:
         return Reconciliation("failed", error.facts["status"], said=error.facts["said"])
+    return found
 
 
-async def _collect(collector: NodePlace, hub: NodePlace, say: Say) -> None:
+async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
     """Take the institutions' extracts out of the collector's inbox and put them into the hub's storage."""
-    say(f"the signed extracts travel as documents to {collector.name}, which collects them for the hub")
+    say(f"the signed extracts travel as documents to {RECEIVER}, which collects them for the hub")
+    storage = ("--user", COLLECTOR, "--extracts", places[HUB].folder / EXTRACTS, "--idle", IDLE_S)
     arrived: set[str] = set()
     for _ in range(COLLECTS_MAX):
-        storage = ("--user", COLLECTOR, "--extracts", hub.folder / EXTRACTS, "--idle", IDLE_S)
-        arrived |= set((await _run("collect", "--config", collector.config, *storage))["extracts"])
+        arrived |= set((await _run("collect", "--config", places[RECEIVER].config, *storage))["extracts"])
         if len(arrived) == len((SENDER, RECEIVER)):
             break
 
@@ -110,16 +109,13 @@ async def _compare(hub: NodePlace, say: Say, planted: list[dict[str, str]], *, h
     return Reconciliation(result["outcome"], code, result["messages"], verdicts, result["report"], planted, *seen)
 
 
-async def _repair(places: Mapping[str, NodePlace], say: Say) -> dict[str, dict[str, int]]:
-    """Apply the signed repair list at the institutions; return the number of messages by node and result."""
-    results = {}
+async def _repair(places: Mapping[str, NodePlace], say: Say, found: Reconciliation) -> None:
+    """Apply the signed repair list at the institutions."""
     for name in (SENDER, RECEIVER):
-        place = places[name]
-        reports = ("--reports", place.folder / REPORTS, *DATE, "--yes")
-        results[name] = (await _run("apply", "--config", place.config, *reports))["counts"]
-        words = ", ".join(f"{number} {result}" for result, number in results[name].items())
+        reports = ("--reports", places[name].folder / REPORTS, *DATE, "--yes")
+        counts = found.repaired[name] = (await _run("apply", "--config", places[name].config, *reports))["counts"]
+        words = ", ".join(f"{number} {result}" for result, number in counts.items())
         say(f"{name} applies the repair list that the hub has signed: {words or 'nothing to do'}")
-    return results
 
 
 def count_exceptions(table: Path, planted: list[dict[str, str]], *, hub_died: bool) -> tuple[int, int, int]:

@@ -1,15 +1,23 @@
-"""The state of each document, from the events at 10008 and the deliveries at 56001.
+"""The documents: their files, their states by the events at 10008 and the deliveries at 56001, and the final counts.
 
-Events may arrive repeatedly, late or out of order; a document's state never goes back.
+Events may arrive repeatedly, late or out of order; the state of a document never goes back. Documents are known by
+their AppKeys, which 10008 chooses, so that an event or a delivery may come before the answer to the submit.
 """
 
+import mimetypes
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import cycle, islice
+from math import ceil
+from pathlib import Path
+from typing import Any
 
-from semq.app import Document, DocumentEvent, Sent
-from semq.demo.files import SourceFile
+from semq.app import AppKey, Document, Sent
+from semq.demo.errors import NoDocuments
+from semq.umx_t.app_key import PART_MAX
 
 # The states in their order: name | status of the protocol | description | colour of their lines.
 STATES: dict[str, tuple[str, str, str]] = {
@@ -31,18 +39,30 @@ class TrackedDocument:
     """One document. Times are monotonic seconds."""
 
     number: int
-    file: SourceFile
+    path: Path
+    name: str  #: path in the folder of documents
     round: str  #: online or away: the state of 56001 when the document was sent
     state: str = "new"
     lk0: str = ""
     digest: str = ""  #: of the file
     digest_sent: str = ""  #: according to the node of 10008
-    digest_received: str = ""  #: of the body that the application of 56001 received; "" before
+    received: dict[str, str] = field(default_factory=dict)  #: digest of each body received at 56001, by LK0
     submitted: float = 0.0
-    changed: float = 0.0  #: time of the last event
     took_ms: float = 0.0  #: from submit to SS_ACK2
     was_stored: bool = False
     reason: str = ""
+
+    @property
+    def app_key(self) -> AppKey:
+        """The AppKey, demo / kind / number / file name: ``demo/order/0003/order-LW-2041.xml``."""
+        kind = re.match(r"([A-Za-z]+(?:-[a-z]+)*)[-_.]", self.path.name)
+        key = "".join(letter if letter.isprintable() else "?" for letter in self.name)
+        return AppKey("demo", kind[1].lower()[:PART_MAX] if kind else "document", f"{self.number:04d}", key[-PART_MAX:])
+
+    @property
+    def content_type(self) -> str:
+        """The content type according to the suffix of the file name."""
+        return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
 
     @property
     def is_final(self) -> bool:
@@ -50,32 +70,30 @@ class TrackedDocument:
         return self.state in FINAL
 
     @property
-    def was_received(self) -> bool:
-        """Whether the application of 56001 has received it."""
-        return bool(self.digest_received)
-
-    @property
     def is_intact(self) -> bool:
         """Whether both ends have the bytes of the file."""
-        return self.digest == self.digest_sent == self.digest_received
+        return {self.digest_sent, *self.received.values()} == {self.digest}
 
 
-Report = Callable[[TrackedDocument], None]
+def read_folder(folder: Path, count: int | None, round_: str = "online", first: int = 1) -> list[TrackedDocument]:
+    """List the files of a folder and its subfolders by name, repeated or cut to ``count``. Raises NoDocuments."""
+    found = [(path, path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = [(path, name) for path, name in found if not any(part.startswith(".") for part in name.parts)]
+    if not files:
+        raise NoDocuments(folder=str(folder))
+    chosen = files if count is None else islice(cycle(files), count)
+    return [TrackedDocument(number, path, str(name), round_) for number, (path, name) in enumerate(chosen, first)]
 
 
 @dataclass(slots=True)
 class DocumentTracker:
     """All documents of the demo."""
 
-    on_change: Report = lambda document: None  #: is called with a document in a new state
-    on_read: Report = lambda document: None  #: is called with a document that the application has acknowledged
+    on_change: Callable[[TrackedDocument], None] = lambda document: None  #: is called with a document in a new state
     now: Callable[[], float] = time.monotonic
-    documents: list[TrackedDocument] = field(default_factory=list)
-    by_lk0: dict[str, TrackedDocument] = field(default_factory=dict)
-    early: dict[str, list[DocumentEvent]] = field(default_factory=dict)  #: events before the answer to the submit
-    digests: dict[str, str] = field(default_factory=dict)  #: of the bodies received at 56001, by LK0
+    documents: dict[AppKey, TrackedDocument] = field(default_factory=dict)
     repeats: int = 0  #: repeated deliveries marked redelivered: allowed after a crash
-    duplicates: int = 0  #: repeated deliveries without the mark: never allowed
+    duplicates: int = 0  #: repeated deliveries without the mark, or of no document of the demo: never allowed
 
     def submitting(self, document: TrackedDocument, body: bytes) -> None:
         """Note that the application of 10008 is about to submit a document."""
@@ -84,50 +102,58 @@ class DocumentTracker:
     def accepted(self, document: TrackedDocument, sent: Sent) -> None:
         """Note that the node of 10008 has committed a document."""
         document.lk0, document.digest_sent = sent.lk0, sent.digest
-        document.digest_received = self.digests.get(sent.lk0, "")  # the receiver may have been faster
-        self.by_lk0[sent.lk0] = document
-        self._advance(document, "accepted")
-        for event in self.early.pop(sent.lk0, ()):
-            self.event(event)
+        self.advance(document, "accepted")
 
-    def refused(self, document: TrackedDocument, reason: str) -> None:
-        """Note that the node of 10008 has refused a document."""
-        document.reason = reason
-        self._advance(document, "refused")
-
-    def event(self, event: DocumentEvent) -> None:
-        """Apply an event of 10008."""
-        document = self.by_lk0.get(event.lk0)
-        if document is None:
-            self.early.setdefault(event.lk0, []).append(event)
-        elif event.kind in STATES:
-            document.was_stored |= event.kind == "stored"
-            document.reason = event.reason or document.reason
-            self._advance(document, event.kind)
-
-    def delivery(self, delivered: Document) -> None:
-        """Apply a delivery at 56001."""
-        if delivered.lk0 in self.digests:
-            self.repeats += delivered.redelivered
-            self.duplicates += not delivered.redelivered
+    def advance(self, document: TrackedDocument | None, state: str, reason: str = "") -> None:
+        """Note what the node of 10008 reports about a document: a state, or an event that has no state."""
+        if document is None or state not in STATES:
             return
-        digest = self.digests[delivered.lk0] = sha256(delivered.payload).hexdigest()
-        if delivered.lk0 in self.by_lk0:
-            self.by_lk0[delivered.lk0].digest_received = digest
-
-    def was_read(self, delivered: Document) -> None:
-        """Report a document that the application of 56001 has acknowledged."""
-        if delivered.lk0 in self.by_lk0:
-            self.on_read(self.by_lk0[delivered.lk0])
-
-    def silent(self, for_s: float) -> list[TrackedDocument]:
-        """Return the accepted documents that are not final and had no event for so long."""
-        since = self.now() - for_s
-        return [one for one in self.documents if one.lk0 and not one.is_final and one.changed < since]
-
-    def _advance(self, document: TrackedDocument, state: str) -> None:
-        document.changed = self.now()
+        document.was_stored |= state == "stored"
+        document.reason = reason or document.reason
         if not document.is_final and _RANK[state] > _RANK[document.state]:
             document.state = state
-            document.took_ms = (document.changed - document.submitted) * 1000
+            document.took_ms = (self.now() - document.submitted) * 1000
             self.on_change(document)
+
+    def delivery(self, delivered: Document) -> None:
+        """Note a delivery at 56001."""
+        document = self.documents.get(delivered.app_key)
+        if document is not None and delivered.lk0 not in document.received:
+            document.received[delivered.lk0] = sha256(delivered.payload).hexdigest()
+        elif document is not None and delivered.redelivered:
+            self.repeats += 1
+        else:
+            self.duplicates += 1
+
+    def count(self, left: Mapping[str, int], restarts: int) -> dict[str, Any]:
+        """Return the result in numbers, as ``--json`` prints it. ``left``: rows by queue; ``restarts``: of nodes."""
+        every = list(self.documents.values())
+        accepted = [document for document in every if document.lk0]
+        delivered = [document for document in accepted if document.state == "delivered"]
+        accepted_twice = sum(len({document.lk0, *document.received}) - 1 for document in accepted)
+        took_ms = sorted(document.took_ms for document in delivered if document.round == "online")
+        counts = {
+            "documents": len(every),
+            "accepted": len(accepted),
+            "refused": sum(document.state == "refused" for document in every),
+            "forwarded": sum(not document.was_stored for document in delivered),
+            "stored": sum(document.was_stored for document in delivered),
+            "delivered": len(delivered),
+            "received": sum(bool(document.received) for document in accepted),
+            "redelivered": self.repeats,
+            "duplicated": self.duplicates + accepted_twice,
+            "lost": sum(document.state != "delivered" or not document.received for document in accepted),
+            "left_in_queues": sum(left.values()),
+            "left_in_each_queue": dict(left),
+            "digest_mismatches": sum(bool(document.received) and not document.is_intact for document in accepted),
+            "restarts": restarts,
+            "p50_ms": percentile(took_ms, 0.50),
+            "p99_ms": percentile(took_ms, 0.99),
+        }
+        is_bad = any(counts[name] for name in ("lost", "duplicated", "left_in_queues", "digest_mismatches", "refused"))
+        return {"ok": not is_bad and counts["accepted"] == counts["documents"], **counts}
+
+
+def percentile(ascending: list[float], part: float) -> float:
+    """Return the percentile by nearest rank; 0 for an empty list."""
+    return round(ascending[max(ceil(len(ascending) * part) - 1, 0)], 2) if ascending else 0.0

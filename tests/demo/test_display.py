@@ -5,9 +5,8 @@ import re
 
 from rich.console import Console
 
-from semq.demo.counts import count
-from semq.demo.display import Display, print_counts, stamp, summary
-from tests.demo.test_counts import CLEAN, good
+from semq.demo.display import Display
+from tests.demo.test_tracker import CLEAN, added, good
 
 
 def console() -> Console:
@@ -19,35 +18,33 @@ def text(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_times_carry_their_offset() -> None:
-    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", stamp())
-
-
-def test_each_change_has_a_line() -> None:
+def test_each_change_has_a_line_with_its_time_and_offset() -> None:
     where, tracker = console(), good()
     display = Display(where, tracker)
-    for document in tracker.documents:
+    for document in tracker.documents.values():
         display.changed(document)
-    display.read(tracker.documents[0])
+        display.read(document.app_key)
     display.say("[brackets] are kept")
-    assert text(where).count("SS_ACK2") == 3
-    assert "read and acknowledged" in text(where)
+    assert text(where).count("SS_ACK2") == text(where).count("read and acknowledged") == 3
     assert "[brackets] are kept" in text(where)
+    assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d ", line) for line in text(where).splitlines())
 
 
 def test_many_documents_are_counted() -> None:
     where, tracker = console(), good()
-    tracker.documents *= 100
+    first = next(iter(tracker.documents.values()))
+    for _ in range(200):
+        added(tracker)
     display = Display(where, tracker)
-    display.changed(tracker.documents[0])
-    display.read(tracker.documents[0])
-    assert text(where).strip().endswith(summary(tracker))
+    display.changed(first)
+    display.read(first.app_key)
+    assert text(where).strip().endswith("3 of 203 documents: 3 delivered; 3 read")
     assert len(text(where).splitlines()) == 1
 
 
 def test_the_title_says_whether_the_counts_are_good() -> None:
     for left, words in (({}, "Nothing lost"), ({"hub.tb_0031": 1}, "not as they should be")):
         where = console()
-        print_counts(where, count(good(), CLEAN | left, 0))
+        Display(where, good()).counts(good().count(CLEAN | left, 0))
         assert words in text(where)
         assert max(map(len, text(where).splitlines())) <= 80

@@ -1,5 +1,7 @@
-"""Events in any order, repeated or late: the state of a document never goes back."""
+"""Reading files; events in any order, repeated or late; counts of documents that were lost, duplicated or changed."""
 
+import json
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -7,21 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.app import AppKey, Document, DocumentEvent, Sent
-from semq.app.values import EPOCH
-from semq.demo.files import SourceFile
-from semq.demo.tracker import FINAL, STATES, DocumentTracker, TrackedDocument
+from semq.app import Document, Sent
+from semq.demo.errors import NoDocuments
+from semq.demo.tracker import FINAL, STATES, DocumentTracker, TrackedDocument, percentile, read_folder
+from semq.umx_t.app_key import check_app_key
 
 BODY = b"an order"
 DIGEST = sha256(BODY).hexdigest()
+CLEAN = {"10008.tb_0031": 0, "hub.tb_0031": 0, "56001.tb_0030": 0}
 
 
-def event(kind: str, lk0: str = "L") -> DocumentEvent:
-    return DocumentEvent(kind, lk0, "1.56001", AppKey(), EPOCH)
-
-
-def delivered(lk0: str = "L", *, redelivered: bool = False, payload: bytes = BODY) -> Document:
-    return Document(lk0, "1.10008", "1.56001", AppKey(), payload, DIGEST, redelivered=redelivered)
+def delivered(document: TrackedDocument, lk0: str = "", *, again: bool = False, payload: bytes = BODY) -> Document:
+    return Document(
+        lk0 or document.lk0, "1.10008", "1.56001", document.app_key, payload, DIGEST, redelivered=again
+    )  # fmt: skip
 
 
 class Times:
@@ -33,12 +34,78 @@ class Times:
         return self.now
 
 
-def sent(tracker: DocumentTracker, lk0: str = "L") -> TrackedDocument:
-    document = TrackedDocument(len(tracker.documents) + 1, SourceFile(Path("o.xml"), "o.xml"), "online")
-    tracker.documents.append(document)
-    tracker.submitting(document, BODY)
-    tracker.accepted(document, Sent(lk0, DIGEST))
+def added(tracker: DocumentTracker, name: str = "o.xml", round_: str = "online") -> TrackedDocument:
+    document = TrackedDocument(len(tracker.documents) + 1, Path(name), name, round_)
+    tracker.documents[document.app_key] = document
     return document
+
+
+def sent(tracker: DocumentTracker) -> TrackedDocument:
+    document = added(tracker)
+    tracker.submitting(document, BODY)
+    tracker.accepted(document, Sent(f"L{document.number}", DIGEST))
+    return document
+
+
+def good() -> DocumentTracker:
+    tracker = DocumentTracker()
+    for state in ("stored", "forwarded", "forwarded"):
+        document = sent(tracker)
+        tracker.advance(document, state)
+        tracker.advance(document, "delivered")
+        tracker.delivery(delivered(document))
+    return tracker
+
+
+def make(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def test_files_come_by_name_with_those_of_subfolders(tmp_path: Path) -> None:
+    make(tmp_path, "b.xml", "a.xml", "more/c.xml", ".hidden", ".git/config")
+    assert [one.name for one in read_folder(tmp_path, None)] == ["a.xml", "b.xml", "more/c.xml"]
+
+
+@pytest.mark.parametrize(("count", "names"), [(1, ["a"]), (2, ["a", "b"]), (5, ["a", "b", "a", "b", "a"])])
+def test_a_folder_is_repeated_or_cut(tmp_path: Path, count: int, names: list[str]) -> None:
+    make(tmp_path, "a", "b")
+    found = read_folder(tmp_path, count, "away", 4)
+    assert [one.name for one in found] == names
+    assert len({one.app_key for one in found}) == count
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    make(tmp_path, ".hidden")
+    with pytest.raises(NoDocuments):
+        read_folder(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("order-LW-2041.xml", "order"),
+        ("despatch-advice-7.xml", "despatch-advice"),
+        ("42.xml", "document"),
+        ("x", "document"),
+    ],
+)
+def test_the_type_of_a_document_is_in_its_name(name: str, kind: str) -> None:
+    assert added(DocumentTracker(), name).app_key == ("demo", kind, "0001", name)
+
+
+@pytest.mark.parametrize(
+    "name", ["order.xml", "a/b/c.xml", "tab\there.xml", "订单.txt", "n" * 200, "a" * 140 + "-1.xml"]
+)
+def test_every_name_makes_an_app_key(name: str) -> None:
+    check_app_key(added(DocumentTracker(), name).app_key)
+
+
+def test_the_content_type_follows_the_ending() -> None:
+    assert added(DocumentTracker(), "a.xml").content_type in ("application/xml", "text/xml")
+    assert added(DocumentTracker(), "a").content_type == "application/octet-stream"
 
 
 @given(st.lists(st.sampled_from(["sent", "forwarded", "stored", "delivered", "failed", "strange"]), max_size=12))
@@ -49,7 +116,7 @@ def test_states_only_go_forward(kinds: list[str]) -> None:
     order = list(STATES)
     for kind in kinds:
         before, was_final, reports = document.state, document.is_final, len(changed)
-        tracker.event(event(kind))
+        tracker.advance(document, kind)
         assert order.index(document.state) >= order.index(before)
         assert changed[reports:] == [document.state] * (document.state != before)
         assert not was_final or document.state == before
@@ -61,64 +128,105 @@ def test_the_time_is_taken_from_submit_to_the_end() -> None:
     tracker = DocumentTracker(now=clock)
     document = sent(tracker)
     clock.now = 3.0
-    tracker.event(event("delivered"))
+    tracker.advance(document, "delivered")
     clock.now = 9.0
-    tracker.event(event("delivered"))
+    tracker.advance(document, "delivered")
     assert document.took_ms == pytest.approx(2000)
 
 
-def test_documents_without_events_are_asked_about() -> None:
-    clock = Times()
-    tracker = DocumentTracker(now=clock)
-    first, second = sent(tracker, "L1"), sent(tracker, "L2")
-    clock.now = 3.0
-    tracker.event(event("sent", "L1"))
-    assert tracker.silent(1.0) == [second]
-    clock.now = 5.0
-    assert tracker.silent(1.0) == [first, second]
-    tracker.event(event("failed", "L2"))
-    clock.now = 7.0
-    assert tracker.silent(1.0) == [first]
-
-
-def test_events_may_arrive_before_the_answer_to_the_submit() -> None:
+def test_events_and_deliveries_may_come_before_the_answer_to_the_submit() -> None:
     tracker = DocumentTracker()
-    tracker.event(event("stored"))
-    tracker.event(event("delivered"))
-    tracker.delivery(delivered())
-    document = sent(tracker)
-    assert (document.state, document.was_stored, document.was_received, document.is_intact) == (
-        "delivered",
-        True,
-        True,
-        True,
-    )
+    document = added(tracker)
+    tracker.submitting(document, BODY)
+    tracker.advance(document, "stored")
+    tracker.delivery(delivered(document, "L1"))
+    tracker.advance(document, "delivered")
+    tracker.accepted(document, Sent("L1", DIGEST))
+    assert (document.state, document.was_stored, document.is_intact) == ("delivered", True, True)
+    assert tracker.count(CLEAN, 0)["ok"]
 
 
-def test_changed_bytes_are_noticed() -> None:
-    read: list[TrackedDocument] = []
-    tracker = DocumentTracker(on_read=read.append)
-    document = sent(tracker)
-    tracker.delivery(delivered(payload=b"another order"))
-    tracker.was_read(delivered())
-    assert read == [document]
-    assert document.was_received
-    assert not document.is_intact
+def test_an_event_about_another_document_changes_nothing() -> None:
+    DocumentTracker().advance(None, "delivered")
 
 
 def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:
     tracker = DocumentTracker()
-    sent(tracker)
-    tracker.delivery(delivered())
-    tracker.delivery(delivered(redelivered=True))
+    document = sent(tracker)
+    tracker.delivery(delivered(document))
+    tracker.delivery(delivered(document, again=True))
     assert (tracker.repeats, tracker.duplicates) == (1, 0)
-    tracker.delivery(delivered())
+    tracker.delivery(delivered(document))
     assert (tracker.repeats, tracker.duplicates) == (1, 1)
 
 
-def test_a_refused_document_is_final() -> None:
-    tracker = DocumentTracker()
-    document = TrackedDocument(1, SourceFile(Path("o"), "o"), "away")
-    tracker.documents.append(document)
-    tracker.refused(document, "too large")
-    assert (document.is_final, document.state, document.reason) == (True, "refused", "too large")
+def test_a_good_end() -> None:
+    counts = good().count(CLEAN, 1)
+    again = json.loads(json.dumps(counts))
+    expected = {"ok": True, "accepted": 3, "forwarded": 2, "stored": 1, "delivered": 3, "received": 3, "restarts": 1}
+    assert again | expected == again
+    assert [again[name] for name in ("duplicated", "lost", "left_in_queues", "digest_mismatches")] == [0, 0, 0, 0]
+    assert again["left_in_each_queue"] == CLEAN
+
+
+def unread(tracker: DocumentTracker, first: TrackedDocument) -> None:
+    first.received.clear()
+
+
+def undelivered(tracker: DocumentTracker, first: TrackedDocument) -> None:
+    first.state = "stored"
+
+
+def given_twice(tracker: DocumentTracker, first: TrackedDocument) -> None:
+    tracker.delivery(delivered(first))
+
+
+def accepted_twice(tracker: DocumentTracker, first: TrackedDocument) -> None:
+    tracker.delivery(delivered(first, "another"))
+
+
+def of_a_stranger(tracker: DocumentTracker, first: TrackedDocument) -> None:
+    tracker.delivery(delivered(added(DocumentTracker(), "other"), "L9"))
+
+
+def changed(tracker: DocumentTracker, first: TrackedDocument) -> None:
+    first.received.clear()
+    tracker.delivery(delivered(first, payload=b"another order"))
+
+
+def refused(tracker: DocumentTracker, first: TrackedDocument) -> None:
+    first.state, first.lk0, first.received = "new", "", {}
+    tracker.advance(first, "refused", "too large")
+    assert (first.is_final, first.reason) == (True, "too large")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name"),
+    [
+        (unread, "lost"),
+        (undelivered, "lost"),
+        (given_twice, "duplicated"),
+        (accepted_twice, "duplicated"),
+        (of_a_stranger, "duplicated"),
+        (changed, "digest_mismatches"),
+        (refused, "refused"),
+    ],
+)
+def test_a_bad_end_has_a_number(spoil: Callable[[DocumentTracker, TrackedDocument], None], name: str) -> None:
+    tracker = good()
+    spoil(tracker, next(iter(tracker.documents.values())))
+    counts = tracker.count(CLEAN, 0)
+    assert not counts["ok"]
+    assert counts[name] == 1
+
+
+def test_what_is_left_in_a_queue_is_not_good() -> None:
+    counts = good().count(CLEAN | {"hub.tb_0031": 2}, 0)
+    assert (counts["ok"], counts["left_in_queues"]) == (False, 2)
+
+
+def test_percentiles_are_values_that_were_met() -> None:
+    values = [float(number) for number in range(1, 101)]
+    assert (percentile(values, 0.5), percentile(values, 0.99), percentile(values, 1.0)) == (50, 99, 100)
+    assert percentile([7.0], 0.99) == 7
+    assert percentile([], 0.5) == 0
