@@ -28,8 +28,9 @@ CLUSTER_PLACES = PLACES | {
     "ways": ("way-hub", "way-hub-2"),
     "carrier": (CARRIER,),
     "carrier with a store": (CARRIER,),
+    "brokers": (),
 }
-RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": ()}
+RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 SPAN_S = 2.0  # faults of a cycle begin within this time
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
@@ -71,6 +72,7 @@ CLUSTER_KINDS = [
     (1, "delay", "ways"),
     (1, "throttle", "ways"),
     (1, "refuse", "ways"),
+    (2, "kill two", "brokers"),  # the third one pauses, because it is a minority
 ]
 # failpoints that a kind of node can reach
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
@@ -133,7 +135,7 @@ def _draw(
     if kind in ("kill", "kill two", "kill both", "kill ends", "failpoint"):
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
     if kind == "kill two":
-        text = chance.choice([node for node in places["nodes"] if node != where])
+        text = chance.choice([node for node in places[group] if node != where])
     if kind == "failpoint":
         where, point = next(points)
         text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"
@@ -196,8 +198,8 @@ class Harm:
         self._world.processes[fault.where].kill(fault.value)
 
     async def _kill_two(self, fault: CycleFault) -> None:
-        self._world.nodes[fault.where].kill(fault.value)
-        self._world.nodes[fault.text].kill(fault.value)
+        self._world.processes[fault.where].kill(fault.value)
+        self._world.processes[fault.text].kill(fault.value)
 
     async def _kill_postgres(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].kill_postgres()
