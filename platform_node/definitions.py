@@ -29,7 +29,6 @@ import msgspec
 from platform_node.errors import DefinitionsRefused
 from semq.config.nearest import did_you_mean
 from semq.foreign_text import shortened
-from semq.umx_t.address import Address
 from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
 
 DOCUMENT_MAX = 4 * 1024 * 1024
@@ -74,12 +73,6 @@ class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     nodes: dict[str, Institution] = {}
     agreements: tuple[Agreement, ...] = ()
-
-    def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
-        """Return the agreements of a pair, in order; None if no agreements are in force at all."""
-        if not self.agreements:
-            return None
-        return tuple(one.terms for one in self.agreements if one.is_between(source.id, target.id))
 
 
 def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:

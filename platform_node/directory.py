@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from platform_node.certificate_directory import KnownCertificates
 from platform_node.definitions import HubDefinitions
+from platform_node.pairs import PartnerIndex
 from semq.clock import Clock
 from semq.config.sections import AccountSection
 from semq.engine.agreements import DAY_MINUTES, Meter, check
@@ -15,7 +16,7 @@ from semq.engine.errors import QuotaReached, SealRequired, TargetNotAllowed, Too
 from semq.errors import SemqError
 from semq.seal.session import OVERHEAD
 from semq.store.rows import Reason
-from semq.umx_t.address import Address, NodeType
+from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Envelope
 
@@ -40,16 +41,14 @@ class HubDirectory:
     def apply(self, version: int, definitions: HubDefinitions) -> None:
         """Put definitions in force."""
         self.version, self.definitions = version, definitions
-        ids = dict.fromkeys((*self._accounts, *definitions.nodes))
-        self._nodes = [Address(NodeType.LOCAL, node_id) for node_id in ids]
-        self._known = frozenset(self._nodes)
-        self._names = frozenset(map(str, self._nodes))
-        self._agreed: dict[tuple[Address, Address], tuple[Terms, ...] | None] = {}
+        self._index = PartnerIndex(self._accounts, definitions)
+        self._known = frozenset(self._index.nodes)
+        self._names = frozenset(map(str, self._known))
         self._meter.forget()
 
     def nodes(self) -> Sequence[Address]:
         """Return all institutions."""
-        return self._nodes
+        return self._index.nodes
 
     def serves(self, node: Address) -> bool:
         """Return whether an address is one of them."""
@@ -61,20 +60,15 @@ class HubDirectory:
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """Return the agreements of a pair; None if no agreements are in force."""
-        pair = source, target
-        if pair not in self._agreed:
-            self._agreed[pair] = self.definitions.terms(source, target)
-        return self._agreed[pair]
+        return self._index.terms(source, target)
+
+    def partners(self, node: Address) -> Sequence[Address]:
+        """Return those to which an institution may send, or which may send to it; it may be among them."""
+        return self._index.partners(node)
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether an agreement allows a pair anything; without agreements, whether the configuration does."""
-        if source not in self._known or target not in self._known:
-            return False
-        agreed = self.terms(source, target)
-        if agreed is not None:
-            return bool(agreed)
-        account = self._accounts.get(source.id)
-        return account is None or account.may_send_to is None or target.id in account.may_send_to
+        return self._index.may_send(source, target)
 
     def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
         """Take the certificates of a node."""

@@ -187,7 +187,7 @@ class HubNode(Node[HubEngine]):
         if self.lives:
             self._register_queues()
             gone = before - set(self.directory.nodes())
-            self.engine.defined(sorted(gone))
+            self.engine.defined()
             for node in gone:
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 

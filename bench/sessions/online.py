@@ -4,7 +4,7 @@ This process plays their nodes: a connection with TLS, a login by certificate, a
 (PROTOCOL.md section 10). All of them dial at the same time, as after a restart of the hub, with at most ``DIALLING``
 handshakes under way. ``login_storm_s`` is the time until the last one is online, ``kib_per_session`` the additional
 memory of the hub's process for each, ``idle_cpu_percent`` its processor time, in percent of one core, while nobody
-sends (heartbeats included).
+sends (heartbeats included). Each may send to one other institution.
 """
 
 import argparse
@@ -58,7 +58,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
         '[node]\nkind = "platform"\nid = "hub"\ndata_dir = "hub"\n'
         f"[amqp]\nport = 0\ntls = true\nmax_connections = {count + HANDLES}\n"
         f'max_connections_per_address = {count + HANDLES}\n[log]\nlevel = "error"\n'
-        + "".join(f'[nodes."{name}"]\n' for name in names)
+        + "".join(f'[nodes."{name}"]\nmay_send_to = ["{names[at - 1]}"]\n' for at, name in enumerate(names))
     )
     async with AsyncExitStack() as stack:
         hub, address = await stack.enter_async_context(process(folder, "platform_node", "hub.toml"))

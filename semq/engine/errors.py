@@ -4,10 +4,13 @@ from semq.errors import BadInput, ProtocolViolation, SemqError, Unavailable
 
 
 class UnknownTarget(BadInput):
-    """The hub knows no such institution."""
+    """The hub knows no such institution as a partner."""
 
     code = "SEMQ-1201"
-    remedy = "Check the number of the target; the hub's operator adds institutions (`semq definitions import`)."
+    remedy = (
+        "Check the number of the target; the hub's operator adds institutions and agreements"
+        " (`semq definitions import`)."
+    )
 
 
 class TargetNotAllowed(BadInput):

@@ -64,7 +64,7 @@ class HubEngine:
         session = self.sessions[node] = PresentNode(link, not isinstance(link, CarriedLink))
         self.core.mail.schedule_flush()  # timers are due now
         if session.is_here:
-            self._send_directory(link)
+            self._send_directory(session)
         self._send_presence(link.peer, online=True)
         self.flush()  # a node with a new certificate may have signed the packets that are passed on next
         self.holding.came(node)
@@ -90,18 +90,20 @@ class HubEngine:
             self.instances.room(link)
         self.holding.run(str(link.peer))
 
-    def _send_directory(self, link: Link) -> None:
-        nodes = [node for node in self.directory.nodes() if node != link.peer]
-        for node in nodes:
-            record = self._presence(link.peer, node, online=str(node) in self.sessions)
-            self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+    def _send_directory(self, session: PresentNode) -> None:
+        link = session.link
+        session.partners = self.directory.partners(link.peer)
+        for node in session.partners:
+            if node != link.peer:
+                record = self._presence(link.peer, node, online=str(node) in self.sessions)
+                self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
         # The last record completes the list; packets keep the order of records, so it arrives last.
         self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
 
     def _send_presence(self, node: Address, *, online: bool) -> None:
-        for session in self.sessions.values():
-            peer = session.link.peer
-            if peer != node and session.is_here:
+        for peer in self.directory.partners(node):
+            session = self.sessions.get(str(peer))
+            if peer != node and session is not None and session.is_here:
                 record = self._presence(peer, node, online=online)
                 self.core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
@@ -115,13 +117,14 @@ class HubEngine:
             certificates=certificates,
         )
 
-    def defined(self, gone: Sequence[Address]) -> None:
-        """Send the changed directory to every online node; the nodes in ``gone`` as no longer allowed."""
+    def defined(self) -> None:
+        """Send the changed directory to every online node, and its former partners as no longer allowed."""
         for session in [one for one in self.sessions.values() if one.is_here]:
-            for node in gone:
+            before = set(session.partners)
+            self._send_directory(session)
+            for node in sorted(before.difference(session.partners)):
                 record = Presence(node=str(node), allowed=False, terms=())
                 self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
-            self._send_directory(session.link)
 
     # --- received frames
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:

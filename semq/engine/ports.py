@@ -231,8 +231,8 @@ class Secrecy(Protocol):
 class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
 
-    def nodes(self) -> Sequence[Address]:
-        """Return the addresses of all institutions."""
+    def partners(self, node: Address) -> Sequence[Address]:
+        """Return the institutions to which one may send, or which may send to it; it may be among them."""
 
     def serves(self, node: Address) -> bool:
         """Whether an address is one of them."""

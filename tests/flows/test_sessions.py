@@ -181,7 +181,7 @@ def test_what_waits_for_a_target_that_is_none_ends_when_a_person_cancels_it(befo
     if before != "stored":
         trio.cut(trio.b)
     trio.directory.addresses.remove(trio.b.address)
-    trio.hub.defined([trio.b.address])
+    trio.hub.defined()
     trio.later(100)
     if before != "cancelled":  # otherwise its marker was refused, which ends it
         assert [row.outcome for row in trio.a.store.tables.outbound.values()] == [None]
@@ -207,7 +207,7 @@ def test_nothing_is_stored_for_a_target_that_is_none() -> None:
     trio.settle()
     trio.cut(trio.b)
     trio.directory.addresses.remove(trio.b.address)
-    trio.hub.defined([trio.b.address])
+    trio.hub.defined()
     trio.later(4000, step=1)
     assert trio.held == 0
     assert [(row.outcome, row.void) for row in trio.a.store.tables.outbound.values()] == [(None, True)]

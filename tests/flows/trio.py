@@ -92,9 +92,9 @@ class TrioDirectory:
         self.known: dict[Address, tuple[str, ...]] = {}
 
     def serves(self, node: Address) -> bool:
-        return node in self.nodes()
+        return node in self.addresses
 
-    def nodes(self) -> Sequence[Address]:
+    def partners(self, node: Address) -> Sequence[Address]:
         return self.addresses
 
     def may_send(self, source: Address, target: Address) -> bool:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from platform_node.definitions import HubDefinitions, changes, read_definitions, written_from
 from platform_node.errors import DefinitionsRefused
+from platform_node.pairs import PartnerIndex
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 
@@ -31,14 +32,14 @@ A, B, C = (Address(1, name) for name in ("10008", "56001", "77001"))
 
 
 def test_terms_of_a_pair() -> None:
-    read = read_definitions(DOCUMENT, KNOWN)
+    read = PartnerIndex({}, read_definitions(DOCUMENT, KNOWN))
     strict = Terms(
         types=("order", "trade/invoice"), bytes_max=1_000_000, per_minute=600, waiting_max=10_000, encrypt=True
     )
     assert read.terms(A, B) == read.terms(A, C) == (strict,)
     assert read.terms(B, A) == (Terms(),)
     assert read.terms(B, C) == ()
-    assert HubDefinitions().terms(A, B) is None
+    assert PartnerIndex({}, HubDefinitions()).terms(A, B) is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_what_is_in_force_stays_so_when_an_institution_leaves() -> None:
     gone = DOCUMENT.replace('"56001"', '"99999"')
     with pytest.raises(DefinitionsRefused):
         read_definitions(gone, KNOWN)
-    assert read_definitions(gone).terms(A, C) != ()
+    assert PartnerIndex({}, read_definitions(gone)).terms(A, C) != ()
 
 
 def test_what_there_is_before_the_first_import() -> None:

@@ -1,12 +1,17 @@
-"""Pairs of institutions that a change of definitions would stop."""
+"""Pairs of institutions: the index says what a look at every agreement says; a change of definitions may stop some."""
 
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from platform_node import pairs
-from platform_node.definitions import HubDefinitions, read_definitions
-from platform_node.pairs import stopped
+from platform_node.definitions import Agreement, HubDefinitions, Institution, read_definitions
+from platform_node.pairs import PartnerIndex, stopped
+from semq.umx_t.address import Address, NodeType
+from semq.umx_t.agreement import ANY
 
 
 @dataclass(frozen=True)
@@ -43,3 +48,47 @@ def test_the_work_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(pairs, "COMPARED_MAX", 5)
     assert stopped(many, HubDefinitions(), after) == (["0 -> 1", "0 -> 2", "0 -> 3", "0 -> 4"], False)
+
+
+IDS = ["1", "2", "3", "4"]
+NODES = [Address(NodeType.LOCAL, one) for one in IDS]
+STRANGER = Address(NodeType.LOCAL, "9")
+
+
+names = st.lists(st.sampled_from([*IDS, "9", ANY]), min_size=1, max_size=3).map(tuple)
+agreements = st.lists(
+    st.builds(Agreement, from_=names, to=names, per_minute=st.integers(0, 3)),
+    max_size=4,
+).map(tuple)
+accounts = st.dictionaries(
+    st.sampled_from(IDS[:3]), st.builds(Allowed, st.none() | st.lists(st.sampled_from([*IDS, "9"]), max_size=3))
+)
+
+
+@given(accounts, agreements)
+def test_it_agrees_with_every_pair(limits: dict[str, Allowed], agreed: tuple[Agreement, ...]) -> None:
+    definitions = HubDefinitions(dict.fromkeys(IDS[1:], Institution()), agreed)
+    index = PartnerIndex(limits, definitions)
+    served = {*limits, *IDS[1:]}
+    assert {node.id for node in index.nodes} == served
+    for source, target in product([*NODES, STRANGER], repeat=2):
+        between = [one for one in agreed if one.is_between(source.id, target.id)]
+        if agreed:
+            assert index.terms(source, target) == tuple(one.terms for one in between)
+            allowed = bool(between)
+        else:
+            assert index.terms(source, target) is None
+            limit = limits[source.id].may_send_to if source.id in limits else None
+            allowed = limit is None or target.id in limit
+        assert index.may_send(source, target) is (allowed and {source.id, target.id} <= served)
+    for node in index.nodes:
+        partners = {other for other in index.partners(node) if other != node}
+        allowed_either_way = {
+            other for other in index.nodes if index.may_send(node, other) or index.may_send(other, node)
+        }  # fmt: skip
+        assert partners == allowed_either_way - {node}
+
+
+def test_those_with_all_as_partners_share_one_list() -> None:
+    index = PartnerIndex({one: Allowed(None) for one in IDS}, HubDefinitions())
+    assert all(index.partners(node) is index.nodes for node in index.nodes)

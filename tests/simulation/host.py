@@ -423,7 +423,7 @@ class SimDirectory:
     def __init__(self, world: "World") -> None:
         self._world = world
 
-    def nodes(self) -> Sequence[Address]:
+    def partners(self, node: Address) -> Sequence[Address]:
         return [host.address for host in self._world.locals]
 
     def serves(self, node: Address) -> bool:

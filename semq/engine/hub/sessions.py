@@ -1,7 +1,7 @@
 """Nodes that are online, as the hub sees them."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from semq.engine.ports import Link
@@ -16,13 +16,14 @@ class PresentNode:
 
     link: Link
     is_here: bool = True  #: at this instance (``instances``)
+    partners: Sequence[Address] = ()  #: as last sent to the node
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 
     def may_introduce(self, now: float) -> bool:
-        """Whether the node may send its certificates now. Each time costs signatures here and records to all other
-        nodes."""
+        """Whether the node may send its certificates now. Each time costs signatures here and records to all
+        partners."""
         if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
             return False
         self.introductions.append(now)

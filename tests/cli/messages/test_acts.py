@@ -106,7 +106,7 @@ def test_a_refused_submission_says_its_new_name_when_it_is_tried_again(network: 
     said = semq("failed", "requeue", name, "--why", "once more", *at).out.splitlines()
     new = known(network, name)
     assert said == [
-        f"{old}  is refused again as {new}: SEMQ-1201 The hub knows no such institution.",
+        f"{old}  is refused again as {new}: SEMQ-1201 The hub knows no such institution as a partner.",
         "requeue: 1",
     ]
     assert known(network, old) == new != old

@@ -63,7 +63,7 @@ async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
     assert await code(document("order", "eHh4eHh4eHh4eHh4")) == "SEMQ-1203"
     assert await code(document("order", to="88001")) == "SEMQ-1202"
     assert await code(document("order", to="99999")) == "SEMQ-1201"
-    assert await code(document("order", to="77001")) == "SEMQ-1202"  # a new institution without an agreement
+    assert await code(document("order", to="77001")) == "SEMQ-1201"  # a new institution without an agreement
     assert [await code(document("order")) for _ in range(3)][-1] == "SEMQ-1213"
     assert await code(document("slow")) == "SEMQ-1204"  # others wait already
     assert await code(document("secret")) not in ("None", "SEMQ-1211")  # it must be sealed, and there is no certificate
