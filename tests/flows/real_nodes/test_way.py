@@ -1,0 +1,59 @@
+"""The picture of ARCHITECTURE.md: one document passes the modules that it names."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from semq.app import Client
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def traced() -> Iterator[set[str]]:
+    """Collect the modules of the product of which a function is called in this thread."""
+    found: set[str] = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        found.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+
+
+def named() -> Iterator[str]:
+    """Yield the modules of the left column of the picture; a name without a folder has that of the name before it."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The way of a document")[2]
+    for names in re.findall(r"^[A-Za-z ]{5}\(?((?:\w+/)+\w+(?:, [\w/]+)*)", text.split("```")[1], re.MULTILINE):
+        folder = ""
+        for name in names.split(", "):
+            folder = name.rpartition("/")[0] or folder
+            yield f"{folder}/{name.rpartition('/')[2]}"
+
+
+async def test_a_document_passes_the_modules_of_the_picture(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
+    await linked(a, b)
+    await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
+    login = "guest:guest@127.0.0.1"
+    async with Client(f"amqp://{login}:{a.port}") as sender, Client(f"amqp://{login}:{b.port}") as receiver:
+        async with receiver.receive() as documents:
+            with traced() as found:
+                sent = await sender.send("56001", b"<order/>")
+                async for document in documents:
+                    await document.ack()
+                    break
+                await sender.wait_for_delivery(sent.lk0)
+    passed = {str(Path(name).relative_to(ROOT).with_suffix("")) for name in found if name.startswith(str(ROOT))}
+    names = list(named())
+    assert len(names) > 20
+    assert [name for name in names if not any(one.endswith(name) for one in passed)] == []
