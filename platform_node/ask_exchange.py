@@ -40,7 +40,7 @@ READS_AT_ONCE = 2
 REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
 # Lines that name the target reliably; lines of violations repeat the statement of an impostor.
-TOLD_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
+NAMED_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 Events = Sequence[Mapping[str, Any]]
 
 
@@ -126,4 +126,4 @@ def _asker(session: SessionInfo) -> Address:
 
 def _targets(events: Events) -> set[str]:
     """Return the institutions to which the hub has forwarded the message, or for which it holds it; without users."""
-    return {story.node_of(event) for event in events if event["event"] in TOLD_TARGETS}
+    return {story.node_of(event) for event in events if event["event"] in NAMED_TARGETS}

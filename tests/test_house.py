@@ -145,6 +145,7 @@ NO_OPPOSITE: dict[str, str] = {
     "tests/test_house.py": "opposite the whole house",
     "tests/test_run.py": "opposite the script run",
     "tests/house/test_figures.py": "opposite tests/house/figures.py",
+    "tests/house/test_names.py": "opposite the whole house",
     "tests/test_kinds.py": "opposite tests/kinds.py",
     "tests/test_surroundings.py": "opposite tests/surroundings.py",
     "tests/test_protocol_references.py": "opposite PROTOCOL.md",

@@ -48,8 +48,8 @@ REACK = RecordKind("a ReAck", Speaker.HUB, About.ANY)
 ASKED_BY_SENDER = RecordKind("an inquiry of a sender", Speaker.NODE, About.THEIRS)
 ASKED_BY_HUB = RecordKind("an inquiry of the hub", Speaker.HUB, About.ANY)
 ASKED_BY_RECEIVER = RecordKind("an inquiry of a receiver", Speaker.NODE, About.OURS)
-TOLD_BY_RECEIVER = RecordKind("the answer of a receiver", Speaker.NODE, About.OURS)
-TOLD_BY_HUB = RecordKind("the answer of the hub", Speaker.HUB, About.OURS)
+SAID_BY_RECEIVER = RecordKind("the answer of a receiver", Speaker.NODE, About.OURS)
+SAID_BY_HUB = RecordKind("the answer of the hub", Speaker.HUB, About.OURS)
 PRESENCE = RecordKind("a presence", Speaker.HUB, About.ANY)
 HUB_ANSWERS = frozenset({Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL})
 
@@ -73,7 +73,7 @@ def _inquiry(record: Inquiry) -> RecordKind | None:
 
 
 def _answer(record: Inquiry) -> RecordKind | None:
-    return TOLD_BY_HUB if record.graded in HUB_ANSWERS else TOLD_BY_RECEIVER
+    return SAID_BY_HUB if record.graded in HUB_ANSWERS else SAID_BY_RECEIVER
 
 
 def _presence(record: Presence) -> RecordKind | None:

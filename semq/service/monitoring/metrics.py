@@ -138,7 +138,7 @@ def _rows(of: Figures) -> list[Sample]:
 
 
 def _pieces(of: Figures) -> list[Sample]:
-    return [({"queue": side}, told["rows"]) for side, told in sorted(of.queues.get("pieces", {}).items())]
+    return [({"queue": side}, facts["rows"]) for side, facts in sorted(of.queues.get("pieces", {}).items())]
 
 
 def _figure(name: str) -> Callable[[Figures], list[Sample]]:

@@ -149,8 +149,8 @@ class MessageReading:
         lk0, *others = newest(name, [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name))
         before = await store.read(submissions.names_before, lk0)
         events = [line for one in (*before, lk0) for line in await store.read(messages.trace, one)]
-        told = (row for row in rows if row["lk0"] == lk0 and (_waits(row) or "pieces" in row))
-        events += [line for row in told for line in submissions.events(row)]
+        submitted = (row for row in rows if row["lk0"] == lk0 and (_waits(row) or "pieces" in row))
+        events += [line for row in submitted for line in submissions.events(row)]
         others = [one for one in others if one not in before]
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 

@@ -27,7 +27,7 @@ from semq.umx_t.status import Direction, Outcome, SaveFwd
 
 C, W, TAKEN, RENAMED = tb_0031_submit.c, tb_0031_wait.c, tb_0031_taken.c, tb_0031_renamed.c
 PREFIX = "sql-"
-BEHIND = "SEMQ-1229"  # ``semq.engine.errors.WaitsBehind``
+WAITS_BEHIND = "SEMQ-1229"  # ``semq.engine.errors.WaitsBehind``
 REJECTED = Outcome.REJECTED.name
 REFUSED, WAITS, SUBMITTED, SCHEDULED, IN_PIECES = "REFUSED", "WAITS", "SUBMITTED", "SCHEDULED", "IN_PIECES"
 OPEN = (WAITS, SUBMITTED, SCHEDULED, IN_PIECES)
@@ -104,8 +104,8 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
     if "pieces" in row:
         count, delivered = row["pieces"]["count"], row["pieces"]["delivered"]
-        told = f"{delivered} of {count} pieces delivered"
-        line = {"at": row["at"], "event": IN_PIECES, "words": "its pieces are sent first", "detail": told}
+        detail = f"{delivered} of {count} pieces delivered"
+        line = {"at": row["at"], "event": IN_PIECES, "words": "its pieces are sent first", "detail": detail}
         lines = [line] if row["outcome"] else [*lines, line]  # a refusal is in the ledger
     if row["state"] == SCHEDULED:
         lines.append({"at": row["at"], "event": SCHEDULED, "words": "waits for its time", "detail": ""})
@@ -285,7 +285,7 @@ def _reason(row: Any) -> list[str] | None:
     waiting = (
         f"It waits behind {PREFIX}{row.before} to the same target, which waits: {row.before_code} {row.before_text}"
     )
-    return [BEHIND, waiting]
+    return [WAITS_BEHIND, waiting]
 
 
 def _ms(moment: Any) -> int | None:

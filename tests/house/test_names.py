@@ -1,0 +1,53 @@
+"""Names of the product: a word of the list means one thing and is defined where it does; class names exist once."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.house.sources import ROOT, modules, tree
+
+# word | where a function, class, argument or variable may be called so | meaning
+WORDS = """
+look   | semq/service/operations/operation.py semq/app/client.py    | an operation that changes nothing
+hear   | semq/engine semq/carrier                                   | the engine's door for what a peer, the clock or a person says
+heard  | semq/engine semq/umx_t/grids.py                            | the same, as an event of a grid
+wake   | semq/engine semq/umx_t/grids.py                            | note that rows of a lane or a track wait
+behind | semq/app semq/web/api                                      | number of events after which an event is acknowledged
+told   |                                                            |
+tell   |                                                            |
+"""  # noqa: E501
+
+
+def definitions(node: ast.AST) -> Iterator[tuple[str, int]]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield one.name, one.lineno
+        elif isinstance(one, ast.arg):
+            yield one.arg, one.lineno
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            yield one.id, one.lineno
+        elif isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
+            yield one.attr, one.lineno
+
+
+def test_a_word_means_one_thing() -> None:
+    rows = [[part.strip() for part in row.split("|")] for row in WORDS.strip().splitlines()]
+    places = {word: tuple(where.split()) for word, where, _ in rows}
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in modules().values()
+        for name, line in definitions(tree(file))
+        for word in places.keys() & {name.strip("_"), name.lower().partition("_")[0]}
+        if not str(file.relative_to(ROOT)).startswith(places[word])
+    ]
+    assert found == []
+
+
+def test_every_class_has_a_name_of_its_own() -> None:
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    for name, file in modules().items():
+        if not name.startswith("migrations."):
+            for node in ast.walk(tree(file)):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].add(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
