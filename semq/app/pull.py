@@ -65,10 +65,13 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
 
 
 async def _taken(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
-    """Wait for one document by a consumer, which wakes; get further ones one by one, which bounds their bytes."""
-    arrived = await _first(channel, queue, wait_s)
+    """Wait for one document by a consumer, which wakes; get further ones one by one, which bounds their bytes.
+
+    After a wait without a document one is got, too: only an answered basic.get shows that none can be delivered.
+    """
+    arrived = await _first(channel, queue, wait_s) if wait_s > 0 else []
     size = sum(len(one.body) for one in arrived)
-    while arrived and len(arrived) < at_most and size < BYTES_MAX:
+    while len(arrived) < at_most and size < BYTES_MAX:
         got = await channel.get(queue)
         if got is None:
             break

@@ -103,6 +103,36 @@ async def test_a_poll_waits_for_a_document(site: Site) -> None:
     assert document["bytes"] == 1
 
 
+async def test_a_poll_that_does_not_wait_receives_what_waits(site: Site) -> None:
+    program = await site.program("receive")
+    await send(site, b"a", b"b")
+    await until(lambda: waiting(site, 2))
+    assert [one["bytes"] for one in await receive(program, wait_s=0)] == [1]
+    assert len(await receive(program, wait_s=0, max=10)) == 1
+    assert await receive(program, wait_s=0) == []
+
+
+async def test_parallel_polls_receive_all_that_waits_and_none_of_them_waits_in_vain(site: Site) -> None:
+    """Whether the documents are in order or not, and with polls that give up while others begin."""
+    site.web.leases = Leases(100)
+    program = await site.program("receive")
+    for round_ in range(10):
+        keys = [{"order_key": "one"} if round_ % 2 else {} for _ in range(8)]
+        for number, key in enumerate(keys):
+            await send(site, bytes([number]), **key)
+        await until(lambda: waiting(site, 8))
+        found = [one for answer in await asyncio.gather(*(polled(program) for _ in range(8))) for one in answer]
+        assert len(found) == 8, round_
+
+
+async def polled(program: httpx.AsyncClient) -> list[dict[str, Any]]:
+    """Receive one document and acknowledge it."""
+    found = await receive(program, wait_s=20)
+    for one in found:
+        assert (await program.post(f"/inbox/leases/{one['lease']}/ack")).status_code == 204
+    return found
+
+
 async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operator(site: Site) -> None:
     program, viewer = await site.program("receive"), await site.program("viewer")
     await send(site, b"a")
