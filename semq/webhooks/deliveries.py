@@ -37,6 +37,7 @@ class Deliveries:
         self._settings = settings
         self._client = client
         self._clock = clock
+        self._states = states
         self._destination = Webhook(settings, clock, states)
         self._tasks = DocumentTasks(self._deliver)
 
@@ -65,6 +66,7 @@ class Deliveries:
                 return
             except SemqError as error:
                 if isinstance(error, RefusedByWebhook) or self._is_hopeless(attempt, 0, error):
+                    self._states.count(self._settings.name, "dropped")
                     log.error("event_refused", webhook=self._settings.name, id=request.id, error=str(error))
                     return
                 await self._wait(attempt, request.id, error)
@@ -102,6 +104,7 @@ class Deliveries:
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
         """Park a document with its reason; without it if the node does not take it. A lost one comes again."""
         error = error.with_remedy(RefusedByWebhook.remedy)  # it does not wait any more
+        self._states.count(self._settings.name, "set_aside")
         log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))
         try:
             await self._client.request("failed.park", {"id": lk0, "error": error.advice()})

@@ -83,17 +83,18 @@ class Webhook:
             except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
                 raise self._failed(f"{type(error).__name__}: {error}") from error
             if 200 <= status < 300:
-                self._succeed()
+                self._succeed("acknowledged")
             elif 400 <= status < 500 and status not in LATER:
-                self._succeed()  # the address works, this request does not
+                self._succeed("refused")  # the address works, this request does not
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
                 fault = self._failed(f"status {status}: {reason}", wait_s)
                 fault.is_about_request = status not in (*GATEWAY, 429) and not wait_s
                 raise fault
 
-    def _succeed(self) -> None:
+    def _succeed(self, outcome: str) -> None:
         self.failures, self.successes = 0, self.successes + 1
+        self._states.count(self._settings.name, outcome)
         self._states.works(self._settings.name)
 
     def _failed(self, fault: str, wait_s: float = 0.0) -> NoAnswerFromWebhook:
@@ -104,6 +105,7 @@ class Webhook:
     def _fail(self, error: SemqError, wait_s: float = 0.0) -> None:
         """Count a failure, and set the pause after it: ``wait_s`` if the address asked for more."""
         self.failures += 1
+        self._states.count(self._settings.name, "failed")
         now = self._clock.monotonic()
         pause_s = retry.backoff(self.failures, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
         self._asked_for = max(self._asked_for, now + min(wait_s, WAIT_S_MAX))

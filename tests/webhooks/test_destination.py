@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
+from semq.errors import SemqError
 from semq.seal.webhook_signature import key_of, signed
 from semq.webhooks import destination as module
 from semq.webhooks.destination import OPEN_AFTER, Webhook, _is_public, _seconds
@@ -53,6 +54,18 @@ async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destinati
     assert taken.headers["host"] == f"127.0.0.1:{hook.port}"
     wanted = signed(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), taken.body)
     assert {name: taken.headers[name] for name in wanted} == wanted
+
+
+async def test_requests_are_counted_by_outcome(hook: Hook) -> None:
+    reported = Reported()
+    made = Webhook(settings(hook.url), SystemClock(), reported.states)
+    statuses = [204, 200, 410, 500]
+    hook.answer = lambda taken: (statuses[len(hook.taken) - 1], {})
+    for _ in statuses:
+        with suppress(SemqError):
+            await made.post(REQUEST)
+    await made.close()
+    assert reported.counts == {"erp": {"acknowledged": 2, "refused": 1, "failed": 1}}  # reported with the failure
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 422])

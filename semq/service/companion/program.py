@@ -63,6 +63,7 @@ class Companion:
             "starts": self.starts,
             "exit": self.exit_status,
             "failing": self.states.status(),
+            "counts": dict(self.states.counts),
         }
 
     def start(self) -> None:

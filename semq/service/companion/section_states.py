@@ -1,10 +1,13 @@
-"""States of the sections of a companion: the folders or webhooks that fail, each with start and reason.
+"""States of the sections of a companion: the folders or webhooks that fail, each with start and reason, and counts.
 
-The companion writes a line of JSON to its standard output whenever a state changes; its node reads the lines
-(``program``) and shows the failing sections in its health. A section without a line works.
+The companion writes a line of JSON to its standard output whenever a state changes, and at most once a second for
+counts; its node reads the lines (``program``), shows the failing sections in its health and the counts in its metrics.
+A section without a line works and has counted nothing.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +17,7 @@ from semq.foreign_text import shown
 
 ERROR_MAX = 500  # characters of an error in a line
 SECTIONS_MAX = 1000  # that a node remembers of one companion
+COUNTS_S = 1.0  # between two lines about counts
 
 
 class FailingSection(msgspec.Struct, frozen=True):
@@ -30,6 +34,7 @@ class StateLine(msgspec.Struct, frozen=True):
 
     section: str
     failing: FailingSection | None
+    counts: Mapping[str, int] = {}  #: since the companion began
 
 
 class SectionStates:
@@ -39,6 +44,8 @@ class SectionStates:
         self._write = write
         self._clock = clock
         self._failing: dict[str, FailingSection] = {}
+        self._counts: dict[str, Counter[str]] = {}
+        self._changed: set[str] = set()  #: sections whose counts are not reported yet
 
     def failed(self, section: str, error: Exception, *, is_paused: bool = False) -> None:
         """Count a failure of a section."""
@@ -47,19 +54,36 @@ class SectionStates:
         failures = before.failures + 1 if before is not None else 1
         state = FailingSection(failures, since, shown(str(error))[:ERROR_MAX], is_paused)
         self._failing[section] = state
-        self._write(_encoded(StateLine(section, state)))
+        self._report(section)
 
     def works(self, section: str) -> None:
         """Note a success of a section."""
         if self._failing.pop(section, None) is not None:
-            self._write(_encoded(StateLine(section, None)))
+            self._report(section)
+
+    def count(self, section: str, what: str) -> None:
+        """Count an event of a section; called in the event loop."""
+        self._counts.setdefault(section, Counter())[what] += 1
+        if not self._changed:
+            asyncio.get_running_loop().call_later(COUNTS_S, self._report_counts)
+        self._changed.add(section)
+
+    def _report_counts(self) -> None:
+        changed, self._changed = self._changed, set()
+        for section in sorted(changed):
+            self._report(section)
+
+    def _report(self, section: str) -> None:
+        line = StateLine(section, self._failing.get(section), self._counts.get(section, {}))
+        self._write(msgspec.json.encode(line) + b"\n")
 
 
 class ReportedStates:
-    """The failing sections in the node, by name."""
+    """The failing sections in the node, and the counts, by name."""
 
     def __init__(self) -> None:
         self.failing: dict[str, FailingSection] = {}
+        self.counts: dict[str, Mapping[str, int]] = {}
 
     def take(self, line: bytes) -> None:
         """Take over a line; anything else that a companion prints is ignored."""
@@ -67,6 +91,8 @@ class ReportedStates:
             state = msgspec.json.decode(line, type=StateLine)
         except msgspec.DecodeError:
             return
+        if state.counts and (state.section in self.counts or len(self.counts) < SECTIONS_MAX):
+            self.counts[state.section] = state.counts
         if state.failing is None:
             self.failing.pop(state.section, None)
         elif state.section in self.failing or len(self.failing) < SECTIONS_MAX:
@@ -75,7 +101,3 @@ class ReportedStates:
     def status(self) -> dict[str, Any]:
         """Return the failing sections for ``node.status``."""
         return {name: msgspec.to_builtins(state) for name, state in sorted(self.failing.items())}
-
-
-def _encoded(line: StateLine) -> bytes:
-    return msgspec.json.encode(line) + b"\n"

@@ -102,6 +102,20 @@ def _companions(of: Figures) -> list[Sample]:
     return [({"program": name}, float(one["running"])) for name, one in of.status.get("companions", {}).items()]
 
 
+def _failing_sections(of: Figures) -> list[Sample]:
+    running = of.status.get("companions", {}).items()
+    return [({"program": name}, float(len(one["failing"]))) for name, one in running]
+
+
+def _section_events(of: Figures) -> list[Sample]:
+    return [
+        ({"program": name, "section": section, "event": event}, count)
+        for name, one in of.status.get("companions", {}).items()
+        for section, counts in sorted(one["counts"].items())
+        for event, count in sorted(counts.items())
+    ]
+
+
 def _violations(of: Figures) -> list[Sample]:
     counts: Counter[tuple[str, str]] = Counter()
     for seen in of.status.get("violations") or ():
@@ -180,6 +194,10 @@ METRICS = (
     Metric("semq_link_up", "gauge", "1 if the link to the hub is up.", _link),
     Metric("semq_partners", "gauge", "Partners, by what the hub says of their presence.", _partners),
     Metric("semq_companion_up", "gauge", "1 if the program beside the node runs.", _companions),
+    Metric("semq_companion_failing_sections", "gauge", "Folders or webhooks that fail now.", _failing_sections),
+    Metric("semq_companion_events_total", "counter", "Requests of webhooks by outcome (acknowledged: answered 2xx; "
+           "refused: the request was refused; failed: no answer, or one after which it is tried again; set_aside: a "
+           "document was parked; dropped: an event was given up), since the program began.", _section_events),
     Metric("semq_certificate_days_left", "gauge", "Days until the node's own certificate ends.", _own_days),
     Metric("semq_events_total", "counter", f"Events counted by the engine since it began ({EVENTS}).",
            _each("counters", "event")),

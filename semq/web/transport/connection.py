@@ -80,7 +80,8 @@ class Connection(HttpToolsProtocol):
             self.scope["extensions"] = {CERTIFICATE: {"sha256": self._certificate}}
 
     def on_headers_complete(self) -> None:
-        """Begin to wait for the body."""
+        """Begin to wait for the body. What is raised here is answered 400."""
+        self._check_head()
         self._in_head = False
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -88,6 +89,14 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         if self._pause_timer is None:
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
+
+    def _check_head(self) -> None:
+        """Refuse a head that is too large although it arrived at once, and one that a proxy may read differently."""
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX:
+            raise ValueError("The head of the request is too large.")
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):  # RFC 9112, section 3.2
+            raise ValueError("A request names one host.")
 
     def on_message_complete(self) -> None:
         """Stop waiting for the body."""

@@ -1,5 +1,7 @@
 """States of sections for tests: reported by a companion, and read as its node reads them."""
 
+from collections.abc import Mapping
+
 from semq.clock import SystemClock
 from semq.service.companion.section_states import FailingSection, ReportedStates, SectionStates
 
@@ -20,3 +22,8 @@ class Reported:
     def failing(self) -> dict[str, FailingSection]:
         """The sections that fail now."""
         return self._heard.failing
+
+    @property
+    def counts(self) -> dict[str, Mapping[str, int]]:
+        """The counts that the node knows."""
+        return self._heard.counts

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from semq.errors import SemqError
+from semq.service.companion import section_states
 from semq.service.companion.section_states import SECTIONS_MAX, ReportedStates
 from tests.service.companion.reported import Reported
+from tests.waiting import until
 
 
 def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
@@ -23,6 +25,29 @@ def test_failures_are_counted_from_the_first_to_the_next_success() -> None:
     reported.states.failed("archive", OSError(28, "No space left on device"))
     reported.states.works("erp")
     assert list(reported.failing) == ["archive"]
+
+
+async def test_counts_are_reported_together_and_again_with_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(section_states, "COUNTS_S", 0.01)
+    reported = Reported()
+    for _ in range(1000):
+        reported.states.count("erp", "acknowledged")
+    assert reported.lines == []
+
+    async def is_reported() -> bool:
+        return bool(reported.counts)
+
+    await until(is_reported)
+    assert reported.counts == {"erp": {"acknowledged": 1000}}
+    assert (len(reported.lines), reported.failing) == (1, {})
+    reported.states.count("erp", "failed")
+    reported.states.failed("erp", SemqError("no answer"))
+    assert reported.counts == {"erp": {"acknowledged": 1000, "failed": 1}}
+    await until(lambda: lines(reported, 3))  # a count after a report is reported in any case
+
+
+async def lines(reported: Reported, number: int) -> bool:
+    return len(reported.lines) == number
 
 
 def test_a_report_is_one_line_whatever_an_address_answered() -> None:

@@ -54,6 +54,15 @@ def test_figures_are_read_as_they_were_told() -> None:
     assert told[("semq_amqp_connections",)] == 1
 
 
+def test_companions_tell_what_fails_and_what_they_have_done() -> None:
+    erp = {"failures": 3, "since": 1, "error": "status 500", "is_paused": False}
+    state = {"running": True, "starts": 1, "exit": None, "failing": {"erp": erp}, "counts": {"erp": {"failed": 3}}}
+    told = samples(render(figures(companions={"webhooks": state}), detailed=False))
+    assert told[("semq_companion_up", "program=webhooks")] == 1
+    assert told[("semq_companion_failing_sections", "program=webhooks")] == 1
+    assert told[("semq_companion_events_total", "event=failed", "program=webhooks", "section=erp")] == 3
+
+
 def test_hostile_names_stay_values_of_labels() -> None:
     told = samples(render(figures(certificates={'1."\n\\': 3.0}), detailed=True))
     assert told[("semq_partner_certificate_days_left", 'node=1."\n\\')] == 3

@@ -60,6 +60,26 @@ async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
         assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Host: a\r\nX: " + b"a" * HEAD_MAX + b"\r\n",  # complete, in one piece
+        b"",
+        b"Host: a\r\nHost: b\r\n",
+    ],
+)
+async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
+    inprocess: InProcess, headers: bytes
+) -> None:
+    async with serving(await inprocess.hub()) as site:
+        answer = await said(site, b"GET /livez HTTP/1.1\r\nConnection: close\r\n" + headers + b"\r\n")
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+        good = await said(site, b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert good.startswith(b"HTTP/1.1 200")
+        probe = await said(site, b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP 1.0 has no such header
+        assert b" 200 " in probe.split(b"\r\n")[0]
+
+
 async def test_who_pauses_in_a_body_is_disconnected_and_gives_the_memory_back(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
