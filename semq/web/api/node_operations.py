@@ -17,6 +17,7 @@ from semq.web.transport.bodies import announced, read_body
 PATIENCE_S = 60.0
 BODY_MAX = 8 << 20  # of arguments; definitions are the largest
 ANSWERS = {200: "The result.", 404: "", 409: ""}
+ANSWERS_TO_BODY = {**ANSWERS, 413: "", 422: ""}
 
 
 def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
@@ -27,14 +28,16 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
         body = {JSON: {"$ref": f"#/components/schemas/{row.arguments.__name__}"}}
         common: dict[str, Any] = {
             "rights": (row.role,),
-            "answers": ANSWERS,
             "act": row.name if row.is_recorded else "",
             "definitions": definitions,
         }
         if row.kind is Kind.LOOK and not has_nested(schema):
             query = tuple(parameters(schema))
-            yield Endpoint("GET", path, row.name, row.summary, _by_query(row), parameters=query, **common)
-        yield Endpoint("POST", path, f"{row.name}.post", row.summary, _by_body(row), body=body, **common)
+            yield Endpoint(
+                "GET", path, row.name, row.summary, _by_query(row), parameters=query, answers=ANSWERS, **common
+            )
+        post = f"{row.name}.post"
+        yield Endpoint("POST", path, post, row.summary, _by_body(row), body=body, answers=ANSWERS_TO_BODY, **common)
 
 
 def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -13,9 +13,14 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from semq.config.sections import HttpSection
+from semq.web.errors import BadRequest
+from semq.web.transport.failures import problem
+from semq.web.transport.response_headers import ALWAYS, UNSTORED
 
 log = structlog.get_logger("semq.web")
 HEAD_MAX = 64 << 10  # bytes
+HEAD_TOO_LARGE = f"The head of a request may have {HEAD_MAX} bytes."
+CLOSE = (b"connection", b"close")
 CERTIFICATE = "semq.certificate"  # in the extensions of the scope: SHA-256 of the client's certificate, hexadecimal
 
 
@@ -31,6 +36,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self._certificate = ""
+        self._fault = ""  #: of a head that is refused
         self._head_timer: asyncio.TimerHandle | None = None
         self._pause_timer: asyncio.TimerHandle | None = None
         self._received_at = 0.0
@@ -67,7 +73,7 @@ class Connection(HttpToolsProtocol):
         if self._in_head and not self.transport.is_closing():
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_MAX:
-                self.send_400_response("The head of the request is too large.")
+                self.send_400_response(HEAD_TOO_LARGE)
         self._expect_head()
 
     def on_message_begin(self) -> None:
@@ -80,8 +86,12 @@ class Connection(HttpToolsProtocol):
             self.scope["extensions"] = {CERTIFICATE: {"sha256": self._certificate}}
 
     def on_headers_complete(self) -> None:
-        """Begin to wait for the body. What is raised here is answered 400."""
-        self._check_head()
+        """Begin to wait for the body."""
+        try:
+            self._check_head()
+        except BadRequest as error:
+            self._fault = error.text
+            raise  # the parser stops, and ``send_400_response`` answers
         self._in_head = False
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -93,10 +103,10 @@ class Connection(HttpToolsProtocol):
     def _check_head(self) -> None:
         """Refuse a head that is too large although it arrived at once, and one that a proxy may read differently."""
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX:
-            raise ValueError("The head of the request is too large.")
+            raise BadRequest(HEAD_TOO_LARGE)
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):  # RFC 9112, section 3.2
-            raise ValueError("A request names one host.")
+            raise BadRequest("A request names its host, once.")
 
     def on_message_complete(self) -> None:
         """Stop waiting for the body."""
@@ -104,6 +114,13 @@ class Connection(HttpToolsProtocol):
             self._pause_timer.cancel()
             self._pause_timer = None
         super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request as every other error is answered, and disconnect."""
+        answer = problem(BadRequest(self._fault or msg))
+        lines = (b"%b: %b\r\n" % header for header in (*answer.raw_headers, *ALWAYS, UNSTORED, CLOSE))
+        self.transport.write(b"".join((b"HTTP/1.1 400 Bad Request\r\n", *lines, b"\r\n", bytes(answer.body))))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Begin to wait until the client reads."""

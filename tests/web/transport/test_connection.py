@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import json
 
 import httpx
 import pytest
 
+from semq.web.errors import BadRequest
 from semq.web.transport.connection import HEAD_MAX
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
@@ -73,7 +75,10 @@ async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
 ) -> None:
     async with serving(await inprocess.hub()) as site:
         answer = await said(site, b"GET /livez HTTP/1.1\r\nConnection: close\r\n" + headers + b"\r\n")
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+        assert answer.startswith(b"HTTP/1.1 400")
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert json.loads(body)["code"] == BadRequest.code
+        assert {b"content-type: application/problem+json", b"x-content-type-options: nosniff"} <= {*head.split(b"\r\n")}
         good = await said(site, b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert good.startswith(b"HTTP/1.1 200")
         probe = await said(site, b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP 1.0 has no such header
