@@ -302,6 +302,7 @@ class LocalNode(Node[LocalEngine]):
             "node": str(link.peer) if link is not None else None,
             "last_error": self.uplink.last_error,
         }
+        base["drained"] = self.engine.accepting.stopping
         if self.who is not None:
             base["certificate"] = self.who.status()
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}

@@ -18,6 +18,7 @@ from spark_reconcile.judgement.verdicts import VERDICTS
 CHECKS: dict[str, tuple[str, str]] = {
     "store": ("database", "Look at the log of the node and at Postgres; the node opens its store again by itself."),
     "link": ("link to the hub", "Check address, password and network: `semq node status`, `semq doctor`."),
+    "intake": ("acceptance of documents", "Stop the node, or start it again: then it accepts documents."),
     "certificate": ("own certificate", "It is renewed by itself; if it is not, see the page on certificates."),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
     "resources": ("memory and disk", "Publishers wait until there is room: look for consumers that are away."),
@@ -26,9 +27,9 @@ CHECKS: dict[str, tuple[str, str]] = {
     "violations": ("violations by peers", "Tell the operator of that node what was refused, and the version of yours."),
     "telemetry": ("export of spans", "Check address, headers and the collector; documents are not affected."),
     "extract": ("nightly extract", "Look at the log of the node; run the job again on the page of scheduled work."),
-    "folders": ("folders", "The process is started again by itself: its log says why it ended."),
-    "webhooks": ("webhooks", "The process is started again by itself: its log says why it ended."),
-    "web": ("web process", "The process is started again by itself: its log says why it ended."),
+    "folders": ("folders", "Repair what the detail names; documents wait meanwhile, and are tried again."),
+    "webhooks": ("webhooks", "Repair what the detail names; documents wait meanwhile, and are tried again."),
+    "http": ("web process", "The process is started again by itself: its log says why it ended."),
 }
 ELSE = ("", "Look at the log of the node.")
 # Verdict of a check | its word

@@ -280,6 +280,12 @@ async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: In
     assert (await ask(await inprocess.client(a), "node.drain", {"timeout_s": 5}))["result"]["drained"]
     lose_store(a)
     await until(partial(began_again, a))
+    (check,) = [
+        one
+        for one in (await ask(await inprocess.client(a), "node.health"))["result"]["checks"]
+        if one["check"] == "intake"
+    ]
+    assert (check["verdict"], "drained" in check["detail"]) == ("warning", True)
     document = {"target": "56001", "body_base64": "eA=="}
     assert (await ask(await inprocess.client(a), "msg.submit", document))["error"]["code"] == "SEMQ-1230"
 

@@ -67,7 +67,8 @@ def _work(status: Status) -> Iterator[tuple[str, str]]:
         is_up = hub.get("link") == "up"
         why = hub.get("last_error") or "not dialled yet"
         yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {why}"
-    yield "publishers", f"WAIT: {status['shortage']}" if status.get("shortage") else "may send"
+    shortage = f"WAIT: {status['shortage']}" if status.get("shortage") else "may send"
+    yield "publishers", "REFUSED: the node is drained until its next start" if status.get("drained") else shortage
     amqp = status.get("amqp") or {}
     yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"
     ready, unacked = amqp.get("messages_ready", 0), amqp.get("messages_unacked", 0)

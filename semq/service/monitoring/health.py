@@ -14,6 +14,7 @@ Sample = tuple[Mapping[str, str], float]
 OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
 PATIENCE = 3  # failed requests to a collector before a warning
 SHOWN_MAX = 5  # kinds of violations that are listed
+DRAINED = "drained by an operator: no document is accepted before the next start of the node"
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
 
@@ -33,6 +34,9 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     if hub is not None:
         is_up = hub["link"] == "up"
         found.append(Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"])))
+    drained = status.get("drained")
+    if drained is not None:
+        found.append(Check("intake", WARNING if drained else OK, DRAINED if drained else ""))
     own = status.get("certificate")
     if own is not None:
         detail = f"{own['days_left']} days left, renewal at {own['renew_at']}"

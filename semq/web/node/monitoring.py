@@ -3,7 +3,7 @@
 | path                | who      | answer                                                                             |
 |---------------------|----------|------------------------------------------------------------------------------------|
 | /livez              | everyone | 200 while this process serves; alarms of the node never fail it                    |
-| /readyz             | everyone | 200 if the node answers and its store is open, else 503                            |
+| /readyz             | everyone | 200 if the node answers, its store is open and it is not drained, else 503         |
 | /healthz            | everyone | 200 unless a health check fails, else 503; ``?verbose`` lists them, for viewers    |
 | /metrics, /detailed | viewers  | the figures of ``node.metrics``; OpenMetrics if the request accepts it             |
 
@@ -39,7 +39,7 @@ async def live(call: Call) -> Response:
 async def ready(call: Call) -> Response:
     """Show whether the node accepts documents."""
     checks = (await _health(call.web))["checks"]
-    is_ready = all(one["verdict"] != "failing" for one in checks if one["check"] in ("node", "store"))
+    is_ready = all(one["verdict"] == "ok" for one in checks if one["check"] in ("node", "store", "intake"))
     return PlainTextResponse("ok\n" if is_ready else "not ready\n", 200 if is_ready else 503)
 
 

@@ -48,6 +48,8 @@ def test_health_names_failing_webhooks_and_since_when() -> None:
         (STATUS, "ok", ""),
         (changed(certificate={"state": "renew"}), "ok", ""),
         (beside(), "ok", ""),
+        (STATUS | {"drained": False}, "ok", ""),
+        (STATUS | {"drained": True}, "warning", "intake"),
         (beside(running=False), "failing", "webhooks"),
         (beside(erp={"is_paused": False}), "warning", "webhooks"),
         (beside(crm={"is_paused": False}, erp={"is_paused": True}), "failing", "webhooks"),
