@@ -17,7 +17,10 @@ from spark_reconcile.judgement.verdicts import VERDICTS
 # Check of ``node.health`` | its name, and the next step if it is not ok
 CHECKS: dict[str, tuple[str, str]] = {
     "store": ("database", "Look at the log of the node and at Postgres; the node opens its store again by itself."),
-    "link": ("link to the hub", "Check address, password and network: `semq node status`, `semq doctor`."),
+    "link": (
+        "link to the hub",
+        "Documents wait at this node meanwhile. Check address, password and network: `semq node status`, `semq doctor`.",
+    ),
     "intake": ("acceptance of documents", "Stop the node, or start it again: then it accepts documents."),
     "certificate": ("own certificate", "It is renewed by itself; if it is not, see the page on certificates."),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),

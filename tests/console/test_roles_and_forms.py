@@ -1,11 +1,13 @@
 """Roles and their pages and acts, forms without a token or a reason, and pages that change nothing."""
 
 import re
+from typing import Any
 
 import httpx
 import psycopg
 import pytest
 
+from semq.web.pages.visit import Visit
 from tests.console.scene import DAY, RUN, XSS, Scene
 from tests.waiting import until
 
@@ -47,6 +49,29 @@ async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(shown: Sc
     for path in FORMS:
         if path != "/acts/0/start":
             assert (await browser.post_form(path, **FORMS[path])).status_code == 403, path
+
+
+async def test_the_overview_gives_no_all_clear_before_the_queues_are_counted(
+    shown: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: dict[str, Any] = {
+        "node.health": {"checks": [{"check": "store", "verdict": "ok"}]},
+        "queue.census": {"as_of": 0, "pairs": [], "failed": 0, "stuck": 0},
+        "stuck.causes": {"rows": []},
+        "job.list": [],
+    }
+    ask = Visit.ask
+
+    async def calm(visit: Visit, operation: str, **arguments: Any) -> Any:
+        return answers[operation] if operation in answers else await ask(visit, operation, **arguments)
+
+    monkeypatch.setattr(Visit, "ask", calm)
+    browser = await shown.sites["node"].signed_in("viewer")
+    page = (await browser.get("/")).text
+    assert "Nothing needs attention." not in page
+    assert "The queues are being counted." in page
+    answers["queue.census"]["as_of"] = 1_790_000_000_000
+    assert "Nothing needs attention." in (await browser.get("/")).text
 
 
 async def test_a_payload_is_shown_to_its_role_only_and_every_look_is_in_the_audit_log(shown: Scene) -> None:
