@@ -7,6 +7,7 @@ status line is the answer: a body that is slow or endless changes nothing.
 
 import asyncio
 import logging
+import math
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -59,6 +60,8 @@ class Webhook:
         self._alone = asyncio.Lock()
         self._not_before = 0.0  #: monotonic seconds, while the circuit is open
         self._asked_for = 0.0  #: monotonic seconds: the end of the pause that the address asked for by Retry-After
+        self._failed_at = -math.inf  #: monotonic seconds, the last time
+        self._pauses = 0  #: in a row, each longer than the one before
         self.failures = 0  #: in a row
         self.successes = 0
 
@@ -72,42 +75,49 @@ class Webhook:
         Raises RefusedByWebhook, NoAnswerFromWebhook, AddressNotAllowed.
         """
         async with self._turn():
+            begun = self._clock.monotonic()
             try:
                 async with asyncio.timeout(self._settings.timeout_s) as limit:
                     status, reason, wait_s = await self._posted(request, limit)
             except TimeoutError as error:
-                raise self._failed(f"no answer within {self._settings.timeout_s:g} s") from error
+                raise self._failed(begun, f"no answer within {self._settings.timeout_s:g} s") from error
             except AddressNotAllowed as error:
-                self._fail(error)
+                self._fail(begun, error)
                 raise
             except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-                raise self._failed(f"{type(error).__name__}: {error}") from error
+                raise self._failed(begun, f"{type(error).__name__}: {error}") from error
             if 200 <= status < 300:
                 self._succeed("acknowledged")
             elif 400 <= status < 500 and status not in LATER:
                 self._succeed("refused")  # the address works, this request does not
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
-                fault = self._failed(f"status {status}: {reason}", wait_s)
+                fault = self._failed(begun, f"status {status}: {reason}", wait_s)
                 fault.is_about_request = status not in (*GATEWAY, 429) and not wait_s
                 raise fault
 
     def _succeed(self, outcome: str) -> None:
-        self.failures, self.successes = 0, self.successes + 1
+        self.failures, self.successes, self._pauses = 0, self.successes + 1, 0
         self._states.count(self._settings.name, outcome)
         self._states.works(self._settings.name)
 
-    def _failed(self, fault: str, wait_s: float = 0.0) -> NoAnswerFromWebhook:
+    def _failed(self, begun: float, fault: str, wait_s: float = 0.0) -> NoAnswerFromWebhook:
         error = NoAnswerFromWebhook(fault=fault, failures=self.failures + 1)
-        self._fail(error, wait_s)
+        self._fail(begun, error, wait_s)
         return error
 
-    def _fail(self, error: SemqError, wait_s: float = 0.0) -> None:
-        """Count a failure, and set the pause after it: ``wait_s`` if the address asked for more."""
+    def _fail(self, begun: float, error: SemqError, wait_s: float = 0.0) -> None:
+        """Count a failure, and set the pause after it: ``wait_s`` if the address asked for more.
+
+        The pause grows once for all requests that were under way together: together they show one failure.
+        """
         self.failures += 1
         self._states.count(self._settings.name, "failed")
         now = self._clock.monotonic()
-        pause_s = retry.backoff(self.failures, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
+        if begun >= self._failed_at:
+            self._pauses += 1
+        self._failed_at = now
+        pause_s = retry.backoff(self._pauses, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
         self._asked_for = max(self._asked_for, now + min(wait_s, WAIT_S_MAX))
         self._not_before = max(now + pause_s, self._asked_for)
         self._states.failed(self._settings.name, error, is_paused=self.failures >= OPEN_AFTER)

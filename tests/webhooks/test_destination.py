@@ -1,6 +1,7 @@
 """One address: its answers, forbidden addresses, and the circuit breaker."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
@@ -187,6 +188,29 @@ async def test_the_status_counts_although_the_body_never_ends(status: int, accep
     await ended.wait()
     server.close()
     await server.wait_closed()
+
+
+async def test_requests_that_fail_together_lengthen_the_pause_once(hook: Hook) -> None:
+    """A short outage with many requests under way is no long one."""
+    made = Webhook(settings(hook.url, concurrency=OPEN_AFTER), SystemClock(), Reported().states)
+    together = threading.Barrier(OPEN_AFTER)
+
+    def fail(taken: Taken) -> tuple[int, dict[str, str]]:
+        together.wait()
+        return 503, {}
+
+    hook.answer = fail
+    posts = [asyncio.create_task(made.post(REQUEST)) for _ in range(OPEN_AFTER)]
+    assert {type(one) for one in await asyncio.gather(*posts, return_exceptions=True)} == {NoAnswerFromWebhook}
+    assert (made.failures, made._pauses) == (OPEN_AFTER, 1)
+    hook.answer = lambda taken: (503, {})
+    with pytest.raises(NoAnswerFromWebhook):
+        await made.post(REQUEST)  # begun after that failure
+    assert (made.failures, made._pauses) == (OPEN_AFTER + 1, 2)
+    hook.answer = lambda taken: (204, {})
+    await made.post(REQUEST)
+    assert (made.failures, made._pauses) == (0, 0)
+    await made.close()
 
 
 async def test_an_address_is_left_alone_for_as_long_as_it_asks(hook: Hook) -> None:
