@@ -13,6 +13,7 @@ from semq.engine.latency import BOUNDS_S, Latency, Stage
 from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
 from tests.service.monitoring.test_health import VIOLATIONS, changed
+from tests.waiting import until
 
 QUEUES = {
     "as_of": 9_000, "sent": {"SS_SENT": 3}, "received": {"NEW": 1}, "submitted": {"refused": 2}, "failed": 2,
@@ -128,6 +129,13 @@ async def test_a_running_node_tells_its_figures(inprocess: InProcess) -> None:
     assert told[("semq_link_up",)] == 1
     endpoint = a.server.counts()
     assert {f"semq_amqp_{name}{'_total' if name in SUMS else ''}" for name in endpoint} <= {name for name, *_ in told}
-    at_the_hub = (await ask(at_hub, "node.metrics", {"detailed": True, "format": "openmetrics"}))["result"]["text"]
-    families = {family.name for family in read_openmetrics(at_the_hub)}
-    assert {"semq_node", "semq_partner_certificate_days_left", "semq_queue_oldest_seconds"} <= families
+
+    async def families() -> set[str]:
+        text = (await ask(at_hub, "node.metrics", {"detailed": True, "format": "openmetrics"}))["result"]["text"]
+        return {family.name for family in read_openmetrics(text)}
+
+    async def are_counted() -> bool:  # the first census ends some time after the start
+        return "semq_queue_oldest_seconds" in await families()
+
+    await until(are_counted)
+    assert {"semq_node", "semq_partner_certificate_days_left"} <= await families()
