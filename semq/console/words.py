@@ -19,7 +19,7 @@ CHECKS: dict[str, tuple[str, str]] = {
     "store": ("database", "Look at the log of the node and at Postgres; the node opens its store again by itself."),
     "link": (
         "link to the hub",
-        "Documents wait at this node meanwhile. Check address, password and network: `semq node status`, `semq doctor`.",
+        "Documents wait here meanwhile. Check address, password and network: `semq node status`, `semq doctor`.",
     ),
     "intake": ("acceptance of documents", "Stop the node, or start it again: then it accepts documents."),
     "certificate": ("own certificate", "It is renewed by itself; if it is not, see the page on certificates."),
