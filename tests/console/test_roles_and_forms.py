@@ -56,7 +56,7 @@ async def test_the_overview_gives_no_all_clear_before_the_queues_are_counted(
 ) -> None:
     answers: dict[str, Any] = {
         "node.health": {"checks": [{"check": "store", "verdict": "ok"}]},
-        "queue.census": {"as_of": 0, "pairs": [], "failed": 0, "stuck": 0},
+        "queue.census": {"as_of": 0, "pairs": [], "submitted": {}, "failed": 0, "stuck": 0},
         "stuck.causes": {"rows": []},
         "job.list": [],
     }
