@@ -1,6 +1,7 @@
-"""Sending and receiving inside the application's own transaction: the document travels if that commits, and only then.
+"""Sending and receiving inside the application's own transaction: the document is sent only if the transaction
+commits.
 
-Run it beside the three nodes of examples/config, as a role that may do no more than this:
+Run it with the three nodes of examples/config, as a role with these rights only:
 
     ./run semq db grant example --send --receive --config examples/config/a.toml
     ./run python examples/app_sql.py "$(./run semq db url --role example --config examples/config/a.toml)"

@@ -1,11 +1,11 @@
 """The change of the hub's own authority while the network is in operation: the job that continues it.
 
-| phase    | signs  | the hub trusts | a node is asked to                 | it ends when every node that counts     |
+| phase    | signs  | the hub trusts | request to a node                  | ends when every node that counts        |
 |----------|--------|----------------|------------------------------------|-----------------------------------------|
 | believe  | former | both           | trust the new authority, too       | trusts both                             |
 | renew    | new    | both           | renew its certificate              | has logged in with a certificate of it  |
-| withdraw | new    | new            | trust the former authority no more | has said that it does not               |
-| done     | new    | new            | the same, if it was away           |                                         |
+| withdraw | new    | new            | trust the former authority no more | confirms that it does not               |
+| done     | new    | new            | the same, if it was offline        |                                         |
 
 A node counts if it is an institution of this hub, has a valid certificate, and the operator has not left it behind by
 name. ``authority.json`` (``authority_state``) names the phase; each run of the job does everything that the phase

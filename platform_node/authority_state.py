@@ -1,7 +1,7 @@
 """The state of a change of the hub's authority, in ``authority.json``, which is replaced by one rename.
 
 The first authority of a hub is in its key folder, later ones are in ``authorities/GENERATION``. ``authority_roll``
-changes the state; ``registry`` takes the folder of the authority that signs from it.
+changes the state; ``registry`` reads from it the folder of the authority that signs.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class Roll(msgspec.Struct, frozen=True):
     phase: Phase
     succession: Succession
     started_at: datetime
-    left: tuple[str, ...] = ()  #: nodes that are not waited for
+    left: tuple[str, ...] = ()  #: nodes that the change does not wait for
     believing: tuple[str, ...] = ()
     renewed: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """This hub as one of several instances: control database, homes, carrier (PROTOCOL.md section 10).
 
-Made by ``node`` if the configuration has ``[cluster]``. A hub of one process has none of this: its own database is its
-control database, and it has no carrier.
+Made by ``node`` if the configuration has ``[cluster]``. A hub of one process does not use this module: its own
+database is its control database, and it has no carrier.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Membership:
         post: Callable[[Work, bool], None],
         end_second: Callable[[Address], None],
     ) -> Cluster:
-        """Return the surroundings of a new engine."""
+        """Return the ports of a new engine."""
         self._directory = directory
         if not hasattr(self, "carrier"):
             hub_id, key = self._identity.hub_id.hex, self._identity.carrier_key
@@ -100,7 +100,7 @@ class Membership:
         await self.follow()
 
     async def follow(self) -> None:
-        """Give a sign of life, and read stores and homes; draw those that are missing."""
+        """Write a sign of life, read stores and homes, and allot missing homes."""
         facts = {
             "life": self._life, "semq_id": self._store[0], "semq_db_id": self._store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
@@ -114,11 +114,11 @@ class Membership:
             self.homes.homes = await self.read(rows.homes)  # another instance may have been quicker
 
     def jobs(self) -> list[ScheduledJob]:
-        """Return what is done regularly."""
+        """Return the jobs."""
         return [ScheduledJob("cluster", FOLLOW_S, self.follow)]
 
     async def leave(self) -> None:
-        """Leave the carrier, before the store is closed: the others hear of it at once."""
+        """Leave the carrier before the store is closed; the others notice it immediately."""
         if hasattr(self, "carrier"):
             await self.carrier.stop()
 

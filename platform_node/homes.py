@@ -1,8 +1,8 @@
-"""The homes of institutions: in which store of the hub the documents for each of them wait.
+"""The homes of institutions: the store of the hub in which documents for each institution wait.
 
-A home is drawn by rendezvous hashing over the stores, by their weights, when an institution has none, and is then a row
-in the control database: a further store changes no home. Each instance reads the rows every few seconds. Used by
-``cluster``.
+An institution without a home gets one by rendezvous hashing over the stores and their weights. The home is then a row
+in the control database, so that an additional store changes no home. Each instance reads the rows every few seconds.
+Used by ``cluster``.
 """
 
 import math
@@ -36,7 +36,7 @@ class HubHomes:
 
 
 def draw(node: str, stores: Mapping[StoreName, float]) -> StoreName:
-    """Return the store of a node: the same for all who ask, spread by the weights."""
+    """Return the store of a node: the same at every instance, and distributed by weight."""
     return max(stores, key=lambda store: (_score(node, store, stores[store]), store))
 
 

@@ -1,8 +1,8 @@
 """Documents in pieces at the receiver's node: found, checked and read piece by piece for the application.
 
-Pieces wait as messages to a user whose inbox nobody opens. When the manifest is given to an application, the pieces are
-compared with it by their digests, which were checked when each was recorded; their bytes are read while the application
-takes them. They end in the commit that ends the manifest. Used by ``doors.inbox``.
+Pieces wait as messages to a user whose inbox no application can open. When the manifest is given to an application,
+the digests of the pieces, which were checked when each was recorded, are compared with it; the bytes are read while
+the application receives them. The commit that ends the manifest also ends the pieces. Used by ``doors.inbox``.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Assembly:
 
     @staticmethod
     def is_needed(delivery: Delivery) -> bool:
-        """Whether a delivery is a manifest, and not its document."""
+        """Whether a delivery is a manifest that has to be replaced by its document."""
         return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
 
     def join(self, delivery: Delivery, give: Callable[[Delivery], None], dropped: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ class Assembly:
         task.add_done_callback(self._tasks.discard)
 
     def with_pieces(self, brefs: Iterable[int]) -> list[int]:
-        """Return the rows with those of their pieces, which end with them."""
+        """Return these rows and those of their pieces, which end in the same commit."""
         return [each for bref in brefs for each in (bref, *self._pieces.pop(bref, ()))]
 
     def forget(self, brefs: Iterable[int]) -> None:

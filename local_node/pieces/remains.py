@@ -1,7 +1,7 @@
-"""The removal of pieces whose document has ended before it was complete.
+"""The removal of the pieces of documents that ended before they were complete.
 
-At the sender: pieces without a submission that waits for them, except those of bodies that arrive now. At the receiver:
-pieces that were recorded long ago and whose manifest this node does not have; the ledger keeps their lines.
+At the sender: pieces without a waiting submission, except those of bodies that are still arriving. At the receiver:
+pieces that were recorded long ago and have no manifest here; the lines of the ledger stay.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from semq.store.views import pieces as views
 from semq.umx_t.pieces import MANIFEST_MAX, parse_piece_name
 
 SWEEP_S = 60.0
-KEPT_DAYS = 30  # how long pieces wait for their manifest
+KEPT_DAYS = 30  # longest time that pieces wait for their manifest
 PAGE = 1000
 DAY_MS = 86_400_000
 log = structlog.get_logger("semq.pieces")
 
 
 class Remains:
-    """Finds and removes what is left of documents in pieces."""
+    """Finds and removes remaining pieces."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Remains:
         self._sweeping: asyncio.Task[None] | None = None
 
     def sweep(self) -> None:
-        """Remove what is left, unless a search is under way."""
+        """Remove remaining pieces, unless a search is under way."""
         if not self.is_sweeping:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep(), name="remains")
 
@@ -96,7 +96,7 @@ class Remains:
 
 
 def document_of(piece: views.RecordedMessage) -> str:
-    """Return the document of a recorded piece; an empty text if it says none that can be read."""
+    """Return the document of a recorded piece; an empty text if its name cannot be read."""
     try:
         return parse_piece_name(decode_envelope(Stored(piece.envelope, b"")).attributes.pieces).document
     except SemqError:

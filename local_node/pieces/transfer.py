@@ -1,10 +1,10 @@
-"""The pieces of documents on their way to the receiver's node; the manifest follows when all have arrived.
+"""The sending of pieces to the receiver's node, and of the manifest when all have arrived.
 
-Each piece is a message of class 3 like any other, sealed or signed, repeated and receipted by the engine. Few are under
-way to one node at a time, so that other documents never wait behind many of them. A piece is deleted when its receipt
-has come. What is left after a restart is sent then; a piece that is still a message is waited for, not sent again: its
-copy could arrive after the document, and stay at the receiver. The manifest is a submission that waits
-(``sender.scheduled``), and is released when no piece is left.
+Each piece is a message of class 3 like any other, sealed or signed, repeated and receipted by the engine. Few are
+under way to one node at a time, so that other documents do not wait behind many pieces. A piece is deleted when its
+receipt has arrived. After a restart the remaining pieces are sent. A piece that is still a message is awaited, not
+sent again, because the copy could arrive after the document and stay at the receiver. The manifest is a submission
+that waits (``sender.scheduled``), and is released when no piece is left.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from semq.umx_t.pieces import USER, PieceName
 
 UNDER_WAY_MAX = 4  # pieces of all documents to one node: 1 MiB
 DOCUMENTS_MAX = 16  # whose pieces are under way at the same time; others wait
-READ = 4  # pieces read from the store at once
-AGAIN_S = 1.0  # after a refusal that time can change
+READ = 4  # pieces read from the store in one query
+AGAIN_S = 1.0  # after a temporary refusal
 DELIVERED = "delivered"
 log = structlog.get_logger("semq.pieces")
 
@@ -103,7 +103,7 @@ class Transfers:
         return set(self._tasks)
 
     def begin(self) -> None:
-        """Begin with a new engine: which pieces are messages is read from its store."""
+        """Begin with a new engine: read from its store the pieces that are messages."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for known in (self._tasks, self._under_way, self._names, self._ended, self._places):
@@ -124,7 +124,7 @@ class Transfers:
             self._searching = asyncio.get_running_loop().create_task(self._search(), name="pieces")
 
     def note_event(self, event: AppEvent) -> None:
-        """Note what has become of a piece."""
+        """Note the outcome of a piece."""
         if event.kind == DELIVERED or event.outcome:
             lk0 = str(event.lk0)
             if self._early is not None:
@@ -196,7 +196,7 @@ class Transfers:
             after = found[-1][0]
 
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes, places: asyncio.Semaphore) -> None:
-        """Send one piece, again after refusals that time can change, and wait for its receipt."""
+        """Send one piece, again after temporary refusals, and wait for its receipt."""
         event: AppEvent | None = None
         try:
             while event is None:

@@ -1,8 +1,8 @@
-"""A large body on its way from an application into the store: each piece is committed as it arrives.
+"""The upload of a large body from an application into the store: each piece is committed as it arrives.
 
-Its name is drawn at the first byte, because the pieces are stored under it. The manifest is accepted when all pieces
-are posted to the store, so that its commit follows theirs, and the application's confirm follows that commit. Pieces
-of a body that never became complete are removed. Made by ``doors.submission``.
+The document gets its name with the first byte, because the pieces are stored under it. The manifest is posted to the
+store after all pieces, so that it is committed after them; the application's confirm follows that commit. The pieces
+of an incomplete body are removed. Made by ``doors.submission``.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from semq.store.rows import NewPiece, PiecesGone
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
-UNCOMMITTED_MAX = 4 << 20  # bytes of one body; beyond it nothing is read from its client
+UNCOMMITTED_MAX = 4 << 20  # bytes of one body that are not committed; beyond it the client is not read from
 
 
 class Upload(ArrivingDocument):
@@ -34,10 +34,10 @@ class Upload(ArrivingDocument):
         fault: Exception | None = None,
     ) -> None:
         """``ended`` is called with True when the document is committed, with False when it will not be. ``pause`` stops
-        reading from the client; with ``fault`` the body is dropped, and refused at its end."""
+        reading from the client; with ``fault`` the body is dropped, and refused when it is complete."""
         super().__init__(size)
         self._engine = engine
-        self._core = engine().core  # a body does not outlive the store in which it began
+        self._core = engine().core  # a body ends with the store in which it began
         self.name = self._core.new_lk0()
         self._ended = ended
         self._pause = pause
@@ -56,7 +56,7 @@ class Upload(ArrivingDocument):
 
     @property
     def digest(self) -> bytes:
-        """The SHA-256 of what has arrived."""
+        """The SHA-256 of the bytes that have arrived."""
         return self._whole.digest()
 
     def add(self, data: bytes) -> None:
@@ -95,7 +95,7 @@ class Upload(ArrivingDocument):
         refused = submission.failed
 
         def failed(error: Exception) -> None:
-            # After an unknown outcome the document may be accepted: the next look finds what it left if it is not.
+            # After an unknown outcome the document may be accepted; if it is not, the next sweep removes its pieces.
             if isinstance(error, BadInput):
                 self.abandon()
             else:
@@ -132,7 +132,7 @@ class Upload(ArrivingDocument):
             self._pause(False)
 
     def _failed(self, error: Exception) -> None:
-        """Drop the rest; the client hears at the end that the document was not accepted."""
+        """Drop the rest of the body; refuse the document when the body is complete."""
         self._fault = self._fault or (error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
         self._pause(False)
 
@@ -152,7 +152,7 @@ class Uploads:
         return set(self._arriving)
 
     def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:
-        """Return a new body of so many bytes."""
+        """Return a new body of this size."""
         upload = Upload(self._engine, size, self._has_ended, pause, fault)
         self._arriving[upload.document] = upload
         return upload

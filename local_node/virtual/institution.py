@@ -1,4 +1,4 @@
-"""One institution of a virtual server: its node, kept running by a task of its own."""
+"""One institution of a virtual server: its node, and the task that keeps it running."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from semq.moments import utc_text
 from semq.umx_t.retry import backoff
 
 AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 60.0
-START_S = 60.0  # how long a start counts among those under way; a slower one goes on beside them
+START_S = 60.0  # after this time a start no longer counts against the limit of parallel starts
 STOP_S = 60.0
 STARTING, SERVING, FAILING, ENDED = "starting", "serving", "failing", "ended"
 log = structlog.get_logger("semq.institution")
@@ -62,7 +62,7 @@ class HostedInstitution:
             try:
                 await self._life()
                 failures = 0
-            except Exception as error:  # also a defect ends this institution alone
+            except Exception as error:  # a defect, too, ends only this institution
                 failures += 1
                 self._failed(error)
                 if not isinstance(error, SemqError | OSError):
@@ -78,7 +78,7 @@ class HostedInstitution:
         self._is(ENDED)
 
     async def _life(self) -> None:
-        """Run the node until it is to end or to start again. Raises what ends it."""
+        """Run the node until an end or a restart is requested. Raises the error that ends it."""
         node, asked = None, asyncio.ensure_future(self._again.wait())
         try:
             async with self._starts:
@@ -108,7 +108,7 @@ class HostedInstitution:
                 await self._stopped(node)
 
     async def _stopped(self, node: LocalNode) -> None:
-        """Stop a node; one that cannot end, for instance because its database does not answer, is left behind."""
+        """Stop a node; abandon one that cannot end, for instance because its database does not answer."""
         try:
             async with asyncio.timeout(STOP_S):
                 await node.stop()
@@ -127,7 +127,7 @@ class HostedInstitution:
             self.error = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return state, link, backlog and memory, without a look into the database."""
+        """Return state, link, backlog and memory, without a query of the database."""
         node = self.node
         state: dict[str, Any] = {
             "institution": self.name, "state": self.state, "since": utc_text(self.since), "error": self.error,

@@ -1,4 +1,4 @@
-"""Operations over all institutions of a virtual server, in virtual host ``/`` of its port."""
+"""Operations on all institutions of a virtual server, in virtual host ``/`` of its port."""
 
 from typing import Annotated, Any, Protocol
 
@@ -18,7 +18,7 @@ class ByHosted(Arguments, frozen=True, kw_only=True):
 
 
 class OperatedServer(Protocol):
-    """The server, as its operations use it."""
+    """The part of the server that its operations use."""
 
     institutions: dict[str, HostedInstitution]
 

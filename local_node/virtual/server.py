@@ -1,4 +1,4 @@
-"""A virtual server: keeps the nodes of the institutions in its file; institutions come and go with a reload."""
+"""A virtual server: runs the nodes of the institutions in its file; a reload adds and removes institutions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ class VirtualServer:
         )  # fmt: skip
 
     def counts(self) -> dict[str, int]:
-        """Return how many institutions there are, serve and fail."""
+        """Return the numbers of all, of serving and of failing institutions."""
         states = [one.state for one in self.institutions.values()]
         return {"all": len(states), "serving": states.count(SERVING), "failing": states.count(FAILING)}
 
@@ -96,7 +96,7 @@ class VirtualServer:
         """Follow the file: begin new institutions, end those that are gone, reload the others; return what was done.
 
         Raises ConfigUnreadable, ConfigInvalid; then nothing has changed. A fault in the table of one institution keeps
-        its former settings and is reported. Data of an institution that is gone stays.
+        its former settings and is reported. The data of a removed institution is kept.
         """
         async with self._reloading:
             names = (await asyncio.to_thread(read_server, self.file)).names
@@ -137,7 +137,7 @@ class VirtualServer:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def wait_failed(self) -> None:
-        """Start the own Postgres server again whenever it has died: institutions that rest would not notice."""
+        """Restart the server's own Postgres whenever it has died: idle institutions would not notice."""
         while True:
             await asyncio.sleep(REVIVE_S)
             if self.host.postgres.is_gone:
@@ -147,7 +147,7 @@ class VirtualServer:
                     log.error("postgres_not_started", error=error.advice())
 
     async def stop(self) -> None:
-        """Stop every node, then what they share."""
+        """Stop every node, then the shared resources."""
         for task in self._asked:
             task.cancel()
         await self._begun.aclose()
@@ -157,7 +157,7 @@ class VirtualServer:
 
 
 async def _reloaded(one: HostedInstitution) -> dict[str, Any]:
-    """Reload one institution; return what has changed, or the fault; start one that fails again at once."""
+    """Reload one institution; return the changes, or the fault; restart immediately one that fails."""
     node = one.node
     if node is None:
         one.restart()

@@ -1,4 +1,6 @@
-"""What the nodes of a virtual server share: the turn, the port, the Postgres server, threads and connections."""
+"""The resources that the nodes of a virtual server share: the turn, the port, the Postgres server, threads and
+connections.
+"""
 
 import asyncio
 import ssl
@@ -28,14 +30,14 @@ from semq.transport.listener import ListenerConfig, Listening
 from semq.transport.turn import Turn
 
 THREADS = 32  # for reading; one store uses two at most
-TEMPLATE = "semq_template"  # a database at the newest schema, of which those of institutions are copied
+TEMPLATE = "semq_template"  # a database with the newest schema; those of institutions are copies of it
 CONNECT_S = 10
 LEASE_FACTOR = 2.0  # a resting store renews its lease at each poll
 POLL_S = 10.0  # interval of the jobs of a node that look for work in its database
 
 
 class SharedHost(NodeHost):
-    """The process of a virtual server, as its nodes use it."""
+    """The part of the process of a virtual server that its nodes use."""
 
     def __init__(self, settings: ServerSettings, clock: Clock) -> None:
         server = settings.server
@@ -74,7 +76,7 @@ class SharedHost(NodeHost):
         return context
 
     async def open(self) -> None:
-        """Start the Postgres server, if it is the own one, and listen. Raises SemqError."""
+        """Start the Postgres server, unless one is configured, and listen. Raises SemqError."""
         await self.postgres.open()
         try:
             await self.port.listener.start()
@@ -82,7 +84,7 @@ class SharedHost(NodeHost):
             raise PortTaken(host=self.settings.amqp.host, port=self.settings.amqp.port, fault=str(error)) from error
 
     async def close(self) -> None:
-        """Stop listening, and stop the own Postgres server; the nodes have ended."""
+        """Stop listening, and stop the server's own Postgres, after the nodes have ended."""
         await self.port.listener.stop(1.0)
         self._threads.shutdown(wait=False)
         await self.postgres.close()
@@ -129,7 +131,7 @@ class SharedPostgres:
         self._one_by_one = asyncio.Lock()
 
     async def open(self) -> None:
-        """Start the own server, unless it runs. Raises the errors of ``semq.store.embedded``."""
+        """Start the server's own Postgres, unless it runs. Raises the errors of ``semq.store.embedded``."""
         async with self._one_by_one:
             self.url = self._given if self._given is not None else await asyncio.to_thread(self._start)
 
@@ -139,7 +141,7 @@ class SharedPostgres:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the own server has died."""
+        """Whether the server's own Postgres has died."""
         return self._embedded is not None and self._embedded.pid is None
 
     async def close(self) -> None:

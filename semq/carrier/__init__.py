@@ -1,6 +1,6 @@
 """The carrier of a hub with several instances over AMQP 0-9-1: RabbitMQ, or a SEMQ node as a broker.
 
-``batch``: messages between instances as bytes, and back, authenticated by the hub's key. ``outgoing``: what waits to be
-published, in batches, within a bound. ``amqp``: connection, queues and consumers. The messages themselves are in
+``batch``: messages between instances as bytes, and back, authenticated by the hub's key. ``outgoing``: the bounded
+queue of messages to publish, in batches. ``amqp``: connection, queues and consumers. The messages themselves are in
 ``semq.engine.hub.carrier``. Used by ``platform_node``.
 """

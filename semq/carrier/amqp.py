@@ -1,13 +1,14 @@
-"""The carrier over AMQP 0-9-1: one connection, a queue for this life of the instance and one for each store it serves.
+"""The carrier over AMQP 0-9-1: one connection, a queue for this incarnation of the instance and one for its store.
 
-| name                    | what it is                                                                           |
+| name                    | meaning                                                                              |
 |-------------------------|--------------------------------------------------------------------------------------|
 | ``semq.HUB.store.I.D``  | exclusive queue of a store: a second owner is refused (405), besides the store's epoch |
-| ``semq.HUB.front.LIFE`` | exclusive queue of one life of an instance, also bound to the exchange                |
-| ``semq.HUB.all``        | fanout exchange: who has come, who has gone, signs of life                            |
+| ``semq.HUB.front.LIFE`` | exclusive queue of one incarnation of an instance, also bound to the exchange         |
+| ``semq.HUB.all``        | fanout exchange: beginnings and ends of sessions, signs of life                       |
 
-HUB is the hub's id from the control database. Nothing is durable and nothing is waited for: confirms and prefetch are
-pressure only. If the connection is lost, the next address is tried; the engine is told at both ends of an absence.
+HUB is the hub's id from the control database. Nothing is durable and no answer is awaited: confirms and prefetch are
+flow control only. If the connection is lost, the next address is tried; the engine is notified when the connection is
+lost and when it is restored.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ from semq.umx_t.retry import backoff
 PREFETCH = 64  # batches given to the engine and not processed
 UNCONFIRMED_MAX = 256  # batches
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0
-STALE_MS = "15000"  # the broker drops what has waited for an inquiry interval
+STALE_MS = "15000"  # the broker drops messages that have waited for one inquiry interval
 QUEUE_BYTES_MAX = 64 << 20
 ALL = "all"
 TRANSIENT = 1
@@ -46,22 +47,22 @@ log = structlog.get_logger("semq.carrier")
 
 
 class CarrierReceiver(Protocol):
-    """What the messages are for: ``semq.engine.hub.instances.Instances``."""
+    """The receiver of the messages: ``semq.engine.hub.instances.Instances``."""
 
     def hear(self, life: int, message: Message) -> None:
-        """A message of another instance."""
+        """Process a message of another instance."""
 
     def returned(self, store: StoreName, message: Message) -> None:
-        """Nobody serves this store."""
+        """Note a message that was returned because no instance serves this store."""
 
     def gone(self, life: int) -> None:
-        """This life of an instance is over."""
+        """Note that this incarnation of an instance has ended."""
 
     def joined(self) -> None:
-        """The carrier can be used."""
+        """Note that the carrier is available."""
 
     def cut(self) -> None:
-        """The carrier is away."""
+        """Note that the carrier is not available."""
 
 
 class AmqpCarrier:
@@ -95,13 +96,13 @@ class AmqpCarrier:
 
     # --- life
     def begin(self, life: int, store: StoreName, receiver: CarrierReceiver) -> None:
-        """Serve a store for a new engine; the queues of the engine before are given up."""
+        """Serve a store for a new engine; close the connection of the former engine with its queues."""
         before = self._abandon()
         self._life, self._store, self._receiver = life, store, receiver
         self._task = asyncio.get_running_loop().create_task(self._serve(before))
 
     async def stop(self) -> None:
-        """Leave the carrier: from now on the store's queue can be taken by another instance."""
+        """Leave the carrier, so that another instance can declare the store's queue."""
         task = self._abandon()
         if task is not None:
             with suppress(asyncio.CancelledError):
@@ -225,7 +226,7 @@ class AmqpCarrier:
             self._intake.put(destination, (channel, one), len(one.body))
 
     def _receive(self, destination: str, pieces: list[tuple[ClientChannel, Delivered]]) -> None:
-        """Process batches of one queue: its turn has come."""
+        """Process batches of one queue, in its turn."""
         for channel, one in pieces:
             meant = ALL if one.exchange else destination
             self._receive_batch(meant, one)
@@ -250,7 +251,7 @@ class AmqpCarrier:
             log.error("carrier_foreign", error=str(error), count=self.foreign)
 
     def _returned(self, returned: Returned) -> None:
-        """Report what no queue has taken: the store is not served, or the life of the instance is over."""
+        """Report messages without a queue: the store is not served, or the incarnation has ended."""
         destination = returned.routing_key.removeprefix(self._prefix)
         kind, _, name = destination.partition(".")
         if kind == "front":
@@ -267,5 +268,5 @@ def store_queue(store: StoreName) -> str:
 
 
 def front_queue(life: int) -> str:
-    """Return the destination of one life of an instance."""
+    """Return the destination of one incarnation of an instance."""
     return f"front.{life:x}"

@@ -1,8 +1,8 @@
 """Batches: messages between instances as one AMQP body.
 
-A body is an HMAC-SHA256 over the rest, followed by msgpack: destination, life of the sender, messages. The destination
-is part of it, so that nothing can be played back to another queue; what is played back to the same queue is a
-repetition, which every message allows for. A frame keeps content header and body as they travel on a link.
+A body is an HMAC-SHA256 over the rest, followed by msgpack: destination, incarnation of the sender, messages. The
+HMAC covers the destination, so that a body cannot be replayed to another queue. A replay to the same queue is a
+repetition, which is harmless for every message. A frame keeps content header and body as they travel on a link.
 """
 
 import hmac
@@ -33,7 +33,7 @@ from semq.umx_t.envelope import Frame
 MAC_BYTES = 32
 KEY_BYTES = 32
 CarriedFrame = tuple[str, bytes, bytes]  #: routing key, content header, body
-# Messages without frames travel as they are. The numbers are never used for another one.
+# Messages without frames are encoded unchanged. A number is never reused for another message.
 PLAIN: dict[int, type[Message]] = {
     3: Credit,
     4: Acknowledged,
@@ -77,7 +77,7 @@ def seal(key: bytes, destination: str, life: int, packed: Sequence[bytes]) -> by
 def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[SemqError], None]) -> CarriedBatch:
     """Return the content of a batch. Raises ForeignBatch.
 
-    A message that cannot be read is reported to ``unreadable`` and left out: it is that of a newer version.
+    A message that cannot be read is reported to ``unreadable`` and left out: a newer version may have sent it.
     """
     mac, content = body[:MAC_BYTES], memoryview(body)[MAC_BYTES:]
     if not hmac.compare_digest(mac, hmac.digest(key, content, "sha256")):

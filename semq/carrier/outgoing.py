@@ -1,7 +1,7 @@
-"""What waits to be published: messages of one turn for one queue leave as one batch, within a bound.
+"""The queue of messages to publish: messages of one turn for one destination form one batch; bounded.
 
-A broker costs per message, so frames are gathered. Beyond the bound the oldest messages are dropped and counted: rows
-and timers repair that.
+A broker has a cost per message, so frames are batched. Beyond the bound the oldest messages are dropped and counted:
+rows and timers repair that.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ class WaitingMessages:
             self._drop_oldest()
 
     def batches(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Take batches, one after the other, as long as the caller goes on; destinations take turns."""
+        """Yield batches and remove them from the queue; destinations take turns."""
         while self._waiting:
             destination, queue = next(iter(self._waiting.items()))
             del self._waiting[destination]
@@ -43,7 +43,7 @@ class WaitingMessages:
             yield destination, batch
 
     def clear(self) -> None:
-        """Forget everything, as the connection is lost; count it."""
+        """Drop all messages, because the connection is lost; count them."""
         self.dropped += sum(map(len, self._waiting.values()))
         self._waiting.clear()
         self.waiting_bytes = 0

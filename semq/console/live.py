@@ -1,8 +1,8 @@
 """Live pages: an event when the node's state has changed, at which a page reloads its live parts.
 
 The node is asked once in ASK_S seconds for all viewers together. An event carries no data, because pages and the
-rights of viewers differ; its identifier is a mark of the state, so that a browser that was disconnected is told of
-changes in between when it connects again.
+rights of viewers differ. Its identifier is a hash of the state, so that a browser that reconnects gets an event if
+the state has changed in between.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def _changes(visit: Visit) -> AsyncIterator[str]:
     while True:
         mark = await visit.web.snapshot("console", ASK_S, lambda: _mark(visit))
         if not before:
-            yield f"id: {mark}\n\n"  # no event: what the browser tells when it connects again
+            yield f"id: {mark}\n\n"  # no event: sets the Last-Event-ID that the browser sends when it reconnects
         elif mark != before:
             yield event("changed", "", id=mark)
         before = mark

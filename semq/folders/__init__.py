@@ -1,4 +1,4 @@
-"""Folders as a door for applications: a file put into a folder is sent, a document that arrives becomes a file.
+"""Folders as an interface for applications: a file put into a folder is sent, a received document becomes a file.
 
     ROOT/out/TARGET[/TYPE[/SUBTYPE]]/NAME     put here by applications
     ROOT/sent/...                             accepted by the node; NAME.semq.json has the locator and the outcome
@@ -7,7 +7,7 @@
 
 A local node starts this program (``python -m semq.folders``) beside itself where [[folders]] is configured. It is an
 application like any other: it speaks AMQP to the node (``semq.app``) and keeps nothing outside the folders, so that a
-kill at any moment loses nothing.
+crash at any moment loses nothing.
 
 | module    | subject                                                                      |
 |-----------|------------------------------------------------------------------------------|

@@ -1,7 +1,7 @@
 """Documents of an inbox as files: each is written with its note, forced to disk, and only then acknowledged.
 
-A document that comes again after a crash replaces its own file: the note beside it names its locator. A folder that
-cannot be written keeps the documents waiting at the node, and the log says so.
+A document that is delivered again after a crash replaces its own file, which is identified by the locator in its
+note. While a folder cannot be written, documents wait at the node, and the log reports it.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the folder cannot be written
 
 
 class Incoming:
-    """Writes what arrives for one inbox into one root."""
+    """Writes the documents of one inbox into one root."""
 
     def __init__(self, layout: Layout, user: str, client: Client, states: SectionStates) -> None:
         self._layout = layout
@@ -66,7 +66,7 @@ class Incoming:
                 again_s = min(again_s * 2, AGAIN_S_MAX)
 
     async def _write(self, document: Document) -> None:
-        """Write a document under a name that no other has meanwhile. Raises OSError."""
+        """Write a document under a name that no other document uses. Raises OSError."""
         path = self._reserve(document)
         try:
             await asyncio.to_thread(_write, path, document)
@@ -92,7 +92,9 @@ class Incoming:
 
 
 def _folder(path: Path) -> Path:
-    """Return the path of a folder; another name if a document has this one, which a sender can choose."""
+    """Return the path of a folder; another name if a document has this one, because senders choose names of
+    documents.
+    """
     is_taken = os.path.lexists(path) and not path.is_dir()
     return path.with_name(f"{path.name}~folder") if is_taken else path
 

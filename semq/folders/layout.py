@@ -27,7 +27,7 @@ NOTE = ".semq.json"
 NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of names that applications give to unfinished files
 NAME_BYTES_MAX = 200  # of 255: a note and a temporary file have longer names
 DEPTH_MAX = 4  # target, type, subtype, name
-_UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # in file names of one system or another
+_UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some system forbids in file names
 
 
 class Offered(NamedTuple):
@@ -76,7 +76,7 @@ class Layout:
         return sorted(found, key=lambda one: (one.modified_ns, one.path))
 
     def route(self, path: Path) -> Route:
-        """Return where a file goes. Raises BadPlace, BadName.
+        """Return the target and AppKey of a file. Raises BadPlace, BadName.
 
         ``out/56001@buyer`` is a user of an institution: a folder cannot be called ``56001/buyer``.
         """

@@ -49,7 +49,7 @@ class Outcomes:
                     return
                 if not await asyncio.to_thread(_is_under_way, layout, event):
                     break
-                await asyncio.sleep(PAUSE_S)  # accepted, and not moved to ``sent`` yet
+                await asyncio.sleep(PAUSE_S)  # accepted, but not yet moved to ``sent``
 
     async def _conclude(self, layout: Layout, path: Path, event: DocumentEvent) -> None:
         try:
@@ -59,7 +59,7 @@ class Outcomes:
 
 
 def _places(layout: Layout, event: DocumentEvent) -> list[Path]:
-    """Return where the file of a document may be, relative to its folder."""
+    """Return the possible path of a document's file, relative to its folder."""
     key = event.app_key
     if key.domain != layout.domain or not key.key or any("/" in part or part in (".", "..") for part in key):
         return []  # sent by another application

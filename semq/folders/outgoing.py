@@ -1,9 +1,9 @@
 """Files in ``out``: each is sent once it is complete, then moved.
 
-A file is complete when size and times have not changed for ``settle_s``. Its token is made of its path, its times and
-its content: a file that was sent and not yet moved when the process died is sent again with the same token, and the
-node accepts it once; a file that was moved back to ``out`` has another token, because its status has changed. The note
-in ``sent`` is written before the file is moved there. While a partner's quota is reached, only the files for it wait.
+A file is complete when size and times have not changed for ``settle_s``. Its token is computed from its path, times
+and content. A file that was sent but not moved before a crash is sent again with the same token, and the node accepts
+it once. A file that was moved back to ``out`` has another token, because its status has changed. The note in ``sent``
+is written before the file is moved there. While a partner's quota is reached, only the files for it wait.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ log = structlog.get_logger("semq.folders")
 COMPARED_MAX = 20_000  # files of one search; the others wait for the next one
 UNDER_WAY_MAX = 32  # files that are sent at the same time
 UNDER_WAY_BYTES = 64 << 20  # their total size, unless there is only one
-AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is unavailable, or takes no documents for a target
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is unavailable, or accepts no documents for a target
 SEARCH_S = 30.0  # longest time between two searches, also without a reported change
 
 
@@ -43,7 +43,7 @@ class _Seen(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A target for which the node takes no documents now."""
+    """A target for which the node accepts no documents at present."""
 
     until: float  #: monotonic seconds
     failures: int
@@ -78,7 +78,7 @@ class Outgoing:
     async def run(self, changes: AsyncIterator[object]) -> None:
         """Send until cancelled. ``changes`` yields when something in ``out`` may have changed.
 
-        Raises LoginRefused, and what else makes it useless to go on.
+        Raises LoginRefused and other permanent errors.
         """
         changed = asyncio.ensure_future(self._change(changes))
         try:
@@ -246,7 +246,7 @@ def _is_full(running: Mapping[asyncio.Task[None], int], size: int) -> bool:
 
 
 async def _one_of(running: dict[asyncio.Task[None], int]) -> None:
-    """Wait until one has ended. Raises what it raised."""
+    """Wait until one has ended. Raises its error."""
     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         del running[task]

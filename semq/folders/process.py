@@ -1,6 +1,6 @@
 """``python -m semq.folders --config FILE``: serves the folders of one node until a signal, or until the node ends.
 
-One process serves a root: a lock on the root keeps a second one away.
+One process serves a root: a lock on the root excludes a second one.
 """
 
 import fcntl

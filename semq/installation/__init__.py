@@ -2,5 +2,5 @@
 
 ``configuration`` writes the files of the nodes, ``process`` starts and stops one node, ``supervision`` starts it again
 when it dies, ``enrolment`` gets its first certificate. The demo, the tests of processes, the crash campaigns and the
-benchmarks use them; each passes what its nodes have that others do not.
+benchmarks use them; each passes the settings that only its nodes have.
 """

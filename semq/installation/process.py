@@ -1,4 +1,4 @@
-"""One node as a process: launched, awaited, ended. Starting it again is the policy of its user."""
+"""One node as a process: start, wait, end. The caller decides about restarts."""
 
 import asyncio
 import fcntl
@@ -33,7 +33,7 @@ async def end_of(process: subprocess.Popen[bytes]) -> int:
 
 
 class NodeProcess:
-    """One node. Its methods may be called from any thread; ``async`` ones wait without holding up the event loop."""
+    """One node. Its methods may be called from any thread; ``async`` ones do not block the event loop."""
 
     in_child: Callable[[], None] | None = None  #: is called in the new process before its program starts
 

@@ -1,6 +1,6 @@
 """Import of unfinished rows from an older SEMQ: ``semq import`` (OPERATIONS.md has the procedure).
 
-| module      | what it contains                                                                       |
+| module      | content                                                                                |
 |-------------|----------------------------------------------------------------------------------------|
 | mapping     | which columns of the older tables have which meaning: the default, and files in TOML   |
 | source      | rows of a database or of CSV files, in order and a few at a time                       |

@@ -1,7 +1,7 @@
 """The journal of an import: the rows that the node has taken, in a file of SQLite.
 
-A repeat of the import passes over them. Entries are written after the node's answer, many in one transaction: what was
-taken and not yet written is recognised by its token, which a node remembers for ``token_days``.
+A repeat of the import skips them. Entries are written after the node's answer, many in one transaction. A row that
+was taken but not yet written is recognised by its token, which a node keeps for ``token_days``.
 """
 
 import sqlite3

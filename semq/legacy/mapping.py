@@ -1,4 +1,4 @@
-"""Mapping of the older tables: which column has which meaning, and what its values say.
+"""Mapping of the older tables: the meaning of columns and of their values.
 
 The default has a column for everything that the design of SEMQ names. The design names no columns except those of the
 statuses, so an installation may need a file of its own; it contains only what differs from the default.

@@ -1,7 +1,7 @@
 """The import: rows are read in order, a few at a time, and written into the journal after the node's answer.
 
-Documents are submitted in the order of their record numbers, several in parallel. A node that stops answering ends the
-import; a repeat goes on.
+Documents are submitted in the order of their record numbers, several in parallel. If the node stops answering, the
+import ends; a repeat continues it.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Documents in pieces (PROTOCOL.md section 24): the names of pieces, and the manifest that joins them.
 
 A piece is a message to the user ``_pieces`` of the receiver's node; ``@Pieces`` names its document and number. The
-manifest is the message to the receiver itself; its payload says how many bytes and pieces there are, and has the
-digest of the pieces' digests, so that a piece that is missing, exchanged or altered is found.
+manifest is the message to the receiver itself; its payload has the numbers of bytes and pieces and the digest of the
+pieces' digests, which reveals a missing, exchanged or altered piece.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ import msgspec
 
 from semq.umx_t.errors import BadManifest
 
-USER = "_pieces"  # the user of a node to whom pieces are addressed; no application has it
+USER = "_pieces"  # the user of a node to whom pieces are addressed; no application can use it
 PIECE_BYTES = 256 * 1024
 PIECE_BYTES_MAX = 16 << 20  # of a node of another version
 PIECES_MAX = 1 << 24
@@ -42,7 +42,7 @@ def parse_piece_name(text: str) -> PieceName:
 
 
 class PiecesManifest(msgspec.Struct, frozen=True):
-    """The payload of the message that stands for a document in pieces."""
+    """The payload of the manifest of a document in pieces."""
 
     size: Annotated[int, msgspec.Meta(ge=1)]  #: bytes of the document
     piece_bytes: Annotated[int, msgspec.Meta(ge=1, le=PIECE_BYTES_MAX)]  #: of each piece but the last

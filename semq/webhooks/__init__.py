@@ -1,7 +1,7 @@
-"""Webhooks as a door for applications: received documents and events are posted to an HTTP address.
+"""Webhooks as an interface for applications: received documents and events are posted to an HTTP address.
 
-A document is acknowledged at the node only after the address has answered 2xx. Requests are signed as Standard
-Webhooks demand it; documents carry the attributes of CloudEvents as headers, events are CloudEvents in JSON. A local
+A document is acknowledged at the node only after the address has answered 2xx. Requests are signed according to
+Standard Webhooks; documents carry the attributes of CloudEvents as headers, events are CloudEvents in JSON. A local
 node starts this program (``python -m semq.webhooks``) beside itself where [[webhooks]] is configured.
 
 | module      | subject                                                                        |

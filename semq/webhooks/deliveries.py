@@ -1,9 +1,9 @@
 """Documents and events on their way to one address.
 
 A document that the address refuses is set aside (PARKED) with the answer as the reason. While the address does not
-answer, or answers 429, 502, 503 or 504, documents wait: nothing is set aside because an application is down. A document
-that fails ``attempts`` times is set aside, too, where others succeed meanwhile or the answer is a failure of the
-application itself, such as 500, so that documents that fail cannot occupy all the places permanently.
+answer, or answers 429, 502, 503 or 504, documents wait, because the application is only temporarily unavailable. A
+document that fails ``attempts`` times is also set aside if other documents succeed in the meantime, or if the answer
+is an error of the application, such as 500. Failing documents thus cannot occupy all places permanently.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Deliveries:
                     await self._post_event(of_event(event))
 
     async def _post_event(self, request: WebhookRequest) -> None:
-        """Post an event until it is answered; one that is refused, or fails for good, is dropped and logged."""
+        """Post an event until it is answered; one that is refused or fails permanently is dropped and logged."""
         attempt = 0
         while True:
             attempt += 1
@@ -102,7 +102,9 @@ class Deliveries:
         await asyncio.sleep(pause_s)
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
-        """Park a document with its reason; without it if the node does not take it. A lost one comes again."""
+        """Park a document with its reason, or without if the node does not accept the reason. If this is lost, the
+        document is delivered again.
+        """
         error = error.with_remedy(RefusedByWebhook.remedy)  # it does not wait any more
         self._states.count(self._settings.name, "set_aside")
         log.error("document_refused", webhook=self._settings.name, document=lk0, error=str(error))

@@ -1,5 +1,6 @@
-"""The order of a story: the lines of one ledger keep their order, no effect comes before its cause, and otherwise the
-corrected times decide. These are exact to some hundredths of a second at best, and a document takes less.
+"""The order of the lines of a story. The lines of one ledger keep their order, no effect precedes its cause, and
+otherwise the corrected times decide. Times alone are not sufficient: they are exact to some hundredths of a second,
+and the delivery of a document takes less.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ _S, _H, _R = Side.SENDER, Side.HUB, Side.RECEIVER
 
 
 class Precedence(NamedTuple):
-    """A row of the table: before a side writes any of some events, another side has written one of others."""
+    """A row of the table: ``side`` writes ``events`` only after ``by`` has written one of ``causes``."""
 
     side: Side
     events: frozenset[Event]
@@ -62,14 +63,14 @@ def in_order(lines: Sequence[Row], moment: Callable[[Row], int]) -> list[Row]:
 
 
 def _first(lines: Sequence[Row], side: Side, events: frozenset[Event], moment: Callable[[Row], int]) -> int | None:
-    """Return the first line in which a side writes one of some events; only of the first ones is the cause known."""
+    """Return the first line of a side with one of these events. Later lines have no certain cause."""
     found = [n for n, line in enumerate(lines) if line["side"] == side and line["event"] in events]
     return min(found, key=lambda n: moment(lines[n]), default=None)
 
 
 def _sorted(before: Sequence[set[int]], moments: Sequence[int]) -> list[int]:
-    """Return numbers by their times, but each after those that must precede it; if ledgers contradict each other, the
-    earliest comes first.
+    """Return numbers by their times, but each after those that must precede it. Where ledgers contradict each other,
+    the earliest is first.
     """
     waits = [set(numbers) for numbers in before]
     ready = [(moments[n], n) for n, numbers in enumerate(waits) if not numbers]

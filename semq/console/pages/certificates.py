@@ -15,7 +15,7 @@ ENDS_SOON_DAYS = 30
 
 
 async def certificates(visit: Visit) -> Response:
-    """All certificates, those that end first on top."""
+    """All certificates, ordered by their end."""
     return await _page(visit)
 
 
@@ -44,7 +44,7 @@ async def _page(visit: Visit, made: dict[str, Any] | None = None) -> Response:
 
 
 async def make_token(visit: Visit) -> Response:
-    """Make an enrolment token. It is on the answer of this form and nowhere else, so that is no redirect."""
+    """Make an enrolment token. Only the answer to this form shows the token, so the answer is not a redirect."""
     given = await visit.form()
     hours = str(given.get("hours", "")).strip()
     made = await visit.ask(

@@ -1,7 +1,7 @@
 """The link to a node that is present at another instance: its frames travel through the carrier.
 
-Its room is what the node's session had left when its front last said so, less the documents that have been sent since.
-Documents that were lost on the way count until later ones have arrived, or for the time of one inquiry.
+Its room is the room that the front last reported for the session, less the documents sent since then. Lost documents
+count until later ones have arrived, or for one inquiry interval.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from semq.engine.hub.carrier import Credit, HubCarrier, Passed
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 
-BYTES_MAX = 8 << 20  # on the way to one session
+BYTES_MAX = 8 << 20  # under way to one session
 
 
 class CarriedLink:
@@ -43,7 +43,7 @@ class CarriedLink:
         self._carrier.to_front(self.life, Passed(str(self.peer), self.session, number, frame))
 
     def hear(self, credit: Credit) -> None:
-        """Take a statement of the front. An earlier one that comes late only delays documents."""
+        """Note the room that the front reports. A report that arrives late only delays documents."""
         self._room = credit.room
         while self._under_way and self._under_way[0][0] <= credit.number:
             self._drop_oldest()

@@ -1,8 +1,8 @@
 """The carrier of a hub with several instances: the messages between instances, and the port that sends them.
 
-A hub of one process has no carrier. A message may be lost, repeated, late or overtaken: it is no custody, and rows and
-timers repair what it should have done (PROTOCOL.md section 10). Made and heard by ``instances``; ``semq.carrier`` sends
-them over AMQP.
+A hub of one process has no carrier. A message may be lost, repeated, late or reordered. It never means custody, and
+rows and timers repair its loss (PROTOCOL.md section 10). ``instances`` makes and processes messages; ``semq.carrier``
+sends them over AMQP.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ StoreName = tuple[int, int]  #: semq_id and semq_db_id
 
 
 class Said(msgspec.Struct, frozen=True):
-    """To a store: frames of a node, which the front of its session has checked against its name."""
+    """To a store: frames of a node. The front of its session has compared them with its name."""
 
     speaker: Address
     frames: Sequence[Frame]
@@ -33,7 +33,7 @@ class Passed(msgspec.Struct, frozen=True):
 
 
 class Credit(msgspec.Struct, frozen=True):
-    """To an engine: what its documents for a node have come to."""
+    """To an engine: the progress of its documents for a node."""
 
     node: str
     session: int
@@ -66,20 +66,22 @@ class Went(msgspec.Struct, frozen=True):
 
 
 class PresentSessions(msgspec.Struct, frozen=True):
-    """All sessions of the sender, which serves this store: those of it that are not named have ended."""
+    """All sessions of the sender, which serves this store; its sessions that are not in the list have ended."""
 
     store: StoreName
     sessions: tuple[int, ...]
 
 
 class Asking(msgspec.Struct, frozen=True):
-    """The sender serves this store from now on, and asks who is present."""
+    """The sender serves this store from now on, and asks for all sessions."""
 
     store: StoreName
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """The sender serves this store; number and sum of its sessions show whether its Came and Went have all arrived."""
+    """The sender serves this store; number and sum of its sessions show whether all its Came and Went have
+    arrived.
+    """
 
     store: StoreName
     count: int
@@ -90,13 +92,15 @@ Message = Said | Passed | Credit | Acknowledged | Came | Went | PresentSessions 
 
 
 class HubCarrier(Protocol):
-    """Sends messages to other instances. Never waits, and reports no loss but what ``Instances.returned`` is told."""
+    """Sends messages to other instances. Never waits; of lost messages it reports only those passed to
+    ``Instances.returned``.
+    """
 
     def to_store(self, store: StoreName, message: Message) -> None:
         """Send to the engine that serves a store."""
 
     def to_front(self, life: int, message: Message) -> None:
-        """Send to one life of an instance."""
+        """Send to one incarnation of an instance."""
 
     def to_all(self, message: Message) -> None:
         """Send to all other instances."""

@@ -1,8 +1,8 @@
 """The sessions of nodes at all instances of the hub, as one of them knows them.
 
-Each instance tells the others which nodes have come to it and have left it. ``Fronts`` makes a session at another
-instance look like a link of the engine (``carried_link``). What is missed is asked for: each sign of life says how many
-sessions there are. Used by ``instances``.
+Each instance reports its sessions to the others when they begin and end. ``Fronts`` presents a session at another
+instance to the engine as a link (``carried_link``). Each sign of life contains the number of sessions, so that an
+instance detects missed reports and requests them. Used by ``instances``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,7 @@ SILENT_S = 16.0  # an instance without a sign of life for so long is gone
 
 
 class CarriedHub(Protocol):
-    """The part of the hub's engine that is used here."""
+    """The part of the hub's engine that ``Fronts`` uses."""
 
     core: Core
     directory: Directory
@@ -49,12 +49,12 @@ class CarriedHub(Protocol):
 
 
 class Fronts:
-    """This instance and the others, by their lives."""
+    """The sessions of this instance and of the others, which are named by their incarnations."""
 
     def __init__(
         self, hub: CarriedHub, store: StoreName, carrier: HubCarrier, end_second: Callable[[Address], None]
     ) -> None:
-        self.own: dict[str, Came] = {}  #: sessions here, by node, as told to the others
+        self.own: dict[str, Came] = {}  #: sessions here, by node, as reported to the others
         self._hub = hub
         self._core = hub.core
         self._store = store
@@ -67,7 +67,7 @@ class Fronts:
 
     # --- sessions here
     def came(self, link: Link) -> None:
-        """Tell the others of a session that begins here."""
+        """Report to the others a session that begins here."""
         self._last_session += 1
         node = str(link.peer)
         self.own[node] = Came(
@@ -76,7 +76,7 @@ class Fronts:
         self._carrier.to_all(self.own[node])
 
     def changed(self, node: Address) -> None:
-        """Tell the others of changed certificates of a node that is present here."""
+        """Report to the others changed certificates of a node that is present here."""
         own = self.own.get(str(node))
         if own is not None:
             certificates = self._hub.directory.certificates(node)
@@ -84,7 +84,7 @@ class Fronts:
             self._carrier.to_all(self.own[own.node])
 
     def went(self, link: Link) -> None:
-        """Tell the others of a session that has ended here. The node may have another one elsewhere."""
+        """Report to the others that a session here has ended. The node may have another one elsewhere."""
         node = str(link.peer)
         own = self.own.pop(node, None)
         if own is not None:
@@ -104,7 +104,9 @@ class Fronts:
         return link if is_it and isinstance(link, CarriedLink) else None
 
     def probe(self, node: Address) -> bool:
-        """Whether a node has a session at another instance. That gets a message, which comes back if it has ended."""
+        """Whether a node has a session at another instance. A message to that instance is returned if it has
+        ended.
+        """
         session = self._hub.sessions.get(str(node))
         link = session.link if session is not None else None
         if not isinstance(link, CarriedLink):
@@ -112,55 +114,55 @@ class Fronts:
         self._carrier.to_front(link.life, self._sign_of_life())
         return True
 
-    # --- what others send
+    # --- messages of others
     def note_sign_of_life(self, life: int) -> None:
         """Note a sign of life."""
         self._heard_at[life] = self._core.now()
 
     def hear_came(self, life: int, came: Came) -> None:
-        """A node has come to another instance."""
+        """Note a session that has begun at another instance."""
         self._reported.setdefault(life, {})[came.node] = came
         self._has_come(life, came)
 
     def hear_went(self, life: int, went: Went) -> None:
-        """A session elsewhere has ended."""
+        """Note a session that has ended at another instance."""
         self._has_gone(life, [went.node], lambda came: came.session == went.session)
 
     def hear_roll(self, life: int, roll: PresentSessions) -> None:
-        """Sessions elsewhere that are not named have ended."""
+        """Note that the sessions of an instance that its list does not contain have ended."""
         named = set(roll.sessions)
         self._has_gone(life, list(self._reported.get(life, ())), lambda came: came.session not in named)
 
     def hear_asking(self, life: int, asking: Asking) -> None:
-        """Tell another instance who is present here."""
+        """Send the sessions here to another instance."""
         self._answer(life)
 
     def hear_alive(self, life: int, alive: Alive) -> None:
-        """Ask for what was missed."""
+        """Ask an instance for its sessions if its reports have not all arrived."""
         reported = self._reported.get(life, {}).values()
         if (alive.count, alive.total) != (len(reported), sum(came.session for came in reported)):
             self._carrier.to_front(life, Asking(self._store))
 
     def gone(self, life: int) -> None:
-        """Note that an instance has ended, and with it the sessions at it."""
+        """Note that an instance and its sessions have ended."""
         self._heard_at.pop(life, None)
         self._has_gone(life, list(self._reported.get(life, ())), lambda came: True)
         self._reported.pop(life, None)
 
     def joined(self) -> None:
-        """The carrier can be used: tell who is present here, and ask who is present elsewhere."""
+        """Report the sessions here and ask for those of the others, when the carrier can be used."""
         self._carrier.to_all(Asking(self._store))
         for came in self.own.values():
             self._carrier.to_all(came)
 
     def cut(self) -> None:
-        """The carrier is away: nobody elsewhere can be reached."""
+        """Note that all sessions elsewhere have ended for this engine: the carrier is not available."""
         for life in list(self._reported):
             self.gone(life)
 
     # --- time
     def tick(self) -> None:
-        """Give a sign of life, and drop instances that give none."""
+        """Send a sign of life, and drop instances that send none."""
         now = self._core.now()
         if now >= self._alive_due:
             self._alive_due = now + ALIVE_S

@@ -1,9 +1,9 @@
-"""The other instances of the hub: what goes to the stores that they serve and to the nodes that are present at them.
+"""The other instances of the hub: the messages for the stores that they serve and the nodes that are present at them.
 
-Each instance serves the sessions of some nodes (it is their *front*) and one store. ``Instances`` sends what concerns
-another store to the instance that serves it, and does here what other instances ask for. What it knows of others
-(``fronts``) may be outdated: that costs time, and nothing else (S9, S11, H15). Made and called by
-``hub_engine``; a hub of one process has none.
+Each instance serves the sessions of some nodes (it is their *front*) and one store. ``Instances`` sends frames about
+another store to the instance that serves it, and processes messages of other instances. Its information about the
+others (``fronts``) may be outdated, which only delays messages (S9, S11, H15). Made and called by ``hub_engine``; a
+hub of one process has none.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,17 +35,17 @@ BEYOND_BYTES_MAX = 16 << 20  # of documents for a session that has no room
 
 
 class Homes(Protocol):
-    """The stores of the hub, and in which of them documents for each node wait."""
+    """The stores of the hub, and the store in which documents for each node wait."""
 
     def of(self, node: Address) -> StoreName | None:
-        """Return the home of a node; None if it has none, or is none of the hub."""
+        """Return the home of a node; None if it has none, or is not a node of this hub."""
 
     def is_in_use(self, store: StoreName) -> bool:
         """Whether this is a store of the hub that is not retired."""
 
 
 class Cluster(NamedTuple):
-    """The surroundings of one engine among several."""
+    """The ports of one engine among several."""
 
     carrier: HubCarrier
     homes: Homes
@@ -53,7 +53,7 @@ class Cluster(NamedTuple):
 
 
 class Instances:
-    """The instances besides this one, by their lives."""
+    """The other instances, named by their incarnations."""
 
     def __init__(self, hub: CarriedHub, store: StoreName, cluster: Cluster) -> None:
         self._hub = hub
@@ -67,7 +67,7 @@ class Instances:
         self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
 
     def went(self, link: Link) -> None:
-        """Forget what is known of a session here that has ended, and tell the others."""
+        """Delete the state of a session here that has ended, and report the end to the others."""
         self._arrived.pop(str(link.peer), None)
         self._beyond.pop(str(link.peer), None)
         self.fronts.went(link)
@@ -89,7 +89,7 @@ class Instances:
                 for life, number in self._arrived.get(node, {}).items():
                     self._carrier.to_front(life, Credit(node, own.session, number, session.link.room))
 
-    # --- what concerns other stores
+    # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
         """Send messages to the homes of their targets; return those whose home is here, and those with a fault."""
         here: list[Data] = []
@@ -106,7 +106,9 @@ class Instances:
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
-        """Send records about copies in other stores to these; return the packet with the others, None without any."""
+        """Send records about copies in other stores to those stores; return a packet of the other records, or
+        None.
+        """
         here: list[Any] = []
         away: dict[StoreName, list[Any]] = {}
         for record in packet.records:
@@ -130,12 +132,12 @@ class Instances:
         return True
 
     def acknowledged(self, node: Address, idents: Sequence[str]) -> None:
-        """Tell the engine that has forwarded messages to a node of their Ack2."""
+        """Report an Ack2 to the engine that has forwarded the messages to the node."""
         home = self._homes.of(node)
         if home is not None and home != self._store:
             self._carrier.to_store(home, Acknowledged(str(node), tuple(idents)))
 
-    # --- what others send
+    # --- messages of others
     def hear(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
         self.fronts.note_sign_of_life(life)
@@ -150,15 +152,15 @@ class Instances:
             self._unserved.note(store, message)
 
     def gone(self, life: int) -> None:
-        """Note that an instance has ended, and with it the sessions at it."""
+        """Note that an instance and its sessions have ended."""
         self.fronts.gone(life)
 
     def joined(self) -> None:
-        """The carrier can be used: tell who is present here, and ask who is present elsewhere."""
+        """Report the sessions here and ask for those of the others, when the carrier can be used."""
         self.fronts.joined()
 
     def cut(self) -> None:
-        """The carrier is away: nobody elsewhere can be reached."""
+        """Note that the carrier is not available: no other instance can be reached."""
         self.fronts.cut()
 
     # --- inside
@@ -181,7 +183,9 @@ class Instances:
             self._hub.relay.acknowledged(session, message.idents)
 
     def _deliver(self, life: int, passed: Passed) -> None:
-        """Send a frame to a node that is present here. A document that it has no room for is dropped at a bound."""
+        """Send a frame to a node that is present here. Documents beyond its room are kept up to a bound, then
+        dropped.
+        """
         node = passed.node
         session, own = self._hub.sessions.get(node), self.fronts.own.get(node)
         if session is None or own is None or own.session != passed.session:

@@ -1,7 +1,7 @@
-"""Documents that came back because no instance served the home of their target.
+"""Documents that the carrier returned because no instance serves the home of their target.
 
-Their senders are told as soon as the store is served again (Ack-Fwd with flag 4, S3b), and send them again. What is
-beyond the bound is left to the senders' inquiries. Used by ``instances``.
+When the store is served again, their senders get an Ack-Fwd with flag 4 (S3b) and send them again. Documents beyond
+the bound are recovered by the senders' inquiries. Used by ``instances``.
 """
 
 from semq.engine.core import Core
@@ -23,7 +23,7 @@ class Unserved:
         self._waiting: dict[StoreName, dict[str, tuple[Address, int]]] = {}  #: ident to source and attempt
 
     def note(self, store: StoreName, said: Said) -> None:
-        """Note the documents of a message that came back, and answer inquiries about copies: UNAVAIL (H9)."""
+        """Note the documents of a returned message, and answer its inquiries about copies with UNAVAIL (H9)."""
         waiting = self._waiting.setdefault(store, {})
         for frame in said.frames:
             if isinstance(frame, Data):
@@ -39,7 +39,7 @@ class Unserved:
                     self._core.mail.add(*answered(source, record, Answer.UNAVAIL, LK1(*record.lk1)))
 
     def is_served(self, store: StoreName) -> None:
-        """A store is served again: its documents are to be sent again."""
+        """Request the documents for a store that is served again."""
         for ident, (source, att) in self._waiting.pop(store, {}).items():
             receipt = Receipt(flag=HubFlag.FORWARD_FAILED, ident=ident, att=att)
             self._core.mail.add(source, Function.RECEIPTS, Primitive.INDICATION, receipt)

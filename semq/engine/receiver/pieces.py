@@ -1,7 +1,8 @@
 """Bounds of documents in pieces at the receiver's node (PROTOCOL.md section 24).
 
-The bytes of stored pieces are counted for each source, because pieces wait for a manifest that may never come. A piece
-beyond the quota, and a document larger than this node takes, are refused with a receipt; nothing else is affected.
+The bytes of stored pieces are counted for each source, because pieces wait for a manifest that may never come. A
+piece beyond the quota, or of a document above this node's limit, is refused with a receipt; other messages are not
+affected.
 """
 
 from collections import defaultdict
@@ -14,7 +15,7 @@ from semq.umx_t.envelope import Envelope
 from semq.umx_t.pieces import USER, parse_piece_name, read_manifest
 from semq.umx_t.status import Arrival
 
-COUNTED_MIN = 64 * 1024  # bytes that each piece counts at least, so that many tiny ones are bounded too
+COUNTED_MIN = 64 * 1024  # each piece counts at least so many bytes, which bounds the number of tiny pieces
 
 
 class PieceStock:
@@ -27,7 +28,7 @@ class PieceStock:
             self._add(piece)
 
     def of(self, source: str) -> int:
-        """Return the bytes that an institution's pieces count."""
+        """Return the bytes counted for an institution's pieces."""
         return self._bytes.get(source, 0)
 
     def add(self, row: Pending) -> None:
@@ -50,12 +51,14 @@ class PieceStock:
 
 
 def is_stored_piece(row: Pending) -> bool:
-    """Whether a row is a piece with its bytes."""
+    """Whether a row is a piece whose bytes are stored."""
     return row.target.user == USER and row.status is Arrival.RECV
 
 
 def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: EngineSettings) -> None:
-    """Check a piece, or a manifest, against the bounds; ``stored``: what the source has here. Raises SemqError."""
+    """Check a piece, or a manifest, against the bounds; ``stored``: bytes counted for the source. Raises
+    SemqError.
+    """
     if envelope.target.user == USER:
         number = parse_piece_name(envelope.attributes.pieces).number
         size, counted = number * len(payload) + len(payload), max(len(payload), COUNTED_MIN)

@@ -37,7 +37,7 @@ class BrokerPage(Arguments, frozen=True, kw_only=True):
 
 
 class Serving(Protocol):
-    """The node, as these operations use it."""
+    """The part of the node that these operations use."""
 
     server: AmqpServer
 

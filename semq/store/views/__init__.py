@@ -1,3 +1,3 @@
-"""Read-only queries for people and tools: messages, names; what has failed, is held at the hub or was submitted
-by SQL.
+"""Read-only queries for people and tools: messages, names, failed documents, copies held at the hub, submissions by
+SQL.
 """

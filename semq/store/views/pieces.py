@@ -1,6 +1,7 @@
-"""Documents in pieces: what the sender has to transfer, and what the receiver has (PROTOCOL.md section 24).
+"""Documents in pieces: the pieces that a sender has to transfer, and those that a receiver has (PROTOCOL.md section
+24).
 
-Read-only, like all views. Bodies come as they are stored; the caller decrypts them (``locked_bodies``).
+Read-only, like all views. Bodies are returned as stored; the caller decrypts them (``locked_bodies``).
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def staged(connection: Connection, document: int, after: int, limit: int) -> lis
 
 
 def without_document(connection: Connection) -> list[int]:
-    """Return the documents of which there are pieces, and no submission (any more)."""
+    """Return the documents that have pieces but no submission (any more)."""
     waits = exists().where(S.number == P.document, S.not_before.is_not(None))
     return list(connection.execute(select(P.document).where(~waits).distinct()).scalars())
 
@@ -65,7 +66,7 @@ def sources(connection: Connection) -> list[str]:
 
 
 def others(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
-    """Return unfinished messages of an institution that are no pieces, of at most ``size_max`` bytes, in order."""
+    """Return unfinished messages of an institution that are not pieces, of at most ``size_max`` bytes, in order."""
     conditions = [
         IN.target_user != USER, IN.source == source, IN.size <= size_max, IN.bref > after,
         IN.app_status != AppStatus.DONE,

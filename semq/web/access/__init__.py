@@ -1,4 +1,4 @@
-"""Who is there, and what they may do.
+"""Authentication of visitors, and their rights.
 
 | module              | subject                                                                      |
 |---------------------|------------------------------------------------------------------------------|

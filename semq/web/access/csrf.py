@@ -1,7 +1,7 @@
 """Forms of other sites: refused by a token that only pages of this session contain, and by the origin of the request.
 
-The token is derived from the secret of the session, in the form field ``csrf`` or the header ``X-CSRF-Token``. Browsers
-also say where a request comes from (``Sec-Fetch-Site``, ``Origin``); what says another site is refused.
+The token is derived from the secret of the session, in the form field ``csrf`` or the header ``X-CSRF-Token``.
+Browsers also send the origin of a request (``Sec-Fetch-Site``, ``Origin``); a request from another site is refused.
 """
 
 from urllib.parse import urlsplit

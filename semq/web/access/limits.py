@@ -1,6 +1,6 @@
 """Rates: a bucket of requests for each user or token, and a count of failed sign-ins for each address.
 
-Both forget who has been quiet. Memory is bounded by the number of names that come within a minute, and by NAMES_MAX.
+Both drop names without recent requests. Memory is bounded by the number of names within a minute, and by NAMES_MAX.
 """
 
 import math
@@ -17,7 +17,9 @@ MINUTE_S = 60.0
 
 
 def refusal_pause_s(took_s: float) -> float:
-    """Return how long a refused sign-in still waits, so that all take whole steps: the time tells no user names."""
+    """Return the delay of a refused sign-in that makes its duration a multiple of one step, so that it reveals no
+    user names.
+    """
     return REFUSED_STEP_S * max(1, math.ceil(took_s / REFUSED_STEP_S)) - took_s
 
 
@@ -44,7 +46,7 @@ class Rates:
         bucket.at = now
         self._buckets[name] = bucket
         if len(self._buckets) > NAMES_MAX:
-            self._buckets.popitem(last=False)  # the user who was quiet longest has the fullest bucket
+            self._buckets.popitem(last=False)  # the least recent user has the fullest bucket
         if bucket.level < cost:
             raise TooManyRequests(retry_after_s=round((cost - bucket.level) / self._per_s, 1))
         bucket.level -= cost
@@ -58,7 +60,9 @@ class Rates:
 
 
 class Attempts:
-    """Failed sign-ins of each address: after so many in a minute the next one is refused unseen."""
+    """Failed sign-ins of each address: after a number of failures in a minute, further sign-ins are refused without a
+    check.
+    """
 
     def __init__(self, per_minute: int, clock: Clock) -> None:
         self._rates = Rates(per_minute / MINUTE_S, per_minute, clock)

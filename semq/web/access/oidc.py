@@ -1,9 +1,9 @@
 """Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
 
-Optional: ``joserfc`` (``pip install semq[oidc]``) is imported with the section [http.oidc] only. A sign-in that has
-begun is kept for BEGUN_S in memory and belongs to one browser by a cookie. The ID token counts only with a signature of
-a key of the provider, for this client, in its time. Roles are those of the claim at the sign-in; they end with the
-session.
+Optional: ``joserfc`` (``pip install semq[oidc]``) is imported with the section [http.oidc] only. A sign-in in
+progress is kept in memory for BEGUN_S; a cookie binds it to one browser. An ID token is accepted only if a key of the
+provider has signed it, for this client, and it is within its validity. Roles are taken from the claim at the sign-in;
+they end with the session.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ NAME_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A sign-in at the provider that has not come back yet."""
+    """A sign-in in progress at the provider."""
 
     browser: bytes  #: hash of the browser's cookie
     nonce: str
@@ -48,7 +48,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who the provider says is there."""
+    """The person that the provider has identified."""
 
     name: str
     roles: tuple[str, ...]
@@ -82,7 +82,7 @@ class OidcProvider:
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(given)}"
 
     async def end(self, browser: str, query: Mapping[str, str]) -> tuple[Person, str]:
-        """Return who came back from the provider, and the wanted path. Raises OidcRefused, OidcAway."""
+        """Return the identified person, and the path requested before the sign-in. Raises OidcRefused, OidcAway."""
         begun = self._begun.pop(query.get("state", ""), None)
         if begun is None or self._clock.monotonic() - begun.at > BEGUN_S or hash_of(browser) != begun.browser:
             raise OidcRefused("This sign-in did not begin in this browser, or it took too long.")
@@ -111,7 +111,7 @@ class OidcProvider:
         return self._checked(await self._decoded(text), begun.nonce)
 
     async def _decoded(self, text: str) -> Mapping[str, Any]:
-        """Return the claims of an ID token whose signature is right; look for new keys once in KEYS_AGAIN_S."""
+        """Return the claims of an ID token with a valid signature; fetch new keys at most once in KEYS_AGAIN_S."""
         try:
             return dict(jwt.decode(text, await self._key_set(KNOWN_S), algorithms=ALGORITHMS).claims)
         except (JoseError, ValueError):
@@ -156,7 +156,7 @@ class OidcProvider:
         return Person(f"oidc:{name}", tuple(roles))
 
     async def _provider(self) -> Mapping[str, Any]:
-        """Return what the provider says about itself. Raises OidcAway."""
+        """Return the metadata of the provider. Raises OidcAway."""
         async with self._asking:
             if self._facts is None or self._clock.monotonic() - self._facts[0] > KNOWN_S:
                 found = await _fetched(f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -180,7 +180,7 @@ class OidcProvider:
 
 
 def _check_address(address: object, issuer: str) -> None:
-    """Refuse addresses without TLS, unless the provider itself is named without (on this machine, for tests)."""
+    """Refuse addresses without TLS, unless the configured issuer has no TLS (on this machine, for tests)."""
     if not isinstance(address, str):
         raise OidcAway("The provider does not name its addresses.")
     if urlsplit(address).scheme != "https" and urlsplit(issuer).scheme == "https":

@@ -1,7 +1,7 @@
-"""The two pages of a sign-in through a provider: the way there, and the way back.
+"""The two pages of a sign-in through a provider: the redirect to the provider, and the return from it.
 
-The provider is another site, and browsers do not send strict cookies with its redirect. So the cookie of a sign-in that
-has begun is lax, and the page after it leads on by itself, as a page of this site.
+The provider is another site, and browsers do not send strict cookies with its redirect. Therefore the cookie of a
+sign-in in progress is lax, and the page after it, which belongs to this site, redirects automatically.
 """
 
 from starlette.responses import RedirectResponse, Response
@@ -18,7 +18,7 @@ VIA = "oidc"
 
 
 async def begin(visit: Visit) -> Response:
-    """Lead the browser to the provider. Raises OidcAway, TooManyRequests."""
+    """Redirect the browser to the provider. Raises OidcAway, TooManyRequests."""
     provider = visit.web.oidc
     if provider is None:
         raise NoSuchPage
@@ -34,7 +34,9 @@ async def begin(visit: Visit) -> Response:
 
 
 async def back(visit: Visit) -> Response:
-    """Begin a session for whom the provider names. Raises OidcRefused, OidcAway, TooManyRequests."""
+    """Begin a session for the person that the provider has identified. Raises OidcRefused, OidcAway,
+    TooManyRequests.
+    """
     provider, peer = visit.web.oidc, peer_of(visit)
     if provider is None:
         raise NoSuchPage
@@ -61,7 +63,7 @@ async def back(visit: Visit) -> Response:
 
 
 def _redirect(visit: Visit) -> str:
-    """Return the address that the provider leads back to; it knows the right ones and refuses others."""
+    """Return the redirect address for the provider, which refuses unregistered ones."""
     return f"{visit.web.http.url.rstrip('/') or str(visit.request.base_url).rstrip('/')}{BACK}"
 
 

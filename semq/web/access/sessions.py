@@ -21,7 +21,7 @@ from semq.web.access.visitor import Visitor, rights_of
 from semq.web.node.database import Database
 
 KNOWN_S, KNOWN_MAX = 1.0, 1000
-SEEN_S = 60.0  # a session in use is noted at most so often
+SEEN_S = 60.0  # shortest interval between two notes of a session's use
 FIRST = "first sign-in"  # the name of the person who used the one-time link
 
 
@@ -83,7 +83,7 @@ class Sessions:
         return request.cookies.get(self.cookie, "")
 
     def hand_over(self, response: Response, secret: str) -> None:
-        """Let the browser keep a session; an empty secret removes it."""
+        """Store a session in the browser's cookie; an empty secret removes it."""
         self._set(response, self.cookie, secret, int(self._http.session_s))
 
     def form_secret_of(self, request: Request) -> str:
@@ -91,7 +91,7 @@ class Sessions:
         return request.cookies.get(self.form_cookie, "")
 
     def hand_over_form(self, response: Response, secret: str) -> None:
-        """Let the browser keep the secret of forms before the sign-in."""
+        """Store the secret of forms before the sign-in in a cookie."""
         self._set(response, self.form_cookie, secret, 3600)
 
     def _set(self, response: Response, name: str, secret: str, seconds: int) -> None:

@@ -1,7 +1,7 @@
 """The sign-in: by the one-time link of the first start, with a password of a user, or as a user of the node.
 
-A refusal does not tell what was wrong, and takes as long in every case. Each sign-in begins a new session, so that a
-cookie from before it is worth nothing.
+A refusal does not reveal the cause and always takes the same time. Each sign-in begins a new session, so that an
+earlier cookie is not valid for it.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ async def sign_in(visit: Visit) -> Response:
 async def first(visit: Visit) -> Response:
     """Begin a session by the one-time link. Raises TooManyRequests."""
     peer = peer_of(visit)
-    if visit.request.method != "GET":  # HEAD must not use it up
+    if visit.request.method != "GET":  # HEAD must not consume the link
         raise BadRequest
     visit.web.attempts.begin(peer)
     secret = str(visit.request.path_params["secret"])

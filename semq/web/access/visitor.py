@@ -18,7 +18,7 @@ INCLUDED: dict[Right, tuple[Right, ...]] = {
     AccessRole.OPERATOR: (AccessRole.VIEWER,),
     AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
 }
-# Rights with which somebody reads payloads: given by those only who have the right to see them
+# Rights to read payloads; only visitors who have such a right may give it to others
 SHOW_PAYLOADS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
 EVERYTHING = frozenset(RIGHTS.values())
 
@@ -37,7 +37,7 @@ class Visitor:
     via: str  #: session, link, token, password, certificate
     peer: str  #: address
     rights: frozenset[Right]
-    inbox: str | None = None  #: the only user whose inbox it may open; None: any
+    inbox: str | None = None  #: the only user whose inbox the visitor may open; None: any
     #: the connection of a user of the node, whose permissions the node checks
     login: Client | None = field(default=None, compare=False, repr=False)
 
@@ -48,11 +48,11 @@ class Visitor:
 
     @property
     def roles(self) -> frozenset[AccessRole]:
-        """Those of the rights that are roles."""
+        """The rights that are roles."""
         return frozenset(one for one in self.rights if isinstance(one, AccessRole))
 
     def check_giving(self, names: Iterable[str]) -> None:
-        """Refuse to give away, by a token or a user, the sight of payloads that one has not. Raises RoleMissing."""
+        """Refuse to give others a right to payloads that the visitor does not have. Raises RoleMissing."""
         if not self.may(AccessRole.PAYLOAD) and SHOW_PAYLOADS.intersection(names):
             raise RoleMissing("Who may not see payloads cannot give others a right to.", role=AccessRole.PAYLOAD.value)
 

@@ -11,7 +11,7 @@ RETRY_MS = 2000  # pause of the browser before it connects again
 
 
 def event(name: str, data: str, id: str = "") -> str:  # the field's own name
-    """Return one event; ``id`` comes back as Last-Event-ID when the browser connects again."""
+    """Return one event; the browser sends ``id`` as Last-Event-ID when it reconnects."""
     lines = [f"id: {_one_line(id)}"] if id else []
     lines += [f"event: {_one_line(name)}"] if name else []
     lines += [f"data: {line}" for line in data.replace("\r\n", "\n").replace("\r", "\n").split("\n")]

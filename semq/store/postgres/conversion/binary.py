@@ -52,7 +52,7 @@ def boolean(value: bool) -> bytes:
 
 
 def microseconds(ms: int) -> int:
-    """Return a time as Postgres counts it, from milliseconds since 1970 UTC."""
+    """Return a time in microseconds since 2000, as Postgres stores it, from milliseconds since 1970 UTC."""
     return (ms - EPOCH_MS) * 1000
 
 
