@@ -5,7 +5,7 @@
 Spark does the whole job (validation, verdicts, tables, report), the other two only the comparison and a table of
 verdicts. All three must find the verdicts of the truth, else the exit status is 1. Memory is that of the whole process
 tree, shared pages counted once (the sum of proportional set sizes), sampled twice a second; so is the processor time,
-which tells more than the clock on a machine that does other things too.
+which is more meaningful than the elapsed time on a machine with other load.
 """
 
 import argparse

@@ -83,8 +83,9 @@ class SubmitExchange(ServiceExchange):
     def arriving(
         self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
     ) -> Upload | None:
-        """Take a large body as it arrives, if it is sent in pieces. What is wrong with the document is told before its
-        body where the channel can be closed, and after it where an answer was requested."""
+        """Take a large body as it arrives, if it is sent in pieces. A fault of the document is reported before its
+        body by closing the channel, or after its body if an answer was requested.
+        """
         size = header.body_size
         fault: SemqError | None = None
         try:

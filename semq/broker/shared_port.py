@@ -56,7 +56,7 @@ class SharedPort:
         self.listener = Listener(config, self._accept, clock, turn)
 
     def door(self, name: str, config: ListenerConfig, server: "AmqpServer") -> "ServerDoor":
-        """Return what stands for the listener in a server."""
+        """Return the object that a server uses as its listener."""
         return ServerDoor(self, name, config, server)
 
     def _accept(self) -> tuple[AmqpMachine, Drainable]:
@@ -79,7 +79,7 @@ class ServerDoor:
         self._is_empty.set()
 
     async def start(self) -> None:
-        """Let clients in. Raises OSError if another server has this name."""
+        """Accept clients. Raises OSError if another server has this name."""
         if self._name in self._shared.doors:
             raise OSError(f"the virtual host {self._name} is in use")
         self._shared.doors[self._name] = self
@@ -91,11 +91,11 @@ class ServerDoor:
 
     @property
     def handshakes_failed(self) -> int:
-        """None of this server: which one a client wants is known behind the handshake."""
+        """Return 0: a handshake fails before the client has named a server."""
         return 0
 
     def use(self, tls: ssl.SSLContext) -> None:
-        """Do nothing: TLS of the port is a matter of the process."""
+        """Do nothing: the process configures the TLS of the port."""
 
     def enter(self, session: "PortSession") -> bool:
         """Count a connection; return False if there are too many."""
@@ -111,13 +111,15 @@ class ServerDoor:
         return True
 
     def leave(self, session: "PortSession") -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         self._sessions.discard(session)
         if not self._sessions:
             self._is_empty.set()
 
     async def stop(self, drain_s: float, text: str = "the node is stopping") -> None:
-        """Let nobody in, close the connections, and drop those that have not answered after ``drain_s`` seconds."""
+        """Refuse new clients, close the connections, and drop those that have not answered after ``drain_s``
+        seconds.
+        """
         if self._shared.doors.get(self._name) is self:
             del self._shared.doors[self._name]
         for session in list(self._sessions):
@@ -133,7 +135,7 @@ class ServerDoor:
 
 
 class PortSession:
-    """One connection to the port: until its virtual host is known by itself, then as a session of that server."""
+    """One connection to the port. When its virtual host is known, it becomes a session of that server."""
 
     link: SocketLink
 
@@ -216,7 +218,7 @@ class PortSession:
             self._session.flushed()
 
     def link_lost(self, error: Exception | None) -> None:
-        """End the session, and count the connection no more."""
+        """End the session, and stop counting the connection."""
         if self._session is not None:
             self._session.link_lost(error)
         if self._door is not None:

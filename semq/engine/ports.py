@@ -31,7 +31,7 @@ class Link(Protocol):
         """The number of messages that may be sent now; packets are never held back."""
 
     def send(self, frame: Frame) -> None:
-        """Send, or drop the frame if the session is over: the timers of its rows lead to inquiries."""
+        """Send the frame, or drop it if the session has ended; the timers of its rows then cause inquiries."""
 
 
 @dataclass(slots=True)
