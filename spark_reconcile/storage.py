@@ -1,10 +1,10 @@
 """Folders of extracts and runs, on a disk, a share or an object store: read, list, and write so that a reader sees all
 or nothing.
 
-On a disk a file is written beside its place, forced out and renamed; on an object store a single upload appears when it
-is closed. The driver reads and writes files only through this module; Spark gets the address of the same place by
-``uri``. Locks exist on disks and shares only: on an object store, operators have to avoid two runs of one date at the
-same time.
+On a disk, a file is written under a temporary name, forced to disk and renamed; on an object store a single upload
+appears when it is closed. The driver reads and writes files only through this module; Spark gets the address of the
+same place by ``uri``. Locks exist on disks and shares only: on an object store, operators have to avoid two runs of
+one date at the same time.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ class Place:
 
     system: fs.FileSystem
     path: str
-    scheme: str = ""  #: what stands before the path in Spark's address; empty for a disk
+    scheme: str = ""  #: prefix of the path in Spark's address; empty for a disk
 
     @classmethod
     def at(cls, where: str | Path) -> "Place":
@@ -156,7 +156,7 @@ class Place:
     def lock(self) -> Iterator[None]:
         """Lock the folder for one process. Raises BeingRun if another process has locked it.
 
-        No lock on an object store.
+        Without effect on an object store.
         """
         if not self.is_local:
             yield

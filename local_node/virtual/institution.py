@@ -41,7 +41,7 @@ class HostedInstitution:
         self._host = host
         self._starts = starts
         self._is_ending = False
-        self._again = asyncio.Event()  #: end the node, or the pause, now
+        self._again = asyncio.Event()  #: set to end the node, or the pause, immediately
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"institution {name}")
 
     async def end(self) -> None:

@@ -100,7 +100,7 @@ class Subscription(Generic[T]):
         raise StopAsyncIteration
 
     def settle(self, but: int = 0) -> None:
-        """Acknowledge what was returned, but for the last ``but`` deliveries."""
+        """Acknowledge the returned deliveries, except for the last ``but``."""
         while len(self._unsettled) > but:
             tag = self._unsettled.popleft()
             if self._channel is not None and self._channel.is_open:

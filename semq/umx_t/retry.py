@@ -16,7 +16,7 @@ def interval(asked: int, first_s: float, max_s: float, jitter: float) -> float:
 
 
 def doublings(first_s: float, max_s: float) -> int:
-    """Return how many inquiries it takes until intervals grow no more."""
+    """Return the number of inquiries after which the interval no longer grows."""
     return math.ceil(math.log2(max(max_s / first_s, 1)))
 
 

@@ -1,4 +1,4 @@
-"""The check of every packet at a local node: addressee, source and session, and whose message each record names.
+"""The check of every packet at a local node: addressee, source, session, and the owner of the message in each record.
 
 The session proves the name of the hub only. A packet is checked here for its addressee (this node), its source (the hub
 itself, or another institution, never this node) and the message that each record names; its signature is checked after

@@ -168,7 +168,7 @@ class Writer:
         try:
             await self._wire.send([*self._begin(), ("renew", (self._epoch, valid_ms)), ("commit", ())])
         except (StatementRefused, StoreUnavailable):
-            return False  # whoever wakes the store finds out why
+            return False  # the process that wakes the store gets the reason
         return True
 
     def lose(self, fault: SemqError) -> None:

@@ -1,4 +1,4 @@
-"""What a page works with, and the pages of users and tokens.
+"""The tools of all pages, and the pages of users and tokens.
 
 | module                      | subject                                                               |
 |-----------------------------|-----------------------------------------------------------------------|

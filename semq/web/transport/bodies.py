@@ -38,13 +38,15 @@ class Memory:
             give_back()
 
     async def take(self, size: int) -> Callable[[], None]:
-        """Reserve bytes, perhaps after a wait; return what gives them back. Raises BodiesFull after WAIT_S."""
+        """Reserve bytes, perhaps after a wait; return the function that releases them. Raises BodiesFull after
+        WAIT_S.
+        """
         size = min(size, self._size)
         await self._take(size)
         return self._giver(size)
 
     def take_at_once(self, size: int) -> Callable[[], None]:
-        """Reserve bytes for what has arrived already; return what gives them back. Raises BodiesFull."""
+        """Reserve bytes for a body that has arrived; return the function that releases them. Raises BodiesFull."""
         size = min(size, self._size)
         if self._waiting or size > self._free:
             raise BodiesFull(retry_after_s=5)
