@@ -1,10 +1,10 @@
 """Institutions that are online at one process of the hub, by TLS with certificates.
 
-This process plays their nodes: a connection with TLS, a login by certificate, and the two channels and queues of a link
-(PROTOCOL.md section 10). All of them dial at the same time, as after a restart of the hub, with at most ``DIALLING``
-handshakes under way. ``login_storm_s`` is the time until the last one is online, ``kib_per_session`` the additional
-memory of the hub's process for each, ``idle_cpu_percent`` its processor time, in percent of one core, while nobody
-sends (heartbeats included). Each may send to one other institution.
+This process simulates their nodes: a connection with TLS, a login by certificate, and the two channels and queues of
+a link (PROTOCOL.md section 10). All of them dial at the same time, as after a restart of the hub, with at most
+``DIALLING`` handshakes under way. ``login_storm_s`` is the time until the last one is online, ``kib_per_session`` the
+additional memory of the hub's process for each, ``idle_cpu_percent`` its processor time, in percent of one core,
+while no documents are sent (heartbeats included). Each may send to one other institution.
 """
 
 import argparse
@@ -137,7 +137,7 @@ class PlayedSessions:
                     return
 
     async def close(self) -> None:
-        """End all sessions without ceremony."""
+        """Abort all connections."""
         for link in self._links:
             link.link.abort()
 
@@ -156,7 +156,7 @@ class PlayedSessions:
 
 
 def _nothing(_: Any) -> None:
-    """Ignore what the hub says."""
+    """Ignore messages of the hub."""
 
 
 def _allow_connections(count: int) -> None:

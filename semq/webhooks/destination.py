@@ -1,8 +1,8 @@
-"""One address: where requests may go, how one is made, and the circuit breaker that spares an address in trouble.
+"""One address: the check of allowed hosts, the request, and the circuit breaker for an address that fails.
 
-The host is resolved for each request, every address of it is checked, and the connection goes to an address that was
-checked: a name cannot change its meaning between check and use. Redirects are not followed, cookies not kept. The
-status line is the answer: a body that is slow or endless changes nothing.
+The host is resolved for each request, all its addresses are checked, and the connection goes to a checked address, so
+that the name cannot resolve differently between check and use. Redirects are not followed and cookies are not stored.
+Only the status line counts as the answer; a slow or endless body has no effect.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, Refused
 from semq.webhooks.messages import WebhookRequest
 
 ANSWER_MAX = 1024  # bytes of an answer that are kept as a reason
-OPEN_AFTER = 5  # failures in a row, then requests go one at a time and with pauses
+OPEN_AFTER = 5  # consecutive failures after which requests are sent one at a time, with pauses
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0
 WAIT_S_MAX = 300.0  # longest pause that is accepted from Retry-After
 BODY_S = 2.0  # longest wait for the body of an answer
@@ -89,7 +89,7 @@ class Webhook:
             if 200 <= status < 300:
                 self._succeed("acknowledged")
             elif 400 <= status < 500 and status not in LATER:
-                self._succeed("refused")  # the address works, this request does not
+                self._succeed("refused")  # the address works, but this request fails
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
                 fault = self._failed(begun, f"status {status}: {reason}", wait_s)
@@ -190,7 +190,9 @@ def _trusting(settings: WebhookSection) -> ssl.SSLContext:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address is one of the public Internet; an IPv4 address within an IPv6 address counts as itself."""
+    """Whether an address belongs to the public Internet; an IPv4 address embedded in an IPv6 address is checked as
+    IPv4.
+    """
     if isinstance(address, IPv6Address):
         if address in NAT64 or address in IPV4_COMPATIBLE:
             return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))
