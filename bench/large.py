@@ -1,9 +1,12 @@
-"""``./run bench large --bytes N``: one document of N bytes from a file at A to a file at B, while memory is watched.
+"""``./run bench large``: large documents from A to B; with ``--beside``, small ones beside them.
 
-The time begins before the application's first byte and ends when the receiving application has the last one and has
-acknowledged the document. Memory is that of each node's process, without its Postgres, and of the process of the
-applications at both ends, at its highest, sampled four times a second. With ``--small PER_S`` small documents go the
-same way at that rate: their latency is measured without the large one first, then beside it.
+Without ``--beside``: one document of N bytes from a file at A to a file at B, while memory is watched. The time begins
+before the application's first byte and ends when the receiving application has the last one and has acknowledged the
+document. Memory is that of each node's process, without its Postgres, and of the process of the applications at both
+ends, at its highest, sampled four times a second.
+
+With ``--beside pieces`` such documents, or with ``--beside documents`` documents of ``--size`` bytes at ``--per-s``, go
+the same way as small ones at ``--small``, in turns with small ones alone (``beside``).
 """
 
 import argparse
@@ -11,12 +14,11 @@ import asyncio
 import os
 import tempfile
 import time
-from contextlib import AsyncExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from bench import cli, gauges, phases
+from bench import beside, cli, gauges, phases
 from bench.cli import say
 from bench.errors import Incomplete
 from bench.network import A, B, BenchNetwork
@@ -24,38 +26,64 @@ from semq.app import Client
 from semq.app.file_body import FileBody
 
 BYTES = 256 << 20
+BYTES_BESIDE = 128 << 20
+SIZE, PER_S, SMALL_PER_S, SECONDS, ROUNDS = 1 << 20, 15.0, 50.0, 10.0, 3
 BLOCK = 1 << 20
 SAMPLE_S = 0.25
 PATIENCE_S = 7200.0
-SMALL_S = 10.0
 KEY = "bench/file//999999999"
+PIECES, DOCUMENTS = "pieces", "documents"
 SUMMARY = """
 one document of {bytes} bytes from A to B; {cores} cores, load {load_1m}
   {seconds} s ({mib_per_s} MiB/s), digest equal: {digest_equal}
   memory at its highest, in MiB: {rss_mib}
+"""
+SUMMARY_BESIDE = """
+small documents beside large ones ({beside_kind}); {cores} cores, load {load_1m}
+  p99 alone {small_p99_ms_alone} ms, beside {small_p99_ms_beside} ms, ratio {ratio}
 """
 
 
 def main(argv: list[str]) -> int:
     """Run the benchmark and return the exit status."""
     parser = cli.parser_of("large", __doc__)
-    parser.add_argument("--bytes", type=cli.count, default=BYTES, metavar="N", help=f"size of the document ({BYTES})")
-    parser.add_argument("--small", type=cli.rate, default=0.0, metavar="PER_S", help="small documents beside it (none)")
-    parser.add_argument("--secure", action="store_true", help="with certificates; the document is sealed")
+    parser.add_argument(
+        "--bytes", type=cli.count, default=0, metavar="N",
+        help=f"size of the document ({BYTES}; {BYTES_BESIDE} with --beside pieces)",
+    )  # fmt: skip
+    parser.add_argument("--secure", action="store_true", help="with certificates; documents are sealed")
+    parser.add_argument("--beside", choices=(PIECES, DOCUMENTS), help="small documents beside large ones")
+    parser.add_argument("--size", type=cli.count, default=SIZE, metavar="N", help=f"with --beside documents ({SIZE})")
+    parser.add_argument(
+        "--per-s", type=cli.rate, default=PER_S, metavar="N", help=f"large documents a second then ({PER_S:g})"
+    )
+    parser.add_argument(
+        "--small", type=cli.rate, default=SMALL_PER_S, metavar="PER_S", help=f"small ones then ({SMALL_PER_S:g})"
+    )
+    parser.add_argument("--seconds", type=cli.rate, default=SECONDS, metavar="N", help=f"of one turn ({SECONDS:g})")
+    parser.add_argument("--rounds", type=cli.count, default=ROUNDS, metavar="N", help=f"turns of each ({ROUNDS})")
     arguments = parser.parse_args(argv)
-    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: SUMMARY.format(**found))
+    summary = SUMMARY_BESIDE if arguments.beside else SUMMARY
+    return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda found: summary.format(**found))
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Start the network, send the document, and return the figures."""
+    """Start the network, send the documents, and return the figures."""
     load = cli.load_average()
     path = folder / "document"
-    say(f"making a file of {arguments.bytes} bytes ...")
-    digest = await asyncio.to_thread(make_file, path, arguments.bytes)
+    size, digest = arguments.bytes or (BYTES_BESIDE if arguments.beside else BYTES), ""
+    if arguments.beside != DOCUMENTS:
+        say(f"making a file of {size} bytes ...")
+        digest = await asyncio.to_thread(make_file, path, size)
     say("starting a hub, A and B ...")
     async with BenchNetwork(folder, secure=arguments.secure) as network:
-        found = await network.watched(measure(network, path, digest, arguments))
-    return {"bytes": arguments.bytes, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **found}
+        bench = phases.Bench(network, 1024, encrypt=arguments.secure)
+        if arguments.beside:
+            measuring = measure_beside(bench, path, size, arguments)
+        else:
+            measuring = measure(bench, path, size, digest)
+        found = await network.watched(measuring)
+    return {"bytes": size, "cores": len(os.sched_getaffinity(0)), "load_1m": load, **found}
 
 
 def make_file(path: Path, size: int) -> str:
@@ -70,33 +98,32 @@ def make_file(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-async def measure(network: BenchNetwork, path: Path, digest: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Send the document and receive it. Raises Incomplete."""
-    bench = phases.Bench(network, 1024)
-    found: dict[str, Any] = {}
-    if arguments.small:
-        await phases.online(bench, 500)
-        found["small_alone"] = await _small(bench, arguments.small, None)
+async def measure_beside(bench: phases.Bench, path: Path, size: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure small documents alone and beside large ones."""
+    size, per_s = (arguments.size, arguments.per_s) if arguments.beside == DOCUMENTS else (size, 0.0)
+    portion = beside.portion_of(bench, path, size, per_s, arguments.seconds)
+    found = await beside.measure(bench, portion, arguments.small, arguments.rounds)
+    return {"beside_kind": arguments.beside, "small_per_s": arguments.small, **found}
+
+
+async def measure(bench: phases.Bench, path: Path, size: int, digest: str) -> dict[str, Any]:
+    """Send one document and receive it. Raises Incomplete."""
+    network = bench.network
     highest: dict[str, float] = {}
     sampling = asyncio.create_task(_sample(network, highest))
     # A folder on a disk: a temporary one in memory would hold the received body.
     tempfile.tempdir = str(path.parent)
     began = time.perf_counter()
-    sending = asyncio.create_task(_send(network, path, arguments.secure))
     try:
-        if arguments.small:
-            found["small"] = await _small(bench, arguments.small, sending)
-            received = await _receive(network)
-        else:
-            received = (await asyncio.gather(_receive(network), sending))[0]
+        received, _ = await asyncio.gather(_receive(network), _send(network, path, bench.encrypt))
         seconds = time.perf_counter() - began
     finally:
         sampling.cancel()
-    if not sending.done() or received[1] != arguments.bytes:
-        raise Incomplete(f"{received[1]} of {arguments.bytes} bytes arrived.")
+    if received[1] != size:
+        raise Incomplete(f"{received[1]} of {size} bytes arrived.")
     await bench.clean()
     return {
-        **found, "seconds": round(seconds, 2), "mib_per_s": round(arguments.bytes / seconds / (1 << 20), 1),
+        "seconds": round(seconds, 2), "mib_per_s": round(size / seconds / (1 << 20), 1),
         "digest_equal": received[0] == digest, "rss_mib": highest, "rss_mib_max": max(highest.values()),
     }  # fmt: skip
 
@@ -109,24 +136,14 @@ async def _send(network: BenchNetwork, path: Path, seal: bool) -> None:
 
 
 async def _receive(network: BenchNetwork) -> tuple[str, int]:
-    """Receive documents until the large one; return its digest and size."""
+    """Receive the document; return its digest and size."""
     async with Client(network.nodes[B].url) as client, client.receive(prefetch=1) as documents:
-        async for document in documents:
-            await document.ack()
-            if str(document.app_key) == KEY:
-                hashed = sha256()
-                for block in document.blocks():
-                    hashed.update(block)
-                return hashed.hexdigest(), document.size
-    raise Incomplete("The document did not arrive.")
-
-
-async def _small(bench: phases.Bench, rate: float, beside: "asyncio.Task[None] | None") -> dict[str, float]:
-    """Return the latency of small documents; ``beside``: begins when the large one is on its way."""
-    if beside is not None:
-        await asyncio.sleep(1.0)  # some pieces are under way
-    async with AsyncExitStack() as stack:
-        return await phases.times(bench, bench.numbers(int(SMALL_S * rate)), rate, stack)
+        document = await anext(documents)
+        await document.ack()
+        hashed = sha256()
+        for block in document.blocks():
+            hashed.update(block)
+        return hashed.hexdigest(), document.size
 
 
 async def _sample(network: BenchNetwork, highest: dict[str, float]) -> None:

@@ -1,0 +1,110 @@
+"""The application with large documents of ``./run bench large --beside``: a process of its own, as it would be in
+production, so that it delays the small documents in the nodes only.
+
+It sends to a user of B and receives as that user. For each line on standard input it sends one portion (one document
+from a file, or documents at a rate) and writes one line when all have been received and acknowledged. Started by
+``beside``.
+"""
+
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import uvloop
+
+from bench.errors import Incomplete
+from semq.app import Client
+from semq.app.file_body import FileBody
+from semq.app.subscription import Subscription
+from semq.app.values import Document
+
+USER = "bulk"
+PATIENCE_S = 600.0
+
+
+class Portion(NamedTuple):
+    """What is sent for each line on standard input. ``per_s`` 0: one document of ``size`` bytes."""
+
+    url_a: str
+    url_b: str
+    target: str
+    path: str  #: the file of the one document
+    size: int
+    per_s: float
+    seconds: float
+    seal: bool
+
+
+class BulkLoad:
+    """The portions of one run."""
+
+    def __init__(self, portion: Portion) -> None:
+        self._portion = portion
+        self._pauses = random.Random(1)
+
+    @classmethod
+    async def opened(cls, portion: Portion, stack: AsyncExitStack) -> Self:
+        """Log in at both nodes."""
+        load = cls(portion)
+        load._sender = await stack.enter_async_context(Client(portion.url_a, patience_s=PATIENCE_S))
+        receiver = await stack.enter_async_context(Client(portion.url_b, patience_s=PATIENCE_S))
+        load._documents = await stack.enter_async_context(receiver.receive(USER, prefetch=8))
+        return load
+
+    _sender: Client
+    _documents: Subscription[Document]
+
+    async def portion(self) -> dict[str, Any]:
+        """Send and receive one portion. Raises Incomplete."""
+        began = time.perf_counter()
+        count = max(round(self._portion.per_s * self._portion.seconds), 1)
+        received, _ = await asyncio.gather(self._receive(count), self._send(count, began))
+        if received != count * self._portion.size:
+            raise Incomplete(f"{received} of {count * self._portion.size} bytes arrived.")
+        return {"documents": count, "bytes": received, "seconds": round(time.perf_counter() - began, 3)}
+
+    async def _send(self, count: int, began: float) -> None:
+        if not self._portion.per_s:
+            await self._send_one(FileBody(Path(self._portion.path)))
+            return
+        at = began
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                await asyncio.sleep(max(at - time.perf_counter(), 0))
+                group.create_task(self._send_one(os.urandom(self._portion.size)))
+                at += self._pauses.expovariate(self._portion.per_s)  # never in step with the small documents
+
+    async def _send_one(self, body: bytes | FileBody) -> None:
+        await self._sender.send(
+            f"{self._portion.target}/{USER}", body, app_key="bench/bulk/plain/0", encrypt=self._portion.seal
+        )
+
+    async def _receive(self, count: int) -> int:
+        size = 0
+        while count:
+            document = await anext(self._documents)
+            size += document.size
+            await document.ack()
+            count -= 1
+        return size
+
+
+async def run(portion: Portion) -> None:
+    """Serve standard input until its end."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async with AsyncExitStack() as stack:
+        load = await BulkLoad.opened(portion, stack)
+        print("ready", flush=True)
+        while await reader.readline():
+            print(json.dumps(await load.portion()), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(run(Portion(*json.loads(sys.argv[1]))))
