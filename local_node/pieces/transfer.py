@@ -18,6 +18,7 @@ import structlog
 
 from local_node.doors.events import EventExchange
 from local_node.doors.refused_submissions import refuse_open
+from local_node.pieces.window import PieceWindow
 from semq.engine.bodies import decode_envelope
 from semq.engine.errors import BodyUnreadable, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
@@ -32,7 +33,6 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.pieces import USER, PieceName
 
-UNDER_WAY_MAX = 4  # pieces of all documents to one node: 1 MiB
 DOCUMENTS_MAX = 16  # whose pieces are under way at the same time; others wait
 READ = 4  # pieces read from the store in one query
 AGAIN_S = 1.0  # after a temporary refusal
@@ -94,7 +94,7 @@ class Transfers:
         self._names: dict[str, str] = {}  #: the same by LK0
         self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0, for a piece that is waited for
         self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
-        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(UNDER_WAY_MAX))
+        self._places: defaultdict[str, PieceWindow] = defaultdict(PieceWindow)
         self._searching: asyncio.Task[None] | None = None
 
     @property
@@ -191,22 +191,27 @@ class Transfers:
         while found := await self._store().read(views.staged, transfer.number, after, READ):
             for number, stored in found:
                 payload = self._store().locking.unlock_piece(transfer.number, number, stored)
-                await places.acquire()
-                group.create_task(self._send(transfer, number, payload, places))
+                is_alone = await places.enter()
+                group.create_task(self._send(transfer, number, payload, places, is_alone))
             after = found[-1][0]
 
-    async def _send(self, transfer: PieceTransfer, number: int, payload: bytes, places: asyncio.Semaphore) -> None:
+    async def _send(
+        self, transfer: PieceTransfer, number: int, payload: bytes, places: PieceWindow, is_alone: bool
+    ) -> None:
         """Send one piece, again after temporary refusals, and wait for its receipt."""
         event: AppEvent | None = None
+        began, took_s = 0.0, 0.0
         try:
             while event is None:
+                began = self._engine().core.now()
                 try:
                     event = await self._submitted(transfer, number, payload)
                 except Unavailable as error:
                     log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
                     await asyncio.sleep(AGAIN_S)
+            took_s = self._engine().core.now() - began
         finally:
-            places.release()
+            places.leave(took_s, was_alone=is_alone)
         if event.kind != DELIVERED:
             code, text = event.reason or ("", "")
             raise PieceNotDelivered(piece=number, outcome=event.outcome, code=code, text=text)

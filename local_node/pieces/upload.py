@@ -19,7 +19,7 @@ from semq.store.rows import NewPiece, PiecesGone
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
-UNCOMMITTED_MAX = 4 << 20  # bytes of one body that are not committed; beyond it the client is not read from
+UNCOMMITTED_MAX = 512 * 1024  # bytes of one body that are not committed; beyond it the client is not read from
 
 
 class Upload(ArrivingDocument):

@@ -30,6 +30,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType({
     "shared_buffers": "96MB",
     "max_connections": "60",
     "max_wal_size": "1GB",
+    "min_wal_size": "512MB",  # kept for reuse: a commit that has to make a new file of 16 MiB delays all others
     "checkpoint_timeout": "15min",
     "jit": "off",  # short statements only: compilation costs more than it saves
     # queues: rows live for seconds, so vacuum runs often

@@ -1,0 +1,50 @@
+"""The number of pieces under way to one node: as many as do not wait for each other.
+
+Other documents wait behind pieces at every place that all share: writers, links, processors. So a second piece follows
+the first only while receipts come about as fast as for single pieces, as they do over a long line, where time passes
+without occupying anything. Where pieces queue, at either node or between them, one at a time is under way. Used by
+``transfer``.
+"""
+
+import asyncio
+
+UNDER_WAY_MAX = 4  # pieces: 1 MiB
+LATE = 1.5  # times the time of a piece alone: pieces wait somewhere
+ANEW = 64  # pieces, after which the time of one alone is measured again, as the way may change
+
+
+class PieceWindow:
+    """The pieces under way to one node."""
+
+    def __init__(self) -> None:
+        self.size = 1.0  #: how many may be under way; 1 until the time of a piece alone is known
+        self.under_way = 0
+        self._alone_s = 0.0
+        self._measured = 0
+        self._left = asyncio.Event()
+
+    async def enter(self) -> bool:
+        """Wait until one more piece may be sent; return whether it is alone."""
+        while self.under_way >= int(self.size):
+            self._left.clear()
+            await self._left.wait()
+        self.under_way += 1
+        return self.under_way == 1
+
+    def leave(self, took_s: float = 0.0, *, was_alone: bool = False) -> None:
+        """Note that a piece has ended; ``took_s``: the time to its receipt, if there is one."""
+        self.under_way -= 1
+        if took_s > 0:
+            self._measure(took_s, was_alone)
+        self._left.set()
+
+    def _measure(self, took_s: float, was_alone: bool) -> None:
+        self._measured += 1
+        if self._measured == ANEW:
+            self.size, self._alone_s, self._measured = 1.0, 0.0, 0
+        elif not self._alone_s:
+            self._alone_s = took_s if was_alone else 0.0
+        elif took_s <= LATE * self._alone_s:
+            self.size = min(self.size + 1 / self.size, UNDER_WAY_MAX)
+        else:
+            self.size = max(self.size / 2, 1.0)

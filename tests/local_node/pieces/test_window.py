@@ -1,0 +1,61 @@
+"""How many pieces may be under way: more over a long line, one where they wait for each other."""
+
+import asyncio
+
+from local_node.pieces.window import ANEW, UNDER_WAY_MAX, PieceWindow
+
+
+class SimulatedWay:
+    """A line that takes its time, and a node behind it that works on one piece after the other."""
+
+    def __init__(self, line_s: float, work_s: float) -> None:
+        self.line_s, self.work_s = line_s, work_s
+        self.sizes: list[int] = []
+
+    async def carry(self, window: PieceWindow, pieces: int) -> None:
+        """Send pieces, as many at once as the window allows; their receipts come together."""
+        while len(self.sizes) < pieces:
+            count = int(window.size)
+            alone = [await window.enter() for _ in range(count)]
+            for place, is_alone in enumerate(alone, 1):
+                window.leave(self.line_s + place * self.work_s, was_alone=is_alone)
+            self.sizes += [count] * count
+
+
+async def test_over_a_long_line_many_are_under_way() -> None:
+    way = SimulatedWay(0.1, 0.01)
+    await way.carry(PieceWindow(), 1000)
+    assert sum(way.sizes) / len(way.sizes) > 0.8 * UNDER_WAY_MAX
+
+
+async def test_where_pieces_wait_for_each_other_few_are_under_way() -> None:
+    window, way = PieceWindow(), SimulatedWay(0.001, 0.02)
+    await SimulatedWay(0.1, 0.01).carry(window, 100)  # the way changes
+    await way.carry(window, 1000)
+    assert max(way.sizes[ANEW * 2 :]) <= 2
+    assert sum(way.sizes) / len(way.sizes) < 2
+
+
+async def test_who_waits_may_send_when_a_piece_has_ended() -> None:
+    window = PieceWindow()
+    await window.enter()
+    waiting = [asyncio.create_task(window.enter()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    for ended in range(1, 4):
+        window.leave()  # without a receipt: nothing is learnt of the way
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (sum(task.done() for task in waiting), window.size) == (ended, 1.0)
+
+
+async def test_a_cancelled_wait_takes_no_place() -> None:
+    window = PieceWindow()
+    await window.enter()
+    first, second = asyncio.create_task(window.enter()), asyncio.create_task(window.enter())
+    await asyncio.sleep(0)
+    window.leave()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await second
+    assert window.under_way == 1
