@@ -17,7 +17,7 @@ class PieceWindow:
     """The pieces under way to one node."""
 
     def __init__(self) -> None:
-        self.size = 1.0  #: how many may be under way; 1 until the time of a piece alone is known
+        self.size = float(UNDER_WAY_MAX)  #: how many may be under way
         self.under_way = 0
         self._alone_s = 0.0
         self._measured = 0
@@ -43,7 +43,8 @@ class PieceWindow:
         if self._measured == ANEW:
             self.size, self._alone_s, self._measured = 1.0, 0.0, 0
         elif not self._alone_s:
-            self._alone_s = took_s if was_alone else 0.0
+            self._alone_s = took_s if was_alone and self.size == 1 else 0.0
+            self.size = 1.0
         elif took_s <= LATE * self._alone_s:
             self.size = min(self.size + 1 / self.size, UNDER_WAY_MAX)
         else:

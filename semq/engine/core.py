@@ -58,14 +58,17 @@ class Core:
         """Use other settings from now on, except for the intervals of inquiries, which change at the next start."""
         self.settings = settings
 
-    def post(self, work: Work, *, later: bool = False, failed: Failed | None = None) -> None:
+    def post(
+        self, work: Work, *, later: bool = False, failed: Failed | None = None, ahead: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
         """Post work to the store; ``later``: no caller waits for its commit, so it may be committed with other work.
 
         ``failed`` is called if the work is abandoned; without ``failed``, the timers of the rows lead to the same work
-        again.
+        again. ``ahead``: large bodies, by table; other work may overtake this one while they are written.
         """
         if failed is not None:
             work.on_failure = failed
+        work.ahead = ahead
         self._store.post(work, later=later)
 
     def new_id(self) -> int:

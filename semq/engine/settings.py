@@ -28,6 +28,7 @@ class EngineSettings:
     expiry_s: float = 1.0
     expiry_rows: int = 1000  #: expired documents withdrawn by one search
     forward_note_s: float = 1.0  #: delay of Ack-Fwd; an Ack2 in this time makes it superfluous
+    ahead_bytes: int = 128 * 1024  #: a body from this size on is written before its row, and others may overtake it
     quota_rows_per_partner: int = 1_000_000  #: unsettled rows per partner
     max_document_bytes: int = 64 * 1024 * 1024
     max_large_document_bytes: int = 4 << 30  #: largest document in pieces

@@ -61,6 +61,7 @@ class MemoryStore:
         self._owner = self.tables.owner
         self._group = group
         self._queue: list[Work] = []
+        self._ahead: list[Work] = []  # overtaken by all work that is posted until the next unit begins
         self._is_due = False  # some queued work is urgent, so all of it is done now
         # a commit has an unknown result, or the store was taken over: it must be opened again
         self._fault: SemqError | None = None
@@ -77,7 +78,7 @@ class MemoryStore:
         if self._fault is not None:
             self._outcome.append((work, self._fault))
         else:
-            self._queue.append(work)
+            (self._ahead if work.ahead else self._queue).append(work)
             self._is_due = self._is_due or not later
 
     def due(self) -> None:
@@ -114,7 +115,7 @@ class MemoryStore:
     @property
     def idle(self) -> bool:
         """Whether no work is waiting, open or to be notified."""
-        return not (self._queue or self._open or self._outcome)
+        return not (self._queue or self._ahead or self._open or self._outcome)
 
     @property
     def phase(self) -> str:
@@ -139,8 +140,11 @@ class MemoryStore:
         """Open a transaction for the next unit of work, load it and let each piece decide. Work that refuses is left
         out.
         """
+        if not self._queue:
+            self._queue, self._ahead = self._ahead, []
         count = max(1, min(self._group(len(self._queue)), len(self._queue)))
-        self._open, self._queue = self._queue[:count], self._queue[count:]
+        self._open, self._queue = self._queue[:count], self._queue[count:] + self._ahead
+        self._ahead = []
         self._is_due = bool(self._queue)
         self._unit = self._decide_all()
 
@@ -176,8 +180,8 @@ class MemoryStore:
         """Notify each piece of work of its result; once the store is lost, all waiting work fails."""
         self._fault = next((error for _, error in self._outcome if isinstance(error, StoreUnavailable)), self._fault)
         if self._fault is not None:
-            self._outcome += [(work, self._fault) for work in self._queue]
-            self._queue, self._is_due = [], False
+            self._outcome += [(work, self._fault) for work in (*self._queue, *self._ahead)]
+            self._queue, self._ahead, self._is_due = [], [], False
         outcome, self._outcome = self._outcome, []
         for work, error in outcome:
             if error is None:
@@ -187,7 +191,7 @@ class MemoryStore:
 
     def run(self, fault: CommitFault = CommitFault.NONE) -> None:
         """Run all three phases for one unit of work, if any is waiting."""
-        if self._queue:
+        if self._queue or self._ahead:
             self.begin()
             self.commit(fault)
         self.deliver()

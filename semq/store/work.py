@@ -23,17 +23,21 @@ P = ParamSpec("P")
 Steps = Generator[Needs | None, Unit, None]
 Failed = Callable[[Exception], None]
 NO_NEEDS = Needs()
+SENT_BODIES, RECEIVED_BODIES = "tb_0031_body", "tb_0030_body"
 COMMITTED: Final = None  #: yielded by work that has decided; it resumes when the transaction is durable
 
 
 class Work:
     """A generator function with its arguments, run once per attempt at a unit."""
 
-    __slots__ = ("_is_fresh", "_make", "_steps", "needs", "on_failure")
+    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "needs", "on_failure")
 
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
         self.on_failure = on_failure
+        #: Tables and payloads of large bodies that the store may write before, in any order with other work; set by
+        #: the engine for work that may be overtaken.
+        self.ahead: Sequence[tuple[str, bytes]] = ()
         self._begin()
 
     def _begin(self) -> None:
@@ -105,7 +109,7 @@ class WorkStore(Protocol):
     """The store to which an engine posts its work; two implementations: Postgres and memory."""
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue a piece of work; the order is kept.
+        """Queue a piece of work; the order is kept, but work with bodies ``ahead`` may be overtaken.
 
         ``later``: no caller waits for its commit, so it may share the commit of other work, after a short wait.
         """

@@ -40,6 +40,7 @@ SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # of the seeds without a theme: some docume
 DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # without knowledge of what has arrived
+AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row, and others overtake it
 # payloads deleted by the sender, for custody that is not lost
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
 DRILL_12 = Theme("restore_local hold offline poison operator rumours refusal cancel", (2, 2, 1), (True,), flight=1)
@@ -180,10 +181,16 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         hub_attempts_max=1_000_000,
         keep_rejected=False,
         keep_parked=False,
+        ahead_bytes=AHEAD_BYTES,
     )
     return replace(
         settings, forward_note_s=settings.cleanup_s * 2 - 1
     )  # no delay at all, or longer than most Ack2 take
+
+
+def _bulk(token: str) -> bytes:
+    """Return what makes each third document large; drawn from the token, so that seeds keep their documents."""
+    return bytes(AHEAD_BYTES) if sum(token.encode()) % 3 == 0 else b""
 
 
 def _documents(
@@ -237,7 +244,7 @@ def _document(
             content_type=chance.choice((REFUSED, REFUSED_AT_TIMES)) if wants("refusal", 0.15) else "",
             expires_at=int((EPOCH.timestamp() + chance.uniform(5.0, 200.0)) * 1000) if wants("expiry", 0.3) else 0,
         ),
-        payload=(POISON if wants("poison", taste.poison) else b"p") + token.encode(),
+        payload=(POISON if wants("poison", taste.poison) else b"p") + token.encode() + _bulk(token),
         cancel_after_s=chance.choice((0.0, 0.1, 1.0, 20.0, 60.0)) if wants("cancel", taste.whims) else None,
         resend_after_s=chance.choice((0.0, 0.3, 10.0, 50.0)) if wants("operator", taste.whims) else None,
         hold_s=chance.uniform(0.5, 60.0) if wants("hold", taste.whims) else None,

@@ -35,7 +35,7 @@ from semq.store.rows import (
     Stored,
 )
 from semq.store.unit import Needs, Unit
-from semq.store.work import COMMITTED, Steps, work
+from semq.store.work import COMMITTED, RECEIVED_BODIES, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, Arrived, HandlingHeard, ReceiverDeed
@@ -70,8 +70,19 @@ class Receiver:
         self.recorded = recorded  #: called with the number of each acknowledged row
 
     def hear_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """R1 and R2: messages from the hub, or from this node itself."""
-        self.core.post(self._record(peer, messages))
+        """R1 and R2: messages from the hub, or from this node itself. A large one is recorded by itself and may be
+        overtaken, as on the way here: its order key makes others wait for it."""
+        large = [message for message in messages if self._may_be_overtaken(message)]
+        others = [message for message in messages if not self._may_be_overtaken(message)] if large else messages
+        if others:
+            self.core.post(self._record(peer, others))
+        for message in large:
+            self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
+
+    def _may_be_overtaken(self, message: Data) -> bool:
+        """Whether a message is large, and stored as it arrives: not sealed."""
+        is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
+        return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
     @work
     def _record(self, peer: Address, messages: Sequence[Data]) -> Steps:

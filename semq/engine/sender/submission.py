@@ -30,7 +30,7 @@ from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
 from semq.store.rows import ClientToken, Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
 from semq.store.unit import Needs, Unit
-from semq.store.work import COMMITTED, Steps, work
+from semq.store.work import COMMITTED, SENT_BODIES, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Body, Data, Envelope
@@ -85,7 +85,7 @@ class Accepting:
                 found[len(chosen)] = fault
             chosen.append(submission)
         if good:
-            self._post(good, faults)
+            self._post_now(good, faults)
         for place, submission in enumerate(later):
             self._post_later(submission, faults_later.get(place))
 
@@ -126,10 +126,30 @@ class Accepting:
         if at:
             self._on_scheduled(at)
 
+    def _post_now(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
+        """Post documents as one piece of work, but each large one by itself: it must not hold up the others."""
+        large = [place for place, submission in enumerate(submissions) if self._may_be_overtaken(submission)]
+        if not large:
+            self._post(submissions, faults)
+            return
+        others = [place for place in range(len(submissions)) if place not in large]
+        for places in ([others] if others else []) + [[place] for place in large]:
+            chosen = {at: faults[place] for at, place in enumerate(places) if place in faults}
+            self._post([submissions[place] for place in places], chosen)
+
+    def _may_be_overtaken(self, submission: Submission) -> bool:
+        """Whether a document is large and of a class without an order. A sealed body is made with its position."""
+        if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None:
+            return False
+        a = submission.attributes
+        return a.save_fwd is SaveFwd.MUST and not a.order_key and isinstance(submission.body, bytes)
+
     def _post(self, submissions: list[Submission], faults: Mapping[int, SemqError]) -> None:
+        ahead = [(SENT_BODIES, bytes(each.body)) for each in submissions if self._may_be_overtaken(each)]
         self.core.post(
-            self._accept(submissions, faults, self.core.now()), failed=partial(self._failed, submissions, faults)
-        )
+            self._accept(submissions, faults, self.core.now()), failed=partial(self._failed, submissions, faults),
+            ahead=ahead,
+        )  # fmt: skip
 
     @work
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:

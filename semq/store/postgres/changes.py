@@ -35,6 +35,7 @@ from semq.store.rows import (
     Submitted,
 )
 from semq.store.unit import Needs, Unit
+from semq.store.work import RECEIVED_BODIES, SENT_BODIES
 from semq.umx_t.status import AppStatus
 
 Batch = list[tuple[str, Sequence[Param]]]
@@ -242,6 +243,27 @@ def new_rows(unit: Unit, line_numbers: "count[int]") -> NewRows:
     if unit.ledger:
         rows[LEDGER] = [line_values(next(line_numbers), line) for line in unit.ledger]
     return rows
+
+
+def nothing_stored(table: str, payload: bytes) -> int | None:
+    """Return the key of a body that is in a table already (``store.bodies_ahead``); here none is."""
+    return None
+
+
+def taken(rows: NewRows, stored: Callable[[str, bytes], int | None]) -> Batch:
+    """Return the statements that take bodies which are stored already, and leave these out of the new rows."""
+    batch: Batch = []
+    for table in (SENT_BODIES, RECEIVED_BODIES):
+        left = []
+        for row in rows.get(table, ()):
+            key, envelope, payload = row
+            if (before := stored(table, payload)) is None:
+                left.append(row)
+            else:
+                batch.append((f"take {table}", [int8(before), int8(key), envelope]))
+        if left or table in rows:
+            rows[table] = left
+    return batch
 
 
 def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:

@@ -48,6 +48,8 @@ REFUSALS = f"""
     WITH mark AS (DELETE FROM tb_0030_seen WHERE ident LIKE '% REJ' RETURNING ident)
     UPDATE tb_0030_seen s SET status = {Arrival.REJ:d} FROM mark
     WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
+# Bodies that were stored ahead of their rows (``store.bodies_ahead``), which never came.
+NOT_TAKEN = ("DELETE FROM tb_0031_body WHERE object_id < 0", "DELETE FROM tb_0030_body WHERE bref < 0")
 BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
 IN_CUSTODY = f"""
     SELECT min(object_id), max(object_id), bool_and(ss_status = {SendStatus.SS_ACK:d}) FROM tb_0031
@@ -74,8 +76,10 @@ async def recover(
     owns the store.
     """
     async with connection.transaction():
-        await connection.execute("SET LOCAL enable_seqscan = on")  # these few statements do read whole tables
         lease = await leases.take(connection, owner)
+        for statement in NOT_TAKEN:
+            await connection.execute(statement)
+        await connection.execute("SET LOCAL enable_seqscan = on")  # the following few statements do read whole tables
         store_uuid, boot = await _one(connection, MET, (new_uuid,))
         await connection.execute(INCARNATION, (incarnation, boot))
         for statement in (*SOURCES, REFUSALS):

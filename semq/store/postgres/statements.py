@@ -356,6 +356,13 @@ WRITE: dict[str, str] = {
     "submission_waits": """
         UPDATE tb_0031_submit SET wait_code = $2::text, wait_text = $3::text, waits_since = coalesce(waits_since, now())
         WHERE number = $1::bigint AND reason_code IS NULL""",
+    # A body that is stored already (``store.bodies_ahead``) gets its key; its payload is not written again.
+    "take tb_0031_body": _expect(
+        "UPDATE tb_0031_body SET object_id = $2::bigint, envelope = $3::bytea WHERE object_id = $1::bigint", "1"
+    ),
+    "take tb_0030_body": _expect(
+        "UPDATE tb_0030_body SET bref = $2::bigint, envelope = $3::bytea WHERE bref = $1::bigint", "1"
+    ),
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
     # The growing link is replaced in place if it is unchanged since this writer's last commit; others are new.
     "chain": _expect(

@@ -14,6 +14,7 @@ connections. Used by the nodes; the engine uses ``unit.WorkStore`` only.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -25,6 +26,7 @@ from sqlalchemy.exc import DBAPIError
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
 from semq.seal.vault import Vault
+from semq.store.bodies_ahead import BodiesAhead
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
 from semq.store.postgres.chain import Chain, adopt, newest
@@ -94,6 +96,7 @@ class PostgresStore:
         self._writer: Writer | None = None
         self._lease: Lease | None = None
         self._reader = Reader(lambda: self.url, readers)
+        self._ahead: BodiesAhead | None = None
 
     # ------------------------------------------------------------------------------------------------- the contract
 
@@ -104,6 +107,13 @@ class PostgresStore:
             self._resume()
         elif self._writer is None:
             asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store is not open."))
+        elif not (work.ahead and self._ahead is not None and self._ahead.takes(work, later=later)):
+            self._writer.post(work, later=later)
+
+    def _post_stored(self, work: Work, later: bool) -> None:
+        """Queue work whose bodies are stored."""
+        if self._writer is None:
+            work.failed(StoreUnavailable("The store is not open."))
         else:
             self._writer.post(work, later=later)
 
@@ -150,12 +160,17 @@ class PostgresStore:
         """Commit what has been posted, give the lease back, and close. Work posted from now on fails."""
         if self._resuming is not None:
             await asyncio.gather(self._resuming, return_exceptions=True)
+        if self._ahead is not None:
+            await self._ahead.empty()
         if self._writer is not None:
             await self._writer.stop()
         is_resting = self._deferred is not None
         lease_, self._lease = self._lease, None
         alive = self._wire is not None and not self._wire.closed
+        ahead = self._ahead
         self._close()
+        if ahead is not None:
+            await ahead.ended()
         await self._reader.close()
         if lease_ is not None and (alive or is_resting):
             await self._give_back(lease_)
@@ -192,6 +207,9 @@ class PostgresStore:
         head = await newest(connection) or await adopt(connection, recovered.store_uuid)
         self.chain = Chain(recovered.store_uuid, head)
         self._numbers = count(recovered.first_id)
+        # Not for encrypted bodies, which are bound to their keys, nor where many stores share few connections.
+        if self.locking.vault is None and self._rest.after_s is None:
+            self._ahead = BodiesAhead(partial(self._connect, "semq-bodies"), recovered.first_id, self._post_stored)
         await self._begin_writing(connection)
 
     async def _begin_writing(self, connection: psycopg.AsyncConnection[Any]) -> None:
@@ -203,6 +221,8 @@ class PostgresStore:
             wire, self._lease, self._numbers, self.counters, self.chain, self.locking, self._ended, self._unit_done,
             self._noted,
         )  # fmt: skip
+        if self._ahead is not None:
+            self._writer.stored = self._ahead.key_of
         self._note_idle()
 
     def _unit_done(self) -> None:
@@ -305,19 +325,25 @@ class PostgresStore:
             self._wire.drop(fault)
         self._rest.leave(self)
         deferred, self._deferred = self._deferred or [], None
-        for work, _ in deferred:
+        for work in (*(work for work, _ in deferred), *self._end_ahead()):
             asyncio.get_running_loop().call_soon(work.failed, fault)
         self._on_lost(fault)
 
-    async def _connect(self) -> psycopg.AsyncConnection[Any]:
+    def _end_ahead(self) -> list[Work]:
+        ahead, self._ahead = self._ahead, None
+        return [] if ahead is None else ahead.end()
+
+    async def _connect(self, name: str = "semq-writer") -> psycopg.AsyncConnection[Any]:
         given = conninfo_to_dict(self.url)
         options = f"{given.pop('options', None) or ''} {OPTIONS}"
         return await psycopg.AsyncConnection.connect(
-            **{**KEEPALIVE, **given, "options": options, "application_name": "semq-writer"}, autocommit=True
+            **{**KEEPALIVE, **given, "options": options, "application_name": name}, autocommit=True
         )
 
     def _close(self) -> None:
         self._writer = None
+        for work in self._end_ahead():
+            asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store has been closed."))
         if self._rest_timer is not None:
             self._rest_timer.cancel()
             self._rest_timer = None

@@ -29,7 +29,18 @@ from psycopg.adapt import Buffer
 
 from semq.errors import SemqError
 from semq.store.postgres.chain import Chain, params
-from semq.store.postgres.changes import LEDGER, Batch, NewRows, copies, inserts, is_read_only, packed_lines, written
+from semq.store.postgres.changes import (
+    LEDGER,
+    Batch,
+    NewRows,
+    copies,
+    inserts,
+    is_read_only,
+    nothing_stored,
+    packed_lines,
+    taken,
+    written,
+)
 from semq.store.postgres.conversion.binary import int8
 from semq.store.postgres.errors import DecisionFailed, RowRefused, StaleRow, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import RENEW_S, VALID_S, Lease
@@ -98,6 +109,7 @@ class Writer:
         after_unit: Callable[[], None] = lambda: None,
         noted: Noted | None = None,
     ) -> None:
+        self.stored = nothing_stored  #: may be replaced: returns the keys of bodies that are stored already
         self._wire = wire
         self._lease = lease
         self._epoch = int8(lease.epoch)
@@ -347,7 +359,7 @@ class Writer:
 
     def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
         batch, rows = _packing(written, unit, self._line_numbers)
-        return self._locking.lock(batch, rows), rows
+        return self._locking.lock(batch + taken(rows, self.stored), rows), rows
 
     async def _renew(self) -> None:
         try:

@@ -38,6 +38,7 @@ async def test_where_pieces_wait_for_each_other_few_are_under_way() -> None:
 
 async def test_who_waits_may_send_when_a_piece_has_ended() -> None:
     window = PieceWindow()
+    window.size = 1.0
     await window.enter()
     waiting = [asyncio.create_task(window.enter()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -51,6 +52,7 @@ async def test_who_waits_may_send_when_a_piece_has_ended() -> None:
 
 async def test_a_cancelled_wait_takes_no_place() -> None:
     window = PieceWindow()
+    window.size = 1.0
     await window.enter()
     first, second = asyncio.create_task(window.enter()), asyncio.create_task(window.enter())
     await asyncio.sleep(0)

@@ -1,0 +1,149 @@
+"""Large bodies on their way into the store, ahead of the work that inserts their rows, on a connection of their own.
+
+A body of a megabyte occupies Postgres for some milliseconds, in which the writer's connection could do nothing else. So
+a large body is first inserted alone, under a negative key, and committed. The work is then queued, and its unit gives
+the stored body its key and its envelope instead of writing it. A body that no unit takes is deleted; those of a process
+that ended, by the next start (``recovery``). Whatever fails here is not lost: the work writes its body itself.
+
+Used by ``postgres.store`` for work with ``Work.ahead``, whose order relative to other work must not matter.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+from psycopg.types.string import BytesBinaryDumper
+
+from semq.store.work import Work, after_commit
+
+WAITING_MAX = 8 << 20  # bytes; beyond them work is queued without, which slows its peers down
+IDLE_S = 30.0  # until the connection is closed
+
+INSERT = {
+    "tb_0031_body": "INSERT INTO tb_0031_body (object_id, envelope, payload) VALUES (%b, ''::bytea, %b)",
+    "tb_0030_body": "INSERT INTO tb_0030_body (bref, envelope, payload) VALUES (%b, ''::bytea, %b)",
+}
+DELETE = {
+    "tb_0031_body": "DELETE FROM tb_0031_body WHERE object_id = %b",
+    "tb_0030_body": "DELETE FROM tb_0030_body WHERE bref = %b",
+}
+Connect = Callable[[], Awaitable["psycopg.AsyncConnection[Any]"]]
+
+
+class BodiesAhead:
+    """The bodies of one life of a store; they are written one after the other."""
+
+    def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
+        """``post`` queues work whose bodies are stored, and whether that may be done later."""
+        self._connect = connect
+        self._post = post
+        self._next_key = -first_id
+        self._queue: deque[tuple[Work, bool]] = deque()
+        self._waiting_bytes = 0
+        self._keys: dict[tuple[str, int], int] = {}  #: of stored bodies, by table and identity of the payload
+        self._unused: list[tuple[str, int]] = []  #: tables and keys of bodies that no unit has taken
+        self._arrived = asyncio.Event()
+        self._is_free = asyncio.Event()
+        self._connection: psycopg.AsyncConnection[Any] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def takes(self, work: Work, *, later: bool) -> bool:
+        """Store the bodies of a piece of work, then queue it; return False if it must be queued as it is."""
+        size = sum(len(payload) for _, payload in work.ahead)
+        if not size or self._waiting_bytes + size > WAITING_MAX:
+            return False
+        self._waiting_bytes += size
+        self._queue.append((work, later))
+        self._is_free.clear()
+        self._arrived.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="bodies-ahead")
+        return True
+
+    def key_of(self, table: str, payload: bytes) -> int | None:
+        """Return the key under which a body is stored, once: a second row writes its body itself."""
+        return self._keys.pop((table, id(payload)), None)
+
+    async def empty(self) -> None:
+        """Wait until no work waits for its bodies."""
+        while self._queue:
+            await self._is_free.wait()
+
+    def end(self) -> list[Work]:
+        """End at once, and return the work that was not queued."""
+        if self._task is not None:
+            self._task.cancel()
+        left = [work for work, _ in self._queue]
+        self._queue.clear()
+        self._is_free.set()
+        return left
+
+    async def ended(self) -> None:
+        """Wait until the connection is closed, after ``end``."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                self._arrived.clear()
+                while self._queue or self._unused:
+                    await self._next()
+                self._is_free.set()
+                try:
+                    async with asyncio.timeout(IDLE_S):
+                        await self._arrived.wait()
+                except TimeoutError:
+                    if not (self._queue or self._unused):  # else it came in the same moment
+                        return
+        finally:
+            self._close()
+
+    async def _next(self) -> None:
+        try:
+            connection = self._connection = self._connection or await self._connected()
+            while self._unused:
+                table, key = self._unused.pop()
+                await connection.execute(DELETE[table], (key,))
+            if self._queue:
+                for table, payload in self._queue[0][0].ahead:
+                    await self._insert(connection, table, payload)
+        except (psycopg.Error, OSError):
+            self._unused.clear()
+            self._close()
+        if self._queue:
+            work, later = self._queue.popleft()
+            self._waiting_bytes -= sum(len(payload) for _, payload in work.ahead)
+            self._post(work, later)
+            self._post(self._release(work), True)
+
+    async def _insert(self, connection: psycopg.AsyncConnection[Any], table: str, payload: bytes) -> None:
+        self._next_key -= 1
+        await connection.execute(INSERT[table], (self._next_key, payload), prepare=True)
+        self._keys[table, id(payload)] = self._next_key
+
+    def _release(self, work: Work) -> Work:
+        """Return work that deletes what the work before it has not taken."""
+
+        def ended() -> None:
+            for table, payload in work.ahead:
+                key = self._keys.pop((table, id(payload)), None)
+                if key is not None:
+                    self._unused.append((table, key))
+                    self._arrived.set()
+
+        release = after_commit(ended)
+        release.on_failure = lambda error: ended()
+        return release
+
+    async def _connected(self) -> psycopg.AsyncConnection[Any]:
+        connection = await self._connect()
+        connection.adapters.register_dumper(bytes, BytesBinaryDumper)
+        return connection
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.pgconn.finish()

@@ -1,0 +1,63 @@
+"""Large documents, whose bodies are stored ahead of their rows, and the documents that overtake them."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.flows.trio import CLEAN, SETTINGS, Trio
+
+LARGE = b"large" * 20
+
+
+@pytest.fixture
+def trio() -> Trio:
+    return Trio(replace(SETTINGS, ahead_bytes=len(LARGE)))
+
+
+def arrived(trio: Trio) -> list[bytes]:
+    trio.settle()
+    assert trio.a.refused == []
+    assert (trio.a.rows["tb_0031"], trio.b.rows["tb_0030"]) == (CLEAN["tb_0031"], len(trio.b.app.held))
+    return trio.b.app.payloads
+
+
+def test_a_small_document_overtakes_a_large_one(trio: Trio) -> None:
+    trio.a.send(LARGE, b"small")
+    assert arrived(trio) == [b"small", LARGE]
+
+
+def test_it_also_overtakes_one_that_was_submitted_before(trio: Trio) -> None:
+    trio.a.send(LARGE)
+    trio.a.send(b"small")
+    assert arrived(trio) == [b"small", LARGE]
+
+
+def test_documents_of_an_order_keep_it(trio: Trio) -> None:
+    trio.a.send(LARGE, b"small", order_key="k")
+    trio.a.send(b"last", order_key="k")
+    assert arrived(trio) == [LARGE, b"small", b"last"]
+
+
+def test_documents_of_a_fixed_sequence_keep_it(trio: Trio) -> None:
+    trio.a.send(LARGE, b"small", fixed=True)
+    assert arrived(trio) == [LARGE, b"small"]
+
+
+def test_a_large_document_of_class_2_is_not_overtaken(trio: Trio) -> None:
+    trio.a.send(LARGE, b"small", save_fwd=2)
+    assert arrived(trio) == [LARGE, b"small"]
+
+
+def test_a_token_is_used_once_by_large_documents_too(trio: Trio) -> None:
+    trio.a.send(LARGE, token="t")
+    trio.a.send(LARGE, token="t")
+    assert arrived(trio) == [LARGE]
+    assert [each.repeated for each in trio.a.accepted] == [False, True]
+
+
+def test_a_crash_before_its_row_leaves_nothing_of_a_large_document(trio: Trio) -> None:
+    trio.a.send(LARGE)
+    trio.a.crash()
+    trio.a.send(b"small")
+    assert trio.a.accepted == []
+    assert trio.a.rows["tb_0031"] == 0

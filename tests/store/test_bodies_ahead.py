@@ -1,0 +1,131 @@
+"""Large bodies on a connection of their own: who waits for them, who does not, and what is left of them."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from semq.errors import BadInput
+from semq.store import bodies_ahead
+from semq.store.bodies_ahead import BodiesAhead
+from semq.store.rows import Stored
+from semq.store.unit import Unit
+from semq.store.work import RECEIVED_BODIES, SENT_BODIES, Work
+from tests.store.jobs import ALL_NEEDS, Job, accept
+from tests.store.postgres.test_writer import accepting, column, living
+from tests.waiting import until
+
+NOT_TAKEN = (
+    "SELECT object_id FROM tb_0031_body WHERE object_id < 0 UNION ALL SELECT bref FROM tb_0030_body WHERE bref < 0"
+)
+SIZE = 300_000
+
+
+def large(number: int, payload: bytes, fault: Exception | None = None, then: Callable[[], Any] = lambda: None) -> Job:
+    """Accept a document with a large body; ``then`` runs within the decision."""
+
+    def decide(unit: Unit) -> None:
+        if fault is not None:
+            raise fault
+        accept(unit, number, 1)
+        then()
+        unit.bodies[number] = unit.new_bodies[number] = Stored(b"envelope", payload)
+
+    job = Job(decide, ALL_NEEDS)
+    job.ahead = [(SENT_BODIES, payload)]
+    return job
+
+
+async def test_a_small_document_overtakes_the_body_of_a_large_one(database: str) -> None:
+    decided: list[str] = []
+    async with living(database) as life:
+        body = os.urandom(SIZE)
+        first = large(1, body, then=lambda: decided.append("large"))
+        assert await life.do(first, accepting(2, lambda: decided.append("small"))) == [None, None]
+        assert decided == ["small", "large"]
+        rows = [life.store.counters.rows]
+        for job in (accepting(3), large(4, os.urandom(SIZE))):
+            await life.do(job)
+            rows.append(life.store.counters.rows)
+        assert rows[2] - rows[1] == rows[1] - rows[0] - 1  # the body was taken, not written again
+    assert column(database, "SELECT payload FROM tb_0031_body WHERE object_id = 1") == [body]
+    assert column(database, "SELECT envelope FROM tb_0031_body WHERE object_id = 1") == [b"envelope"]
+    assert column(database, NOT_TAKEN) == []
+
+
+async def test_a_body_that_no_unit_takes_is_deleted(database: str) -> None:
+    async with living(database) as life:
+        refused, body = BadInput("no"), os.urandom(SIZE)
+        twice = await life.do(large(1, os.urandom(SIZE), refused), large(2, body), large(3, body))
+        assert twice == [refused, None, None]  # the same object in two documents
+        await until(lambda: column(database, NOT_TAKEN) == [])
+        assert column(database, "SELECT payload FROM tb_0031_body ORDER BY object_id") == [body, body]
+
+
+async def test_a_start_deletes_what_a_process_left(database: str) -> None:
+    async with living(database):
+        pass
+    with psycopg.connect(database, autocommit=True) as connection:
+        for table in (SENT_BODIES, RECEIVED_BODIES):
+            connection.execute(f"INSERT INTO {table} VALUES (-5, '', 'left'), (5, 'x', 'kept')")
+    async with living(database):
+        assert column(database, NOT_TAKEN) == []
+        assert column(database, "SELECT object_id FROM tb_0031_body") == [5]
+
+
+async def test_the_end_of_a_store_waits_for_bodies(database: str) -> None:
+    async with living(database) as life:
+        jobs = [large(number, os.urandom(SIZE)) for number in range(1, 6)]
+        for job in jobs:
+            life.store.post(job)
+    assert [job.results for job in jobs] == [[None]] * 5
+
+
+async def test_work_whose_body_waits_fails_with_the_store(database: str) -> None:
+    async with living(database) as life:
+        job = large(1, os.urandom(SIZE))
+        life.store.post(job)
+        life.store.break_off("the server is gone")
+        await job.over.wait()
+        assert [type(result).__name__ for result in job.results] == ["StoreUnavailable"]
+        await life.store.restart()
+        assert await life.do(large(1, os.urandom(SIZE))) == [None]
+
+
+async def test_without_a_connection_work_writes_its_body_itself() -> None:
+    posted: list[Work] = []
+
+    async def connect() -> Any:
+        raise psycopg.OperationalError("too many connections")
+
+    ahead = BodiesAhead(connect, 1 << 40, lambda work, later: posted.append(work))
+    job = large(1, b"x" * SIZE)
+    assert ahead.takes(job, later=False)
+    await ahead.empty()
+    assert (posted[0], ahead.key_of(SENT_BODIES, job.ahead[0][1])) == (job, None)
+    ahead.end()
+    await ahead.ended()
+
+
+async def test_waiting_bodies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect() -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(bodies_ahead, "WAITING_MAX", 2 * SIZE)
+    ahead = BodiesAhead(connect, 1 << 40, lambda work, later: None)
+    jobs = [large(number, bytes(SIZE)) for number in range(3)]
+    assert [ahead.takes(job, later=False) for job in jobs] == [True, True, False]
+    assert ahead.end() == jobs[:2]
+    await ahead.ended()
+
+
+async def test_the_connection_is_closed_when_it_is_idle(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies_ahead, "IDLE_S", 0.01)
+    seen = "SELECT pid FROM pg_stat_activity WHERE application_name = 'semq-bodies' AND datname = current_database()"
+    async with living(database) as life:
+        for number in (1, 2):
+            assert await life.do(large(number, os.urandom(SIZE))) == [None]
+            await until(lambda: column(database, seen) == [])
