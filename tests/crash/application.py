@@ -9,6 +9,7 @@ connection is lost, and collect faults of the node in ``complaints``.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from random import Random
 
@@ -21,6 +22,7 @@ from tests.crash.documents import CrashDocument, DocumentStream, token_of
 
 ORDER_KEYS = ("orders", "invoices", "stock", "交货")
 UNORDERED_LANES = 4
+LARGE_PAUSES = 8  # pauses of other lanes between two large documents
 PREFETCH = 24
 HEARTBEAT_S = 4
 CONNECT_S = 10.0
@@ -65,10 +67,18 @@ class Submitter:
         self._tasks: list[asyncio.Task[None]] = []
         self.repeated = 0  #: number of repeated submissions
 
-    def start(self) -> None:
-        """Begin; nothing is submitted before ``resume``."""
-        lanes = [*ORDER_KEYS, *[""] * UNORDERED_LANES]
-        self._tasks = [asyncio.create_task(self._lane(key, n), name=f"lane {n}") for n, key in enumerate(lanes)]
+    def start(self, *, large: bool = False) -> None:
+        """Begin; nothing is submitted before ``resume``. ``large``: also documents in pieces, in a lane of their own."""
+        keys = (*ORDER_KEYS, *[""] * UNORDERED_LANES)
+        draws: list[Callable[[], CrashDocument]] = [partial(self._stream.next, key) for key in keys]
+        paces = [self._pause_s] * len(draws)
+        if large:
+            draws.append(self._stream.next_large)
+            paces.append(self._pause_s * LARGE_PAUSES)
+        self._tasks = [
+            asyncio.create_task(self._lane(draw, pause_s, n), name=f"lane {n}")
+            for n, (draw, pause_s) in enumerate(zip(draws, paces, strict=True))
+        ]
         self._idle.set()
 
     def resume(self) -> None:
@@ -89,21 +99,21 @@ class Submitter:
 
     # ------------------------------------------------------------ inside
 
-    async def _lane(self, order_key: str, number: int) -> None:
+    async def _lane(self, draw: Callable[[], CrashDocument], pause_s: float, number: int) -> None:
         chance = Random(f"{self._url}{number}")  # for the pace only
         while True:
             await self._may_submit.wait()
             self._busy += 1
             self._idle.clear()
             try:
-                await self._submit(self._stream.next(order_key))
+                await self.submit(draw())
             finally:
                 self._busy -= 1
                 if not self._busy:
                     self._idle.set()
-            await asyncio.sleep(self._pause_s * 2 * chance.random())
+            await asyncio.sleep(pause_s * 2 * chance.random())
 
-    async def _submit(self, document: CrashDocument) -> None:
+    async def submit(self, document: CrashDocument) -> None:
         """Publish a document until it is accepted."""
         message = aio_pika.Message(document.body, headers=document.headers, content_type="application/octet-stream")
         while True:

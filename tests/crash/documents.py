@@ -28,6 +28,8 @@ SIZES = [
     (3, 100_000, 180_000),  # larger than one frame
     (1, 400_000, 700_000),
 ]
+LARGE = (3 << 20, 11 << 20)  # bytes of a document in pieces: 12 to 44 pieces
+PIECES_FROM = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,15 @@ class DocumentStream:
         return CrashDocument(
             self._seed, self._source, self._target, self._number, save_fwd, ack2, order_key, size, sealed
         )
+
+    def next_large(self) -> CrashDocument:
+        """Return the next document, which is sent in pieces."""
+        return self.large(self._chance.randint(*LARGE))
+
+    def large(self, size: int) -> CrashDocument:
+        """Return the next document, of this size."""
+        self._number += 1
+        return CrashDocument(self._seed, self._source, self._target, self._number, MUST, 1, "", size, self._sealed)
 
     def _draw_class(self) -> tuple[int, int]:
         _, save_fwd, ack2 = self._chance.choices(CLASSES, [share for share, *_ in CLASSES])[0]

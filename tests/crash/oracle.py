@@ -13,6 +13,7 @@ import psycopg
 
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
+from semq.umx_t.pieces import USER as PIECES_USER
 from tests.crash.book import Book, BookEntry
 from tests.crash.documents import MUST, CrashDocument, DocumentStream
 from tests.crash.excuses import ExcusedLine
@@ -24,6 +25,7 @@ CLEAN = (
     "tb_0031",
     "tb_0031_body",
     "tb_0031_submit",
+    "tb_0031_piece",
     "tb_0030",
     "tb_0030_body",
     "tb_0030_ledger",
@@ -181,8 +183,9 @@ def _judge_own_ledger(
     again: set[int] = set()
     with psycopg.connect(url) as connection:
         accepted = connection.execute(
-            "SELECT lk0, app_key, detail FROM semq_ledger WHERE side = %s AND event = %s ORDER BY number",
-            (Side.SENDER, Event.ACCEPTED),
+            "SELECT lk0, app_key, detail FROM semq_ledger WHERE side = %s AND event = %s AND target NOT LIKE %s"
+            " ORDER BY number",
+            (Side.SENDER, Event.ACCEPTED, f"%/{PIECES_USER}"),
         ).fetchall()
         ended = connection.execute(
             "SELECT lk0, event, detail FROM semq_ledger WHERE side = %s AND event = ANY(%s) ORDER BY number",

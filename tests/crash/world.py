@@ -28,7 +28,7 @@ from semq.installation.enrolment import enrolled
 from tests.crash import certificates
 from tests.crash.application import DocumentTaker, Submitter
 from tests.crash.book import Book
-from tests.crash.documents import DocumentStream
+from tests.crash.documents import PIECES_FROM, DocumentStream
 from tests.crash.excuses import CertificateChanges
 from tests.crash.process import CrashProcess
 from tests.crash.proxy import Proxy
@@ -59,7 +59,7 @@ PLAN = InstallationPlan(
         "protocol.cleanup_s": 0.2,
     },
     hub={"amqp.heartbeat_s": 2},  # a session that hangs is detected within some five seconds
-    local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0},
+    local={"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0, "protocol.pieces_from_bytes": PIECES_FROM},
 )
 
 
@@ -115,7 +115,8 @@ class CrashWorld:
             self.submitters[side] = Submitter(url, self.streams[side], target, PAUSE_S[side], self.complaints)
             chance = Random(f"{self._seed}/consumer/{side}")
             self.consumers[side] = DocumentTaker(url, self.books[side], chance, self.complaints)
-            self.submitters[side].start()
+            # With revocations, a piece signed by a revoked key refuses its document, which then waits for a person.
+            self.submitters[side].start(large=not self.secure)
             self.consumers[side].start()
 
     async def prepare(self) -> None:

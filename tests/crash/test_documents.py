@@ -1,0 +1,80 @@
+"""Documents in pieces, in clear and sealed, while each process on their way is killed with SIGKILL in the middle."""
+
+import asyncio
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from semq.installation.configuration import HUB
+from semq.umx_t.pieces import PIECE_BYTES
+from tests.crash import oracle
+from tests.crash.documents import PIECES_FROM
+from tests.crash.world import A, B, CrashWorld
+from tests.waiting import until
+
+PIECES = 60
+SIZE = (PIECES - 1) * PIECE_BYTES + 7
+BACK_S = 0.3  # until a killed node is started again
+MIDDLE = PIECES // 4  # pieces at B at which somebody is killed
+assert SIZE > PIECES_FROM
+
+
+def rows(world: CrashWorld, node: str, query: str) -> int:
+    """Return a number from a node's database; 0 while it does not run."""
+    url = world.nodes[node].postgres.running_url()
+    if url is None:
+        return 0
+    try:
+        with psycopg.connect(url) as connection:
+            row = connection.execute(query.encode()).fetchone()
+    except psycopg.OperationalError:
+        return 0
+    return int(row[0]) if row else 0
+
+
+async def kept_pieces(world: CrashWorld, node: str, table: str, at_least: int) -> None:
+    where = " WHERE target_user = '_pieces'" if table == "tb_0030" else ""
+    await until(lambda: rows(world, node, f"SELECT count(*) FROM {table}{where}") >= at_least)
+
+
+async def settled(world: CrashWorld) -> None:
+    """Wait until the documents have arrived, and nodes have no rows of them."""
+    await until(lambda: oracle.has_all(world))
+    await until(lambda: not _leftovers(world))
+
+
+def _leftovers(world: CrashWorld) -> bool:
+    try:
+        return bool(oracle.leftovers(world))
+    except psycopg.OperationalError:
+        return True
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["clear", "sealed"])
+async def test_a_document_in_pieces_arrives_whole_and_once_whoever_is_killed(tmp_path: Path, secure: bool) -> None:
+    world = CrashWorld(tmp_path, 1, secure=secure)
+    try:
+        await world.start()
+        submit, stream = world.submitters[A].submit, world.streams[A]
+        # During the upload: the application repeats it with its token.
+        uploading = asyncio.create_task(submit(stream.large(SIZE)))
+        await kept_pieces(world, A, "tb_0031_piece", 1)
+        world.nodes[A].kill(BACK_S)
+        await uploading
+        for victim in (A, HUB, B):
+            await settled(world)
+            await submit(stream.large(SIZE))
+            await kept_pieces(world, B, "tb_0030", MIDDLE)
+            world.nodes[victim].kill(BACK_S)
+        # The receiver's application is killed while it reads: its connection is reset in the middle of the body.
+        await settled(world)
+        world.proxies["app-b"].cut_after(SIZE // 2)
+        await submit(stream.large(SIZE))
+        await settled(world)
+        found = await asyncio.to_thread(oracle.judge, world)
+        assert found.lines() == []
+        assert len(stream.accepted) == 5
+        assert world.submitters[A].repeated >= 1
+    finally:
+        await world.remove()
