@@ -23,6 +23,7 @@ from semq.engine.bodies import decode_envelope
 from semq.engine.errors import BodyUnreadable, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
+from semq.engine.sender.resealing import REFUSALS
 from semq.engine.sender.scheduled import release_early
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.postgres.store import PostgresStore
@@ -36,6 +37,7 @@ from semq.umx_t.pieces import USER, PieceName
 DOCUMENTS_MAX = 16  # whose pieces are under way at the same time; others wait
 READ = 4  # pieces read from the store in one query
 AGAIN_S = 1.0  # after a temporary refusal
+KEYS_MAX = 60  # refusals of one piece for an old key, until the directory has named the present one
 DELIVERED = "delivered"
 log = structlog.get_logger("semq.pieces")
 
@@ -200,7 +202,7 @@ class Transfers:
     ) -> None:
         """Send one piece, again after temporary refusals, and wait for its receipt."""
         event: AppEvent | None = None
-        began, took_s = 0.0, 0.0
+        keys = KEYS_MAX
         try:
             while event is None:
                 began = self._engine().core.now()
@@ -209,7 +211,10 @@ class Transfers:
                 except Unavailable as error:
                     log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
                     await asyncio.sleep(AGAIN_S)
-            took_s = self._engine().core.now() - began
+                    continue
+                if event.reason is not None and event.reason[0] in REFUSALS and keys:
+                    event, keys = None, keys - 1  # it is sealed or signed anew, with the present keys
+                    await asyncio.sleep(AGAIN_S)
         finally:
             places.leave(took_s, was_alone=is_alone)
         if event.kind != DELIVERED:

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 
 from tests.crash import oracle
+from tests.crash.documents import PIECES_FROM
 from tests.crash.faults import Harm, failpoints_by_turn, plan
 from tests.crash.oracle import OracleFindings
 from tests.crash.world import SIDES, CrashWorld
@@ -187,6 +188,7 @@ class Campaign:
         return {
             "accepted": sum(len(world.streams[side].accepted) for side in SIDES),
             "class_3": sum(1 for side in SIDES for _ in world.streams[side].must_arrive()),
+            "in_pieces": sum(one.size > PIECES_FROM for side in SIDES for one in world.streams[side].accepted),
             "received": sum(world.consumers[side].received for side in SIDES),
             "submitted_again": sum(world.submitters[side].repeated for side in SIDES),
             "flagged_repeats": sum(world.consumers[side].repeats for side in SIDES),

@@ -27,6 +27,7 @@ from semq.store.rows import Event, KeptKey, LedgerLine, OrderKey, Outbound, OutS
 from semq.store.unit import KeptKeys, Needs, RefusedBy, Unit
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import LK0
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import SendStatus
 
 ANEW_MAX = 10_000  # bound of ``_signed_anew``; beyond it a person decides
@@ -93,8 +94,8 @@ class Resealing:
         for object_id in numbers:
             row = unit.outbound.get(object_id)
             code = row.reason[0] if row is not None and row.reason is not None else ""
-            if row is None or code not in REFUSALS or not row.has_payload:
-                continue
+            if row is None or code not in REFUSALS or not row.has_payload or row.target.user == PIECES_USER:
+                continue  # a piece is sent again from its document
             try:
                 new = self._again(unit, row, kept, code)
             except SemqError as error:  # this node has deleted the key: a person has to submit the document again

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from local_node.node import LocalNode
-from semq.seal.errors import SealMalformed
+from semq.seal.errors import KeyUnknown, SealMalformed
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.pieces.test_transfer import (
     PIECES,
@@ -71,7 +71,7 @@ async def test_refused_pieces_of_any_reason_are_not_kept(inprocess: InProcess) -
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    b.engine.receiver.secrecy = Unreadable(b.engine.receiver.secrecy)
+    b.engine.receiver.secrecy = Unreadable(b.engine.receiver.secrecy, SealMalformed())
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
     row = await refusal_of(await inprocess.client(a), "K1")
     assert "SEMQ-5" in row["reason"][1]
@@ -79,14 +79,34 @@ async def test_refused_pieces_of_any_reason_are_not_kept(inprocess: InProcess) -
     await until(lambda: not pieces_at(b))
 
 
-class Unreadable:
-    """The node's secrecy, which opens no document."""
+async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inprocess: InProcess) -> None:
+    """As when B's certificate is renewed in the middle of a document."""
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    b.engine.receiver.secrecy = old = Unreadable(b.engine.receiver.secrecy, KeyUnknown(), 3)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+    consumer = await KeepingConsumer.on(inprocess, b)
+    delivered = await consumer.next()
+    assert bytes(delivered.body) == body_of(SIZE)
+    assert not old.times
+    consumer.channel.ack(delivered.delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
 
-    def __init__(self, secrecy: Any) -> None:
+
+class Unreadable:
+    """The node's secrecy, which does not open so many messages."""
+
+    def __init__(self, secrecy: Any, error: Exception, times: int = 1000) -> None:
         self._secrecy = secrecy
+        self._error = error
+        self.times = times
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._secrecy, name)
 
     def open(self, envelope: Any, body: Any) -> Any:
-        raise SealMalformed
+        if self.times:
+            self.times -= 1
+            raise self._error
+        return self._secrecy.open(envelope, body)
