@@ -159,6 +159,39 @@ async def test_a_document_is_given_again_with_all_its_pieces(inprocess: InProces
     await until(lambda: is_clean(a))
 
 
+async def test_pieces_have_priority_and_expiry_of_their_document(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    end = a.engine.core.now_ms() + 86_400_000
+    headers = {"@ExpiresAt": end, "@AppKey": "a/b/c/K1"}
+    header = ContentHeader.build(SIZE, Properties(headers=headers, priority=7))
+    assert await (await confirming(inprocess, a)).publish_and_wait("semq", "56001", header, body_of(SIZE))
+    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
+    alike = f"priority = 7 AND expires_at = to_timestamp({end}::numeric / 1000) AND app_type = 'b' AND app_key = ''"
+    assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE {alike}") == 4
+
+
+async def test_a_document_that_expires_on_its_way_is_refused(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    await linked(a)
+    end = a.engine.core.now_ms() + 2000
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), ExpiresAt=end, AppKey="a/b/c/K1")
+    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
+    await until(lambda: a.engine.core.now_ms() > end)
+    b = await local(inprocess, "56001", hub.port)
+    link = await inprocess.client(a)
+
+    async def refused() -> str | None:
+        shown = (await ask(link, "msg.show", {"id": "K1"}))["result"]
+        return str(shown["reason"]) if shown.get("reason") else None
+
+    assert "SEMQ-1206" in await until(refused)
+    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
+    assert not counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''")
+
+
 async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)

@@ -27,7 +27,10 @@ def pieces(node: LocalNode) -> int:
 @pytest.mark.parametrize(
     ("target", "headers", "code"),
     [
+        ("56001", {"SaveFwd": 1}, "SEMQ-1203"),
         ("56001", {"SaveFwd": 2}, "SEMQ-1203"),
+        ("56001", {"NotBefore": 32_000_000_000_000}, "SEMQ-1203"),
+        ("56001", {"ExpiresAt": 1}, "SEMQ-1206"),
         ("56001", {"OrderKey": "k"}, "SEMQ-1203"),
         ("56001", {"Fixed": 1}, "SEMQ-1203"),
         ("56001", {"SaveFwd": 9}, "SEMQ-1102"),
@@ -47,6 +50,24 @@ async def test_what_cannot_go_in_pieces_is_refused_before_its_body(
         await published(channel, target, body_of(SIZE), **headers)
     assert code in str(refused.value)
     assert not pieces(a)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"SaveFwd": 2}, "save_fwd = 2"),
+        ({"OrderKey": "k"}, "order_key = 'k'"),
+        ({"Fixed": 1}, "order_key <> ''"),
+    ],
+)
+async def test_what_cannot_go_in_pieces_is_one_message_up_to_the_size_of_one(
+    inprocess: InProcess, headers: dict[str, str | int], status: str
+) -> None:
+    a = await local(inprocess, "10008", 1)  # no hub: the message waits
+    size = 1_500_000
+    assert await published(await confirming(inprocess, a), "56001", body_of(size), **headers)
+    assert not pieces(a)
+    assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE size = {size} AND {status}") == 1
 
 
 async def test_a_body_beyond_the_largest_is_refused(inprocess: InProcess) -> None:
