@@ -85,7 +85,9 @@ class Assembly:
         task.add_done_callback(self._tasks.discard)
 
     def with_pieces(self, brefs: Iterable[int]) -> list[int]:
-        """Return these rows and those of their pieces, which end in the same commit."""
+        """Return the rows with those of their pieces, which end with them."""
+        if not self._pieces:
+            return list(brefs)
         return [each for bref in brefs for each in (bref, *self._pieces.pop(bref, ()))]
 
     def forget(self, brefs: Iterable[int]) -> None:

@@ -39,6 +39,7 @@ from semq.store.work import COMMITTED, RECEIVED_BODIES, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, Arrived, HandlingHeard, ReceiverDeed
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
@@ -279,6 +280,8 @@ class _Arrivals:
         """Return why an opened message is refused: its time has passed, or it is beyond the bounds of pieces."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
+        if not envelope.attributes.pieces and envelope.target.user != PIECES_USER:
+            return None
         try:
             check_piece(envelope, opened.payload, self._pieces_of(envelope), self.core.settings)
         except SemqError as error:
@@ -339,7 +342,8 @@ class _Arrivals:
             report_disbelieved(self.core, envelope, reason, self._at)
         self.core.count("received", len(self._rows))
         for row, _ in self._rows:
-            self.core.pieces.add(row)
+            if row.target.user == PIECES_USER:
+                self.core.pieces.add(row)
             self._receiver.recorded(row.bref)
         self._receiver.handing.arrived(self._rows, self._handled.given)
         for stream, (floor, closed) in self._raised.items():

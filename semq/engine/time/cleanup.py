@@ -11,6 +11,7 @@ from semq.engine.sender.refused_copies import is_kept
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Steps, work
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import AppStatus
 
 
@@ -21,7 +22,8 @@ def leave(core: Core, unit: Unit, row: Pending) -> bool:
     if not row.is_done or is_kept:
         return False
     unit.delete_pending(row)
-    core.pieces.remove(row)
+    if row.target.user == PIECES_USER:
+        core.pieces.remove(row)
     return True
 
 
