@@ -42,7 +42,7 @@ def refuse(core: Core, row: Submitted, error: SemqError, done: Callable[[LK0], N
 
 
 @work
-def refuse_open(core: Core, number: int, error: SemqError) -> Steps:
+def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None], None]) -> Steps:
     """Refuse a submission that waits, if it does: a document in pieces whose pieces cannot be sent."""
     query = OpenSubmission(number)
     unit = yield Needs(queries={query})
@@ -58,6 +58,7 @@ def refuse_open(core: Core, number: int, error: SemqError) -> Steps:
     core.count("submission_refused", len(rows))
     if events:
         core.events.publish(events)
+    done(None)
 
 
 @work

@@ -1,7 +1,8 @@
 """The removal of the pieces of documents that ended before they were complete.
 
-At the sender: pieces without a waiting submission, except those of bodies that are still arriving. At the receiver:
-pieces that were recorded long ago and have no manifest here; the lines of the ledger stay.
+At the sender: pieces without a submission that waits for them, except those of bodies that arrive now. The receiver
+gets a notice, an empty piece that names the document. At the receiver: pieces of documents with a notice, and those
+that were recorded long ago, if this node does not have their manifest; the ledger keeps their lines.
 """
 
 import asyncio
@@ -13,11 +14,15 @@ import structlog
 from local_node.pieces.upload import drop_pieces
 from semq.engine.bodies import decode_envelope
 from semq.engine.local_engine import LocalEngine
-from semq.errors import SemqError, Unavailable
+from semq.engine.ports import Submission
+from semq.errors import BadInput, SemqError, Unavailable
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
-from semq.umx_t.pieces import MANIFEST_MAX, parse_piece_name
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.app_key import AppKey
+from semq.umx_t.envelope import Attributes
+from semq.umx_t.pieces import MANIFEST_MAX, USER
 
 SWEEP_S = 60.0
 KEPT_DAYS = 30  # longest time that pieces wait for their manifest
@@ -68,22 +73,54 @@ class Remains:
         arriving = self._arriving()  # before the query: a body may be accepted while it runs
         for document in await self._store().read(views.without_document):
             if document not in arriving:
-                log.info("pieces_removed", document=document)
-                self._engine().core.post(drop_pieces(document))
+                await self._remove(document)
+
+    async def _remove(self, document: int) -> None:
+        """Delete the pieces of a document, after the commit of the notice to its receiver if that may have some."""
+        given_up = await self._store().read(views.given_up, document)
+        if given_up is None:
+            self._drop(document)
+        else:
+            self._tell(document, given_up)
+
+    def _drop(self, document: int) -> None:
+        log.info("pieces_removed", document=document)
+        self._engine().core.post(drop_pieces(document))
+
+    def _tell(self, document: int, given_up: views.GivenUp) -> None:
+        def failed(error: Exception) -> None:
+            if isinstance(error, BadInput):  # the receiver deletes them when they are old
+                self._drop(document)
+
+        target = parse_address(given_up.target)
+        key = AppKey(given_up.domain, given_up.type, given_up.subtype, "")
+        notice = Submission(
+            Address(target.type, target.id, USER), Attributes(app_key=key, pieces=given_up.lk0), b"",
+            lambda accepted: self._drop(document), failed,
+        )  # fmt: skip
+        self._engine().submit([notice])
 
     async def _sweep_receiver(self) -> None:
         before = self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
+        notices = frozenset(self._engine().core.pieces.notices)
         for source in await self._store().read(views.sources):
-            old: defaultdict[str, list[int]] = defaultdict(list)
-            for each in await self._store().read(views.arrived, source, before):
-                old[document_of(each)].append(each.bref)
-            if not old:
-                continue
-            known = await self._documents(source)
-            for document, brefs in old.items():
-                if document not in known:
-                    log.warning("pieces_without_document", document=document, source=source, pieces=len(brefs))
-                    self._engine().answers.finish(brefs)
+            gone = await self._by_document(source, before)
+            if notices:
+                every = await self._by_document(source)
+                gone |= {document: brefs for document, brefs in every.items() if not notices.isdisjoint(brefs)}
+            known = await self._documents(source) if gone else set()
+            for document, brefs in gone.items():
+                ended = [bref for bref in brefs if document not in known or bref in notices]
+                if ended:
+                    log.warning("pieces_without_document", document=document, source=source, pieces=len(ended))
+                    self._engine().answers.finish(ended)
+
+    async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
+        """Return the rows of an institution's pieces and notices, by document."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for each in await self._store().read(views.arrived, source, before_ms):
+            found[document_of(each)].append(each.bref)
+        return dict(found)
 
     async def _documents(self, source: str) -> set[str]:
         """Return the documents of an institution whose manifests wait here or are parked."""
@@ -96,9 +133,9 @@ class Remains:
 
 
 def document_of(piece: views.RecordedMessage) -> str:
-    """Return the document of a recorded piece; an empty text if its name cannot be read."""
+    """Return the document of a recorded piece or notice; an empty text if it says none that can be read."""
     try:
-        return parse_piece_name(decode_envelope(Stored(piece.envelope, b"")).attributes.pieces).document
+        return decode_envelope(Stored(piece.envelope, b"")).attributes.pieces.partition("/")[0]
     except SemqError:
         return ""
 

@@ -20,16 +20,17 @@ from local_node.doors.events import EventExchange
 from local_node.doors.refused_submissions import refuse_open
 from local_node.pieces.window import PieceWindow
 from semq.engine.bodies import decode_envelope
-from semq.engine.errors import BodyUnreadable, PieceNotDelivered
+from semq.engine.errors import BodyUnreadable, NotThere, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
 from semq.engine.sender.resealing import REFUSALS
 from semq.engine.sender.scheduled import release_early
 from semq.errors import BadInput, SemqError, Unavailable
+from semq.service.admin import committed
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import PieceGone, Stored
 from semq.store.views import pieces as views
-from semq.store.work import NO_NEEDS, Steps, work
+from semq.store.work import NO_NEEDS, Failed, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.pieces import USER, PieceName
@@ -98,6 +99,7 @@ class Transfers:
         self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
         self._places: defaultdict[str, PieceWindow] = defaultdict(PieceWindow)
         self._searching: asyncio.Task[None] | None = None
+        self._ended_lately: set[int] = set()  #: documents that ended since the search began, which may still find them
 
     @property
     def documents(self) -> set[int]:
@@ -141,13 +143,14 @@ class Transfers:
         try:
             if self._early is not None:
                 self._adopt(await self._store().read(views.under_way))
+            self._ended_lately.clear()
             found = dict(await self._store().read(views.transfers))
         except Unavailable:
             return  # the next search finds them
         for number in self._tasks.keys() - found.keys():
             self._tasks[number].cancel()  # withdrawn
         for number, envelope in found.items():
-            if number not in self._tasks and len(self._tasks) < DOCUMENTS_MAX:
+            if number not in self._tasks.keys() | self._ended_lately and len(self._tasks) < DOCUMENTS_MAX:
                 self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
 
     def _adopt(self, found: Iterable[tuple[str, bytes]]) -> None:
@@ -169,24 +172,48 @@ class Transfers:
     def _over(self, number: int, task: "asyncio.Task[None]") -> None:
         if self._tasks.get(number) is task:
             del self._tasks[number]
+            self._ended_lately.add(number)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("transfer_failed", number=number, error=str(error))
 
     async def _carry(self, transfer: PieceTransfer) -> None:
-        """Send all pieces of a document, then release its manifest; refuse it if a piece cannot be delivered."""
+        """Send all pieces of a document, then release its manifest; refuse it if a piece cannot be delivered.
+
+        Returns after the commit of that: until then the document is found in the store.
+        """
+        refusal: SemqError | None = None
+        is_sent = False
         try:
             async with asyncio.TaskGroup() as group:
                 await self._send_all(transfer, group)
         except* BadInput as errors:
-            error = errors.exceptions[0]
-            assert isinstance(error, SemqError)
-            engine = self._engine()
-            engine.core.post(refuse_open(engine.core, transfer.number, error))
+            refusal = errors.exceptions[0] if isinstance(errors.exceptions[0], SemqError) else None
         except* Unavailable as errors:
             log.warning("pieces_wait", number=transfer.number, error=str(errors.exceptions[0]))
         else:
-            core = self._engine().core
-            core.post(release_early(core, transfer.number, self._released), failed=lambda error: None)
+            is_sent = True
+        with suppress(NotThere, Unavailable):  # withdrawn; or the next search finds it
+            if refusal is not None:
+                await self._refuse(transfer.number, refusal)
+            elif is_sent:
+                await self._release(transfer.number)
+
+    async def _release(self, number: int) -> None:
+        core = self._engine().core
+
+        def post(done: Callable[[None], None], failed: Failed) -> None:
+            core.post(release_early(core, number, lambda: done(None)), failed=failed)
+
+        await committed(post)
+        self._released()
+
+    async def _refuse(self, number: int, error: SemqError) -> None:
+        core = self._engine().core
+
+        def post(done: Callable[[None], None], failed: Failed) -> None:
+            core.post(refuse_open(core, number, error, done), failed=failed)
+
+        await committed(post)
 
     async def _send_all(self, transfer: PieceTransfer, group: asyncio.TaskGroup) -> None:
         places, after = self._places[str(transfer.envelope.target.node)], -1

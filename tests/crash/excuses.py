@@ -79,7 +79,7 @@ class CertificateChanges:
         if line.code == CertificateUnvouched.code:
             told = [other.detail for other in same if other.code == line.code]
             return len(told) == len(set(told)) <= self.revoked[side] + self.renewed[side]
-        return MORE in line.detail and sum(other.code != CertificateUnvouched.code for other in same) > LINES_PER_MINUTE
+        return MORE in line.detail and sum(MORE not in other.detail for other in same) >= LINES_PER_MINUTE
 
     def resealing(self, side: str) -> set[str]:
         """Return the codes of refusals after which documents of a side are sent as other messages."""

@@ -70,6 +70,7 @@ def test_violations_without_lines_of_their_own_follow_a_full_minute_of_explained
     more = alarm(B, f"3{MORE}60 s have no line of their own.")
     full = [GONE] * LINES_PER_MINUTE
     assert list(changes(a=1).unexplained([*full, more])) == []
+    assert list(changes(a=1).unexplained([*full[1:], UNVOUCHED, more])) == []
     assert list(changes(a=1).unexplained([*full[1:], more])) == [more]
     assert list(changes(b=1).unexplained([*full, more])) == [*full, more]
 

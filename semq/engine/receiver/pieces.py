@@ -1,8 +1,8 @@
 """Bounds of documents in pieces at the receiver's node (PROTOCOL.md section 24).
 
-The bytes of stored pieces are counted for each source, because pieces wait for a manifest that may never come. A
-piece beyond the quota, or of a document above this node's limit, is refused with a receipt; other messages are not
-affected.
+The bytes of stored pieces are counted for each source, because pieces wait for a manifest that may never come. A piece
+beyond the quota, and a document larger than this node takes, are refused with a receipt; nothing else is affected. An
+empty piece is the notice that its document was given up by its sender; ``local_node.pieces.remains`` acts on it.
 """
 
 from collections import defaultdict
@@ -24,6 +24,7 @@ class PieceStock:
     def __init__(self, stored: Iterable[StoredPiece]) -> None:
         self._sizes: dict[int, int] = {}  #: by row, because a deletion may be decided twice
         self._bytes: defaultdict[str, int] = defaultdict(int)
+        self.notices: set[int] = set()  #: rows of notices
         for piece in stored:
             self._add(piece)
 
@@ -38,6 +39,7 @@ class PieceStock:
 
     def remove(self, row: Pending) -> None:
         """Stop counting a row that is deleted."""
+        self.notices.discard(row.bref)
         counted = self._sizes.pop(row.bref, None)
         if counted is None:
             return
@@ -48,6 +50,8 @@ class PieceStock:
     def _add(self, piece: StoredPiece) -> None:
         counted = self._sizes[piece.bref] = max(piece.size, COUNTED_MIN)
         self._bytes[piece.source] += counted
+        if not piece.size:
+            self.notices.add(piece.bref)
 
 
 def is_stored_piece(row: Pending) -> bool:
@@ -56,9 +60,9 @@ def is_stored_piece(row: Pending) -> bool:
 
 
 def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: EngineSettings) -> None:
-    """Check a piece, or a manifest, against the bounds; ``stored``: bytes counted for the source. Raises
-    SemqError.
-    """
+    """Check a piece, or a manifest, against the bounds; ``stored``: what the source has here. Raises SemqError."""
+    if envelope.target.user == USER and not payload:
+        return  # a notice must not be refused for the quota that it frees
     if envelope.target.user == USER:
         number = parse_piece_name(envelope.attributes.pieces).number
         size, counted = number * len(payload) + len(payload), max(len(payload), COUNTED_MIN)

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, exists, func, select
 
-from semq.store.submission_tables import tb_0031_piece, tb_0031_submit
-from semq.store.tables import tb_0030, tb_0030_body, tb_0031, tb_0031_body
+from semq.store.rows import Event, Side
+from semq.store.submission_tables import tb_0031_piece, tb_0031_submit, tb_0031_taken
+from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views.submissions import IS_IN_PIECES
 from semq.umx_t.pieces import USER
 from semq.umx_t.status import AppStatus, Arrival
 
-P, S, OUT, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0031.c, tb_0030.c
+P, S, TAKEN, OUT, IN = tb_0031_piece.c, tb_0031_submit.c, tb_0031_taken.c, tb_0031.c, tb_0030.c
 
 
 class RecordedMessage(NamedTuple):
@@ -26,11 +27,32 @@ class RecordedMessage(NamedTuple):
     envelope: bytes
 
 
+class GivenUp(NamedTuple):
+    """A document that its sender does not send any more, as its ledger names it."""
+
+    lk0: str
+    target: str
+    domain: str
+    type: str
+    subtype: str
+
+
 def transfers(connection: Connection) -> list[tuple[int, bytes]]:
     """Return the submissions that wait for their pieces, with their envelopes."""
     waits = IS_IN_PIECES, S.envelope.is_not(None), S.reason_code.is_(None)
     query = select(S.number, S.envelope).where(*waits).order_by(S.number)
     return [(row.number, bytes(row.envelope)) for row in connection.execute(query)]
+
+
+def given_up(connection: Connection, document: int) -> GivenUp | None:
+    """Return a document in pieces that was withdrawn or removed, by its number."""
+    lk0 = connection.execute(select(TAKEN.lk0).where(TAKEN.number == document)).scalar()
+    c = semq_ledger.c
+    line = select(c.lk0, c.target, c.app_domain, c.app_type, c.app_subtype).where(
+        c.lk0 == lk0, c.event == Event.REFUSED, c.side == Side.SENDER
+    )
+    row = connection.execute(line.limit(1)).one_or_none() if lk0 else None
+    return None if row is None else GivenUp(*row)
 
 
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:

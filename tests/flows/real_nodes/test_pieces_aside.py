@@ -12,8 +12,10 @@ from tests.waiting import until
 
 DOCUMENTS = 40
 ROOT = Path(__file__).parents[3]
-OF_PIECES = tuple(f"{ROOT}/{place}" for place in ("semq/engine/receiver/pieces.py", "semq/umx_t/pieces.py", "local_node/pieces/"))
-# Function | its calls for a document: one comparison each, for the events "sent" and "delivered", a delivery, an ack
+OF_PIECES = tuple(
+    f"{ROOT}/{place}" for place in ("semq/engine/receiver/pieces.py", "semq/umx_t/pieces.py", "local_node/pieces/")
+)
+# Function | its calls for a document, one comparison each: for the events sent and delivered, a delivery, an ack
 EXPECTED = {"prepare": 2, "is_needed": 1, "with_pieces": 1}
 
 

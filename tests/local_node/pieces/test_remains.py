@@ -1,13 +1,20 @@
 """Old pieces at a receiver: removed if their manifest never came, kept while it waits."""
 
 import asyncio
+from typing import Any
 
 import psycopg
 
 from local_node.node import LocalNode
-from local_node.pieces.remains import KEPT_DAYS
-from tests.local_node.pieces.test_transfer import SIZE, body_of, confirming, counted, local, published
-from tests.service.inprocess import InProcess, linked
+from local_node.pieces.remains import KEPT_DAYS, document_of
+from semq.engine.ports import Submission
+from semq.store.views.pieces import arrived
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes
+from semq.umx_t.pieces import PIECE_BYTES
+from tests.local_node.pieces.test_transfer import PIECES as PIECES_FROM
+from tests.local_node.pieces.test_transfer import SIZE, body_of, confirming, counted, is_clean, local, published
+from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 MANIFESTS = "SELECT count(*) FROM tb_0030 WHERE target_user = ''"
@@ -25,6 +32,48 @@ async def looked(node: LocalNode) -> None:
         node.remains.sweep()
         await until(lambda: not node.remains.is_sweeping)
     await asyncio.sleep(0)
+
+
+async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(inprocess: InProcess) -> None:
+    """Otherwise they would count against the quota for 30 days."""
+    hub = await inprocess.hub()
+    less = PIECES_FROM + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, less)
+    await linked(a, b)
+    admin = await inprocess.client(a)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
+
+    async def refused() -> Any:
+        return (await ask(admin, "failed.list", {}))["result"]
+
+    (row,) = await until(refused)
+    assert counted(b, PIECES) >= 8
+    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
+    await ask(admin, "failed.remove", {"ids": [row["lk0"]]})
+    a.remains.sweep()
+    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031_piece"))
+    await until(lambda: b.engine.core.pieces.notices or not counted(b, PIECES))
+    b.remains.sweep()
+    await until(lambda: is_clean(a) and is_clean(b))
+    assert not b.engine.core.pieces.notices
+    assert not b.engine.core.pieces.of("1.10008")
+
+
+async def test_a_notice_ends_no_document_that_has_arrived(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    await until(lambda: counted(b, MANIFESTS))
+    (name, *_) = await b.store.read(arrived, "1.10008")
+    document = document_of(name)
+    target, attributes = Address(1, "56001", "_pieces"), Attributes(pieces=document)
+    told: list[Exception] = []
+    a.engine.submit([Submission(target, attributes, b"", lambda accepted: None, told.append)])
+    await until(lambda: told or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == 23)
+    await looked(b)
+    await until(lambda: not b.engine.core.pieces.notices)
+    assert (told, counted(b, PIECES)) == ([], 21)
 
 
 async def test_old_pieces_stay_while_their_document_waits_and_go_without_it(inprocess: InProcess) -> None:

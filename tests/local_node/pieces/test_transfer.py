@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.store.rows import Event
+from semq.store.views.pieces import transfers
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.test_node import lose_store
@@ -159,12 +161,38 @@ async def test_a_document_is_given_again_with_all_its_pieces(inprocess: InProces
     await until(lambda: is_clean(a))
 
 
+async def test_a_document_that_ends_during_a_search_is_not_sent_again(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copies would stay at the receiver, whose application has the document by then."""
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    read, may_go_on = a.store.read, asyncio.Event()
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    await until(lambda: a.transfers.documents)
+
+    async def held(query: Any, *arguments: Any) -> Any:
+        found = await read(query, *arguments)
+        if query is transfers:
+            assert found  # the document still waits for its pieces
+            await may_go_on.wait()
+        return found
+
+    monkeypatch.setattr(a.store, "read", held)
+    a.transfers.search()
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = ''"))
+    may_go_on.set()
+    await until(lambda: a.transfers._searching and a.transfers._searching.done())
+    assert a.transfers.documents == set()
+
+
 async def test_pieces_have_priority_and_expiry_of_their_document(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)
     end = a.engine.core.now_ms() + 86_400_000
-    headers = {"@ExpiresAt": end, "@AppKey": "a/b/c/K1"}
+    headers: dict[str, Any] = {"@ExpiresAt": end, "@AppKey": "a/b/c/K1"}
     header = ContentHeader.build(SIZE, Properties(headers=headers, priority=7))
     assert await (await confirming(inprocess, a)).publish_and_wait("semq", "56001", header, body_of(SIZE))
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
