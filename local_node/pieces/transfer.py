@@ -229,7 +229,7 @@ class Transfers:
     ) -> None:
         """Send one piece, again after temporary refusals, and wait for its receipt."""
         event: AppEvent | None = None
-        keys = KEYS_MAX
+        keys, began, took_s = KEYS_MAX, 0.0, 0.0
         try:
             while event is None:
                 began = self._engine().core.now()
@@ -242,6 +242,7 @@ class Transfers:
                 if event.reason is not None and event.reason[0] in REFUSALS and keys:
                     event, keys = None, keys - 1  # it is sealed or signed anew, with the present keys
                     await asyncio.sleep(AGAIN_S)
+            took_s = self._engine().core.now() - began
         finally:
             places.leave(took_s, was_alone=is_alone)
         if event.kind != DELIVERED:
