@@ -81,13 +81,13 @@ class Remains:
         if given_up is None:
             self._drop(document)
         else:
-            self._tell(document, given_up)
+            self._notify(document, given_up)
 
     def _drop(self, document: int) -> None:
         log.info("pieces_removed", document=document)
         self._engine().core.post(drop_pieces(document))
 
-    def _tell(self, document: int, given_up: views.GivenUp) -> None:
+    def _notify(self, document: int, given_up: views.GivenUp) -> None:
         def failed(error: Exception) -> None:
             if isinstance(error, BadInput):  # the receiver deletes them when they are old
                 self._drop(document)
