@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from semq.amqp.content import Properties
-from semq.app.file_body import FileBody
+from semq.app.file_body import BlockBody
 from semq.app.link import NodeConnection
 from semq.app.pull import Pulled, pull
 from semq.app.requests import Requests
@@ -24,6 +24,7 @@ SUBMIT = "semq"
 INBOX = "semq.inbox"
 EVENTS = "semq.events"
 PREFETCH_EVENTS = 256
+SLOWEST = 1 << 20  # bytes per second that a node takes of a body that is read while it is sent
 
 
 class Client:
@@ -69,7 +70,7 @@ class Client:
     async def send(
         self,
         target: str,
-        body: bytes | FileBody,
+        body: bytes | BlockBody,
         *,
         app_key: AppKey | str = "",
         save_fwd: int = 3,
@@ -91,8 +92,9 @@ class Client:
 
         ``ack2`` requests a receipt, by default unless ``save_fwd`` is 1. ``expires_at`` is in milliseconds since 1970
         UTC; 0 means never. With ``not_before``, in the same unit, the node keeps the document until then and returns a
-        name that leads to the message that it becomes. A ``FileBody`` is read while it is sent; large documents go in
-        pieces (PROTOCOL.md section 24), and what the node returns is such a name, too.
+        name that leads to the message that it becomes. A ``FileBody`` is read while it is sent, and has a second
+        more for each MiB; large documents go in pieces (PROTOCOL.md section 24), and what the node returns is such a
+        name, too.
 
         Raises RefusedByNode (with the node's code), NodeUnreachable, NodeBusy, NoAnswer; after the last three the
         document may be sent again with the same ``token``, which makes the repeat safe.
@@ -121,7 +123,10 @@ class Client:
             priority=priority or None,
             delivery_mode=2,
         )
-        accepted = await self._requests.ask(SUBMIT, target, properties, body, self._limit(timeout_s))
+        limit_s = self._limit(timeout_s)
+        if not isinstance(body, bytes):
+            limit_s += len(body) / SLOWEST
+        accepted = await self._requests.ask(SUBMIT, target, properties, body, limit_s)
         return Sent(
             accepted["lk0"],
             accepted.get("digest", ""),

@@ -1,9 +1,20 @@
-"""A file as the body of a document: read block by block while it is sent. Used by ``Client.send``."""
+"""Bodies of documents that are read block by block while they are sent. Used by ``Client.send``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from semq.transport.spool import BLOCK
+
+
+class BlockBody(Protocol):
+    """A body that is never complete in memory."""
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+
+    def blocks(self) -> Iterable[bytes]:
+        """Yield the bytes in blocks; called again if the body has to be sent again."""
 
 
 class FileBody:

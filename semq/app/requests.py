@@ -16,7 +16,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
 from semq.app.errors import NoAnswer, NodeUnreachable, RefusedByNode, theirs
-from semq.app.file_body import FileBody
+from semq.app.file_body import BlockBody
 from semq.app.link import NodeConnection
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
@@ -48,7 +48,7 @@ class _Desk:
         return desk
 
     async def ask(
-        self, exchange: str, routing_key: str, header: ContentHeader, body: bytes | FileBody
+        self, exchange: str, routing_key: str, header: ContentHeader, body: bytes | BlockBody
     ) -> dict[str, Any]:
         """Send one request and return its answer. Raises the AmqpError that ended the channel, or LinkLost."""
         number = str(next(self._numbers))
@@ -57,10 +57,10 @@ class _Desk:
         try:
             await self.channel.ready()
             asked = header.amended(reply_to=self._queue, correlation_id=number)
-            if isinstance(body, FileBody):
-                await self.channel.publish_blocks(exchange, routing_key, asked, body.blocks())
-            else:
+            if isinstance(body, bytes):
                 self.channel.publish(exchange, routing_key, asked, body)
+            else:
+                await self.channel.publish_blocks(exchange, routing_key, asked, body.blocks())
             return await answer
         finally:
             del self._waiting[number]
@@ -109,7 +109,7 @@ class Requests:
         exchange: str,
         routing_key: str,
         properties: Properties,
-        body: bytes | FileBody,
+        body: bytes | BlockBody,
         timeout_s: float,
         *,
         repeat: bool = True,

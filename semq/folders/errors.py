@@ -14,7 +14,7 @@ class FileTooLarge(BadInput):
     """The file is larger than a document may be."""
 
     code = "SEMQ-1341"
-    remedy = "Raise protocol.max_document_bytes at all three nodes (at most 256 MiB), or split the file."
+    remedy = "Raise protocol.max_large_document_bytes at both institutions' nodes, or split the file."
 
 
 class FileUnreadable(BadInput):

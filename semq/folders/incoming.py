@@ -17,7 +17,7 @@ from semq.app.document_tasks import DocumentTasks
 from semq.folders.layout import Layout, fit, marked, read_note, write_note
 from semq.foreign_text import shown
 from semq.service.companion.section_states import SectionStates
-from semq.store.files import write_safely
+from semq.store.files import write_blocks_safely
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.short_name import short_name
@@ -101,7 +101,7 @@ def _folder(path: Path) -> Path:
 
 def _write(path: Path, document: Document) -> None:
     write_note(path, _note(document))
-    write_safely(path, document.payload)
+    write_blocks_safely(path, document.blocks())
 
 
 def _note(document: Document) -> dict[str, Any]:

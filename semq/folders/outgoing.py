@@ -7,7 +7,6 @@ is written before the file is moved there. While a partner's quota is reached, o
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,7 @@ from semq.app.content_type import content_type_of
 from semq.clock import Clock
 from semq.config.sections import FolderSection
 from semq.errors import BadInput, SemqError, Unavailable
+from semq.folders.content import FileChanged, content_of
 from semq.folders.errors import FileTooLarge, FileUnreadable
 from semq.folders.layout import Layout, Offered, note_of
 from semq.foreign_text import shown
@@ -29,8 +29,7 @@ from semq.umx_t import retry
 log = structlog.get_logger("semq.folders")
 
 COMPARED_MAX = 20_000  # files of one search; the others wait for the next one
-UNDER_WAY_MAX = 32  # files that are sent at the same time
-UNDER_WAY_BYTES = 64 << 20  # their total size, unless there is only one
+UNDER_WAY_MAX = 32  # files that are sent at the same time, each with at most 1 MiB in memory
 AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 30.0  # pause while the node is unavailable, or accepts no documents for a target
 SEARCH_S = 30.0  # longest time between two searches, also without a reported change
 
@@ -146,15 +145,13 @@ class Outgoing:
         return complete
 
     async def _send_all(self, files: list[Offered]) -> None:
-        """Send files, several in parallel, within bounds of number and size. Raises Unavailable at the first that
-        waits.
-        """
-        running: dict[asyncio.Task[None], int] = {}
+        """Send files, several in parallel. Raises Unavailable at the first that waits."""
+        running: set[asyncio.Task[None]] = set()
         try:
             for file in files:
-                while running and _is_full(running, file.size):
+                if len(running) >= UNDER_WAY_MAX:
                     await _one_of(running)
-                running[asyncio.create_task(self._send(file))] = file.size
+                running.add(asyncio.create_task(self._send(file)))
             while running:
                 await _one_of(running)
         finally:
@@ -195,22 +192,25 @@ class Outgoing:
             raise FileTooLarge(size=file.size, size_max=self._document_max)
         route = self._layout.route(file.path)
         try:
-            body = await asyncio.to_thread(_content, file)
-        except FileNotFoundError:
+            body, beginning, digest = await asyncio.to_thread(content_of, file)
+        except (FileNotFoundError, FileChanged):
+            return None  # looked at again: it is not complete
+        except OSError as error:
+            raise FileUnreadable(fault=error.strerror) from error
+        try:
+            return await self._client.send(
+                route.target,
+                body,
+                app_key=route.app_key,
+                save_fwd=self._settings.save_fwd,
+                encrypt=self._settings.encrypt,
+                content_type=content_type_of(file.path.name, beginning),
+                token=_token(file, digest),
+            )
+        except FileChanged:
             return None
         except OSError as error:
             raise FileUnreadable(fault=error.strerror) from error
-        if body is None:
-            return None  # looked at again: it is not complete
-        return await self._client.send(
-            route.target,
-            body,
-            app_key=route.app_key,
-            save_fwd=self._settings.save_fwd,
-            encrypt=self._settings.encrypt,
-            content_type=content_type_of(file.path.name, body),
-            token=_token(file, body),
-        )
 
     async def _move(self, file: Offered, note: Mapping[str, object], sent: Sent | None) -> None:
         """Move a file out of ``out``; one that cannot be moved is reported once, and tried again every SEARCH_S."""
@@ -241,15 +241,10 @@ class Outgoing:
             await self._move(file, note, sent)
 
 
-def _is_full(running: Mapping[asyncio.Task[None], int], size: int) -> bool:
-    return len(running) >= UNDER_WAY_MAX or sum(running.values()) + size > UNDER_WAY_BYTES
-
-
-async def _one_of(running: dict[asyncio.Task[None], int]) -> None:
+async def _one_of(running: set[asyncio.Task[None]]) -> None:
     """Wait until one has ended. Raises its error."""
     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        del running[task]
+    running -= done
     for task in done:
         error = task.exception()
         if isinstance(error, SemqError):
@@ -257,21 +252,10 @@ async def _one_of(running: dict[asyncio.Task[None], int]) -> None:
         task.result()
 
 
-def _token(file: Offered, body: bytes) -> str:
+def _token(file: Offered, digest: str) -> str:
     """Return a token that identifies a repeat after a crash: this file, with this content."""
-    digest = sha256(body)
-    digest.update(f"\n{file.path}\n{file.modified_ns}\n{file.changed_ns}".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()[:40]
-
-
-def _content(file: Offered) -> bytes | None:
-    """Return the content, at most one byte more than known; None if another file has the name. Raises OSError."""
-    handle = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # it may be a link or a pipe meanwhile
-    with os.fdopen(handle, "rb") as stream:
-        if not file.is_still(os.fstat(handle)):
-            return None
-        body = stream.read(file.size + 1)
-        return body if len(body) == file.size and file.is_still(os.fstat(handle)) else None
+    place = f"{digest}\n{file.path}\n{file.modified_ns}\n{file.changed_ns}"
+    return sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 def _remove(path: Path) -> None:

@@ -3,10 +3,11 @@
 and compares; the timestamp limits the time in which a recorded request can be replayed.
 """
 
+import hmac
 from base64 import b64decode, b64encode
 from binascii import Error
+from collections.abc import Iterable
 from hashlib import sha256
-from hmac import digest
 
 PREFIX = "whsec_"
 KEY_BYTES_MIN, KEY_BYTES_MAX = 24, 64
@@ -25,11 +26,13 @@ def key_of(secret: str) -> bytes:
     return key
 
 
-def signed(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Return the three headers of a signed request. ``timestamp``: seconds since 1970."""
-    mac = digest(key, f"{message_id}.{timestamp}.".encode() + body, sha256)
+def signed(key: bytes, message_id: str, timestamp: int, blocks: Iterable[bytes]) -> dict[str, str]:
+    """Return the three headers of a signed request. ``timestamp``: seconds since 1970; ``blocks``: the body."""
+    mac = hmac.new(key, f"{message_id}.{timestamp}.".encode(), sha256)
+    for block in blocks:
+        mac.update(block)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": f"v1,{b64encode(mac).decode()}",
+        "webhook-signature": f"v1,{b64encode(mac.digest()).decode()}",
     }

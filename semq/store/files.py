@@ -4,6 +4,7 @@ Used by the embedded cluster and all of ``semq.pki``.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -11,12 +12,18 @@ def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write to a new file, force it to disk and rename it. It is created with ``mode``, so it never has wider
     permissions.
     """
+    write_blocks_safely(path, (content,), mode)
+
+
+def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) -> None:
+    """Do the same with content that comes in blocks."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)  # left by a crash, possibly with another mode
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(handle, "wb") as file:
-        file.write(content)
+        for block in blocks:
+            file.write(block)
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)

@@ -39,10 +39,14 @@ class SpooledBody:
         self._hash.update(data)
         self._size += len(data)
 
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes from the beginning, in blocks; may be called again."""
+    def flush(self) -> None:
+        """Write what is buffered, because only then a full disk is known. Raises OSError."""
+        self._file.flush()
+
+    def blocks(self, size: int = BLOCK) -> Iterator[bytes]:
+        """Yield the bytes from the beginning, in blocks of ``size``; may be called again."""
         self._file.flush()
         at = 0
-        while block := os.pread(self._file.fileno(), BLOCK, at):
+        while block := os.pread(self._file.fileno(), size, at):
             yield block
             at += len(block)

@@ -25,6 +25,7 @@ from semq.config.sections import WebhookSection
 from semq.errors import SemqError
 from semq.seal.webhook_signature import key_of, signed
 from semq.service.companion.section_states import SectionStates
+from semq.transport.spool import SpooledBody
 from semq.umx_t import retry
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest
@@ -150,13 +151,14 @@ class Webhook:
         timestamp = int(self._clock.wall().timestamp())
         headers = {
             **request.headers,
-            **signed(self._key, request.id, timestamp, request.body),
+            **await self._signed(request, timestamp, limit),
             "host": self._parts.netloc.rpartition("@")[2],
             "user-agent": "semq",
             "accept-encoding": "identity",
         }
         extensions = {"sni_hostname": host}
-        stream = self._client.stream("POST", url, content=request.body, headers=headers, extensions=extensions)
+        content = self._sent(request.body, limit)
+        stream = self._client.stream("POST", url, content=content, headers=headers, extensions=extensions)
         async with stream as answer:
             limit.reschedule(None)  # it has answered in time
             said = b""
@@ -168,6 +170,21 @@ class Webhook:
                             break
             wait_s = _seconds(answer.headers.get("retry-after", ""), self._clock.wall())
             return answer.status_code, said[:ANSWER_MAX].decode("utf-8", "replace"), wait_s
+
+    async def _signed(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
+        if isinstance(request.body, bytes):
+            return signed(self._key, request.id, timestamp, (request.body,))
+        limit.reschedule(None)  # reading the file takes its time, and is not the address's
+        return await asyncio.to_thread(signed, self._key, request.id, timestamp, request.body.blocks())
+
+    def _sent(self, body: bytes | SpooledBody, limit: asyncio.Timeout) -> bytes | AsyncIterator[bytes]:
+        return body if isinstance(body, bytes) else self._in_blocks(body, limit)
+
+    async def _in_blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:
+        """Yield a large body; the time limit begins again with each block that the address has taken."""
+        for block in body.blocks():
+            limit.reschedule(asyncio.get_running_loop().time() + self._settings.timeout_s)
+            yield block
 
     async def _addresses(self) -> list[IPv4Address | IPv6Address]:
         """Return the addresses of the host. Raises AddressNotAllowed, OSError."""

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from semq.app import Document, DocumentEvent
 from semq.moments import utc_text
 from semq.trace_context import trace_context
+from semq.transport.spool import SpooledBody
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay unencoded
 
@@ -23,7 +24,7 @@ class WebhookRequest(NamedTuple):
 
     id: str  #: the same for every try
     headers: dict[str, str]
-    body: bytes
+    body: bytes | SpooledBody  #: a large one is in a file
 
 
 def of_document(document: Document) -> WebhookRequest:
@@ -47,7 +48,8 @@ def of_document(document: Document) -> WebhookRequest:
     headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
     headers |= trace_context(document.headers)
     headers["content-type"] = quote(document.content_type, safe=PLAIN + " ") or "application/octet-stream"
-    return WebhookRequest(document.lk0, headers, document.payload)
+    headers["content-length"] = str(document.size)
+    return WebhookRequest(document.lk0, headers, document.body)
 
 
 def of_event(event: DocumentEvent) -> WebhookRequest:

@@ -12,7 +12,7 @@ from semq.app import Client, NodeBusy, Sent
 from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
-from semq.folders.outgoing import AGAIN_S_MAX, Outgoing, _content, _Held
+from semq.folders.outgoing import AGAIN_S_MAX, Outgoing, _Held
 from tests.service.companion.reported import Reported
 from tests.waiting import until
 
@@ -187,19 +187,3 @@ async def test_changes_that_the_system_does_not_report_are_found(
     await start(none())
     put(layout, "56001/a.xml", b"body")
     await until(lambda: in_sent(layout) == [b"body"])
-
-
-def test_only_the_file_that_was_looked_at_is_read(layout: Layout, tmp_path: Path) -> None:
-    path = put(layout, "56001/a.xml", b"body")
-    [offered] = layout.offered(10)
-    assert _content(offered) == b"body"
-    with path.open("ab") as stream:
-        stream.write(bytes(1000))
-    assert _content(offered) is None
-    path.unlink()
-    os.mkfifo(path)
-    assert _content(offered) is None
-    path.unlink()
-    path.symlink_to(tmp_path)
-    with pytest.raises(OSError, match="symbolic"):
-        _content(offered)

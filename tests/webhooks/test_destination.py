@@ -15,6 +15,7 @@ from semq.clock import SystemClock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
 from semq.seal.webhook_signature import key_of, signed
+from semq.transport.spool import SpooledBody
 from semq.webhooks import destination as module
 from semq.webhooks.destination import OPEN_AFTER, Webhook, _is_public, _seconds
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
@@ -53,7 +54,7 @@ async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destinati
     [taken] = hook.taken
     assert (taken.path, taken.body) == ("/hook", b"body")
     assert taken.headers["host"] == f"127.0.0.1:{hook.port}"
-    wanted = signed(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), taken.body)
+    wanted = signed(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), (taken.body,))
     assert {name: taken.headers[name] for name in wanted} == wanted
 
 
@@ -67,6 +68,23 @@ async def test_requests_are_counted_by_outcome(hook: Hook) -> None:
             await made.post(REQUEST)
     await made.close()
     assert reported.counts == {"erp": {"acknowledged": 2, "refused": 1, "failed": 1}}  # reported with the failure
+
+
+async def test_a_large_document_is_signed_and_sent_from_its_file(hook: Hook, destination: Webhook) -> None:
+    """Again after a failure, too: the file is read from its beginning for each request."""
+    body = SpooledBody()
+    for number in range(9):
+        body.add(bytes([number]) * 300_000)
+    request = REQUEST._replace(body=body, headers={"content-length": str(len(body))})
+    hook.answer = lambda taken: (503 if len(hook.taken) == 1 else 204, {})
+    with pytest.raises(NoAnswerFromWebhook):
+        await destination.post(request)
+    await destination.post(request)
+    for taken in hook.taken:
+        assert taken.body == bytes(body)
+        wanted = signed(key_of(SECRET), REQUEST.id, int(taken.headers["webhook-timestamp"]), (taken.body,))
+        assert {name: taken.headers[name] for name in wanted} == wanted
+    assert len(hook.taken) == 2
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 422])

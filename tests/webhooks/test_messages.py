@@ -55,7 +55,7 @@ def test_foreign_text_cannot_add_a_header(key: str, kind: str) -> None:
 
 def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
     one = of_event(DocumentEvent("failed", "lk", "1.56001", AppKey(), AT, 1, "REJECTED", "SEMQ-1203 too large"))
-    told = json.loads(one.body)
+    told = json.loads(bytes(one.body))
     assert (told["specversion"], told["type"], told["id"]) == ("1.0", "semq.document.failed", one.id)
     assert told["data"]["reason"] == "SEMQ-1203 too large"
     assert of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
@@ -66,6 +66,6 @@ def test_refused_documents_are_told_apart_although_they_have_no_locator() -> Non
     assert one.id != other.id
     assert one.id.isascii()
     assert one.id.isprintable()
-    told = json.loads(other.body)
+    told = json.loads(bytes(other.body))
     assert told["data"]["token"] == "S2"
     assert "subject" not in told
