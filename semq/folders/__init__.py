@@ -12,6 +12,7 @@ crash at any moment loses nothing.
 | module    | subject                                                                      |
 |-----------|------------------------------------------------------------------------------|
 | layout    | the folders of one root, the names in them, notes beside documents           |
+| content   | the content of a file in ``out``: small as bytes, large in blocks              |
 | outgoing  | files in ``out``: complete, sent once, moved                                 |
 | incoming  | documents of an inbox: written, then acknowledged                            |
 | outcomes  | how sent documents ended, from events                                        |
