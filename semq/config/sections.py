@@ -320,12 +320,6 @@ class ProtocolSection(Section):
     quota_piece_bytes_per_partner: Annotated[int, Field(ge=1, le=1 << 44)] = 8 * 1024 * MIB
     """stored pieces of one sender, until applications have taken their documents; further ones are refused"""
 
-    @property
-    def largest_document_bytes(self) -> int:
-        """The largest document that may be submitted; one without pieces is bounded by ``max_document_bytes``."""
-        has_pieces = self.pieces_from_bytes <= self.max_document_bytes
-        return max(self.max_document_bytes, self.max_large_document_bytes if has_pieces else 0)
-
 
 class ExtractSection(Section):
     """Extracts of this node's ledger for the nightly reconciliation."""

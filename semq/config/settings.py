@@ -85,6 +85,13 @@ class Settings(BaseSettings):
     _port_certificate: Path | None = PrivateAttr(default=None)
 
     @property
+    def largest_document_bytes(self) -> int:
+        """The largest document that may be submitted; one without pieces is bounded by ``max_document_bytes``."""
+        p = self.protocol
+        has_pieces = p.pieces_from_bytes <= p.max_document_bytes
+        return max(p.max_document_bytes, p.max_large_document_bytes if has_pieces else 0)
+
+    @property
     def address(self) -> Address:
         """The address of the node."""
         return Address(self.node.umx_type, self.node.id)

@@ -45,7 +45,7 @@ async def serve(settings: Settings, url: str, stopped: Job, states: SectionState
 
     Raises LoginRefused, and if no root can be served FolderInUse or FolderUnusable.
     """
-    roots = [Root(folder, settings.protocol.largest_document_bytes, states) for folder in settings.folders]
+    roots = [Root(folder, settings.largest_document_bytes, states) for folder in settings.folders]
     with ExitStack() as locks:
         refused = [error for root in roots if (error := _refusal(root, locks)) is not None]
         if refused and len(refused) == len(roots):
