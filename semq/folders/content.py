@@ -1,6 +1,6 @@
 """The content of a file in ``out``: a small one as bytes, a large one in blocks while it is sent.
 
-The file stays open from the first look to the last block, and must be the same file with the same content all that
+The file stays open from the first reading to the last block, and must be the same file with the same content all that
 time: a large one that changes while it is sent is not sent at all.
 """
 
@@ -46,7 +46,7 @@ class FileContent:
                 raise FileChanged
             yield block
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Read it once for its digest. Raises FileChanged, OSError."""
         digest = sha256()
         for block in self.blocks():
@@ -66,5 +66,5 @@ def content_of(file: Offered) -> tuple[bytes | BlockBody, bytes, str]:
     if file.size <= READ_MAX:
         body = b"".join(content.blocks())
         return body, body, sha256(body).hexdigest()
-    content.look()
+    content.measure()
     return content, content.beginning, content.digest
