@@ -47,7 +47,7 @@ def test_nothing_fails_where_all_is_well(network: Network) -> None:
     # a node that has just started has no link yet
     up = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")
     assert semq("msg", "send", *up, "--node", network.sender.url, stdin=b"x").status == 0
-    for node, checks in ((network.sender, {"way to the hub", "link", "submissions"}), (network.hub, set())):
+    for node, checks in ((network.sender, {"way to the hub", "link", "submissions", "intake"}), (network.hub, set())):
         node.place.config.chmod(0o600)
         told = semq("doctor", "--config", str(node.place.config), "--json").data
         found = {one["check"]: one for one in told["findings"]}
