@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -221,34 +222,34 @@ class Transfers:
             for number, stored in found:
                 payload = self._store().locking.unlock_piece(transfer.number, number, stored)
                 is_alone = await places.enter()
-                group.create_task(self._send(transfer, number, payload, places, is_alone))
+                # A task that is cancelled before its first step runs no ``finally``: its end gives the place back.
+                sending = group.create_task(self._send(transfer, number, payload))
+                sending.add_done_callback(partial(_leave, places, is_alone))
             after = found[-1][0]
 
-    async def _send(
-        self, transfer: PieceTransfer, number: int, payload: bytes, places: PieceWindow, is_alone: bool
-    ) -> None:
-        """Send one piece, again after temporary refusals, and wait for its receipt."""
+    async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
+        """Send one piece, again after temporary refusals; return the seconds until its receipt. Raises
+        PieceNotDelivered.
+        """
         event: AppEvent | None = None
-        keys, began, took_s = KEYS_MAX, 0.0, 0.0
-        try:
-            while event is None:
-                began = self._engine().core.now()
-                try:
-                    event = await self._submitted(transfer, number, payload)
-                except Unavailable as error:
-                    log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
-                    await asyncio.sleep(AGAIN_S)
-                    continue
-                if event.reason is not None and event.reason[0] in REFUSALS and keys:
-                    event, keys = None, keys - 1  # it is sealed or signed anew, with the present keys
-                    await asyncio.sleep(AGAIN_S)
-            took_s = self._engine().core.now() - began
-        finally:
-            places.leave(took_s, was_alone=is_alone)
+        keys, began = KEYS_MAX, 0.0
+        while event is None:
+            began = self._engine().core.now()
+            try:
+                event = await self._submitted(transfer, number, payload)
+            except Unavailable as error:
+                log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
+                await asyncio.sleep(AGAIN_S)
+                continue
+            if event.reason is not None and event.reason[0] in REFUSALS and keys:
+                event, keys = None, keys - 1  # it is sealed or signed anew, with the present keys
+                await asyncio.sleep(AGAIN_S)
+        took_s = self._engine().core.now() - began
         if event.kind != DELIVERED:
             code, text = event.reason or ("", "")
             raise PieceNotDelivered(piece=number, outcome=event.outcome, code=code, text=text)
         self._engine().core.post(_piece_gone(PieceGone(transfer.number, number)), later=True)
+        return took_s
 
     def _submitted(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
         """Submit a piece, unless it is a message already; the result is the event of its end. Raises the error of a
@@ -276,6 +277,11 @@ class Transfers:
         target = Address(envelope.target.type, envelope.target.id, USER)
         self._engine().submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])
         return ended
+
+
+def _leave(places: PieceWindow, was_alone: bool, sending: "asyncio.Task[float]") -> None:
+    is_measured = not sending.cancelled() and sending.exception() is None
+    places.leave(sending.result() if is_measured else 0.0, was_alone=was_alone)
 
 
 @work
