@@ -18,7 +18,7 @@ class Confirm(NamedTuple):
 class Confirms:
     """The numbers of one channel. All up to ``_done`` have an outcome; ``_ahead`` holds later ones with an outcome."""
 
-    __slots__ = ("_ahead", "_confirmed_to", "_done", "_early", "_failed", "_given")
+    __slots__ = ("_ahead", "_confirmed_to", "_done", "_early", "_failed", "_given", "_sent")
 
     def __init__(self) -> None:
         self._given = 0
@@ -27,6 +27,7 @@ class Confirms:
         self._ahead: set[int] = set()
         self._early: list[int] = []
         self._failed: list[int] = []
+        self._sent: set[int] = set()  #: numbers above ``_confirmed_to`` that had a frame of their own
 
     def next_number(self) -> int:
         """Return the number of the next publish."""
@@ -53,12 +54,24 @@ class Confirms:
             self._ahead.remove(self._done)
 
     def take(self) -> list[Confirm]:
-        """Return the frames to send now: refusals first, so that ``multiple`` cannot cover them."""
+        """Return the frames to send now: refusals first, so that ``multiple`` cannot cover them.
+
+        The number of a frame has never been sent before, because aiormq ignores a frame with ``multiple`` whose own
+        number it does not wait for.
+        """
         frames = [Confirm(number, False, False) for number in self._failed]
-        news = self._done - self._confirmed_to
-        if news > sum(self._confirmed_to < number <= self._done for number in self._failed):
-            frames.append(Confirm(self._done, news > 1, True))
+        self._sent.update(self._failed)
+        last = self._done
+        while last in self._sent:
+            last -= 1
+        if last > self._confirmed_to:
+            news = last - self._confirmed_to - sum(number < last for number in self._sent)
+            frames.append(Confirm(last, news > 1, True))
         self._confirmed_to = self._done
-        frames.extend(Confirm(number, False, True) for number in self._early if number > self._done)
+        early = [number for number in self._early if number > self._done]
+        frames.extend(Confirm(number, False, True) for number in early)
+        if self._sent:
+            self._sent = {number for number in self._sent if number > self._done}
+        self._sent.update(early)
         self._early, self._failed = [], []
         return frames
