@@ -3,12 +3,14 @@
 A body of a megabyte occupies Postgres for some milliseconds, in which the writer's connection could do nothing else. So
 a large body is first inserted alone, under a negative key, and committed. The work is then queued, and its unit gives
 the stored body its key and its envelope instead of writing it. A body that no unit takes is deleted; those of a process
-that ended, by the next start (``recovery``). Whatever fails here is not lost: the work writes its body itself.
+that ended, by the next start (``recovery``). Whatever fails here is not lost: the work writes its body itself. Two
+pieces of work with the same payload object share one stored body: the unit that comes second writes its own.
 
 Used by ``postgres.store`` for work with ``Work.ahead``, whose order relative to other work must not matter.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,15 +22,17 @@ from semq.store.work import Work, after_commit
 
 WAITING_MAX = 8 << 20  # bytes; beyond them work is queued without, which slows its peers down
 IDLE_S = 30.0  # until the connection is closed
+ENDED_MAX = 100  # keys of ended work that wait to be deleted together
 
 INSERT = {
     "tb_0031_body": "INSERT INTO tb_0031_body (object_id, envelope, payload) VALUES (%b, ''::bytea, %b)",
     "tb_0030_body": "INSERT INTO tb_0030_body (bref, envelope, payload) VALUES (%b, ''::bytea, %b)",
 }
 DELETE = {
-    "tb_0031_body": "DELETE FROM tb_0031_body WHERE object_id = %b",
-    "tb_0030_body": "DELETE FROM tb_0030_body WHERE bref = %b",
+    "tb_0031_body": "DELETE FROM tb_0031_body WHERE object_id = ANY(%b::bigint[])",
+    "tb_0030_body": "DELETE FROM tb_0030_body WHERE bref = ANY(%b::bigint[])",
 }
+log = logging.getLogger(__name__)
 Connect = Callable[[], Awaitable["psycopg.AsyncConnection[Any]"]]
 
 
@@ -43,7 +47,9 @@ class BodiesAhead:
         self._queue: deque[tuple[Work, bool]] = deque()
         self._waiting_bytes = 0
         self._keys: dict[tuple[str, int], int] = {}  #: of stored bodies, by table and identity of the payload
-        self._unused: list[tuple[str, int]] = []  #: tables and keys of bodies that no unit has taken
+        #: Keys of ended work by table. A row that has one was not taken, or its unit was refused and decided again.
+        self._ended: dict[str, list[int]] = {table: [] for table in DELETE}
+        self._must_delete = False
         self._arrived = asyncio.Event()
         self._is_free = asyncio.Event()
         self._connection: psycopg.AsyncConnection[Any] | None = None
@@ -89,59 +95,77 @@ class BodiesAhead:
         try:
             while True:
                 self._arrived.clear()
-                while self._queue or self._unused:
+                while self._queue:
                     await self._next()
                 self._is_free.set()
+                if self._must_delete:
+                    await self._delete()
                 try:
                     async with asyncio.timeout(IDLE_S):
                         await self._arrived.wait()
                 except TimeoutError:
-                    if not (self._queue or self._unused):  # else it came in the same moment
+                    await self._delete()
+                    if not self._queue:  # else it came in the same moment
                         return
         finally:
             self._close()
 
     async def _next(self) -> None:
+        """Store the bodies of the first work in the queue, if that is possible, and queue the work in any case."""
+        work, later = self._queue[0]
+        stored: list[tuple[str, bytes, int]] = []
         try:
-            connection = self._connection = self._connection or await self._connected()
-            while self._unused:
-                table, key = self._unused.pop()
-                await connection.execute(DELETE[table], (key,))
-            if self._queue:
-                for table, payload in self._queue[0][0].ahead:
-                    await self._insert(connection, table, payload)
-        except (psycopg.Error, OSError):
-            self._unused.clear()
-            self._close()
-        if self._queue:
-            work, later = self._queue.popleft()
-            self._waiting_bytes -= sum(len(payload) for _, payload in work.ahead)
-            self._post(work, later)
-            self._post(self._release(work), True)
+            connection = await self._open()
+            for table, payload in work.ahead:
+                if (table, id(payload)) not in self._keys:
+                    self._next_key -= 1
+                    await connection.execute(INSERT[table], (self._next_key, payload), prepare=True)
+                    self._keys[table, id(payload)] = self._next_key
+                    stored.append((table, payload, self._next_key))
+        except Exception as error:  # noqa: BLE001  # the work writes its body itself
+            self._failed(error)
+        self._queue.popleft()
+        self._waiting_bytes -= sum(len(payload) for _, payload in work.ahead)
+        self._post(work, later)
+        if stored:
+            self._post(self._release(stored), True)
 
-    async def _insert(self, connection: psycopg.AsyncConnection[Any], table: str, payload: bytes) -> None:
-        self._next_key -= 1
-        await connection.execute(INSERT[table], (self._next_key, payload), prepare=True)
-        self._keys[table, id(payload)] = self._next_key
+    async def _delete(self) -> None:
+        """Delete the bodies of ended work that no unit has taken."""
+        self._must_delete = False
+        try:
+            for table, keys in self._ended.items():
+                if count := len(keys):
+                    await (await self._open()).execute(DELETE[table], (keys[:count],))
+                    del keys[:count]
+        except Exception as error:  # noqa: BLE001  # what is left is deleted by the next start
+            self._failed(error)
 
-    def _release(self, work: Work) -> Work:
-        """Return work that deletes what the work before it has not taken."""
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, psycopg.Error | OSError):
+            log.error("A body could not be stored ahead of its row.", exc_info=error)
+        self._close()
+
+    def _release(self, stored: list[tuple[str, bytes, int]]) -> Work:
+        """Return work that gives up keys when the work before it has ended; the payloads keep their identity so far."""
 
         def ended() -> None:
-            for table, payload in work.ahead:
-                key = self._keys.pop((table, id(payload)), None)
-                if key is not None:
-                    self._unused.append((table, key))
+            for table, payload, key in stored:
+                is_taken = self._keys.pop((table, id(payload)), None) is None
+                self._ended[table].append(key)
+                if not is_taken or len(self._ended[table]) >= ENDED_MAX:
+                    self._must_delete = True
                     self._arrived.set()
 
         release = after_commit(ended)
         release.on_failure = lambda error: ended()
         return release
 
-    async def _connected(self) -> psycopg.AsyncConnection[Any]:
-        connection = await self._connect()
-        connection.adapters.register_dumper(bytes, BytesBinaryDumper)
-        return connection
+    async def _open(self) -> "psycopg.AsyncConnection[Any]":
+        if self._connection is None:
+            self._connection = await self._connect()
+            self._connection.adapters.register_dumper(bytes, BytesBinaryDumper)
+        return self._connection
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

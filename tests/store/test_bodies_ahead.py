@@ -65,6 +65,32 @@ async def test_a_body_that_no_unit_takes_is_deleted(database: str) -> None:
         assert column(database, "SELECT payload FROM tb_0031_body ORDER BY object_id") == [body, body]
 
 
+@pytest.mark.parametrize("is_taken", [False, True], ids=["not taken", "taken by a unit that was refused"])
+async def test_work_with_the_same_body_shares_it(
+    database: str, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+) -> None:
+    monkeypatch.setattr(bodies_ahead, "ENDED_MAX", 1)
+    posted: list[Work] = []
+
+    async def connect() -> Any:
+        return await psycopg.AsyncConnection.connect(database, autocommit=True)
+
+    ahead = BodiesAhead(connect, 1 << 40, lambda work, later: posted.append(work))
+    body = os.urandom(SIZE)
+    jobs = [large(1, body), large(2, body)]
+    assert [ahead.takes(job, later=False) for job in jobs] == [True, True]
+    await ahead.empty()
+    (stored,) = column(database, NOT_TAKEN)
+    if is_taken:
+        assert [ahead.key_of(SENT_BODIES, body) for _ in jobs] == [stored, None]
+    first, release, second = posted
+    assert [first, second] == jobs
+    release.failed(BadInput("ended"))
+    await until(lambda: column(database, NOT_TAKEN) == [])
+    ahead.end()
+    await ahead.ended()
+
+
 async def test_a_start_deletes_what_a_process_left(database: str) -> None:
     async with living(database):
         pass
@@ -95,11 +121,12 @@ async def test_work_whose_body_waits_fails_with_the_store(database: str) -> None
         assert await life.do(large(1, os.urandom(SIZE))) == [None]
 
 
-async def test_without_a_connection_work_writes_its_body_itself() -> None:
+@pytest.mark.parametrize("fault", [psycopg.OperationalError("too many connections"), ValueError("unexpected")])
+async def test_without_a_connection_work_writes_its_body_itself(fault: Exception) -> None:
     posted: list[Work] = []
 
     async def connect() -> Any:
-        raise psycopg.OperationalError("too many connections")
+        raise fault
 
     ahead = BodiesAhead(connect, 1 << 40, lambda work, later: posted.append(work))
     job = large(1, b"x" * SIZE)
