@@ -82,6 +82,7 @@ service/companion/test_program.py              slow,processes        file
 service/test_process_memory.py         slow,processes        file
 folders/test_process.py                slow,processes        doors
 web/test_process.py                    slow,processes        file
+web/transport/test_spooling.py         slow                  -
 web/api/test_description_search.py     slow                  -
 webhooks/test_process.py               slow,processes        doors
 """

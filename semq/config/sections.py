@@ -468,6 +468,8 @@ class HttpSection(Section):
     """longest pause within the body of a request"""
     memory_bytes: Annotated[int, Field(ge=MIB)] = 256 * MIB
     """memory for bodies of requests in progress; further ones wait"""
+    spool_bytes: Annotated[int, Field(ge=MIB)] = 8 * 1024 * MIB
+    """disk for large bodies of requests and answers in progress, in the folder TMPDIR; further ones are refused"""
     lease_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
     """time in which a received document must be acknowledged before it is delivered again"""
     leases: Annotated[int, Field(ge=1, le=10_000)] = 256

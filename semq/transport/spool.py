@@ -6,6 +6,7 @@ Made by ``client_channel`` for contents above the limit of the connection, if it
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 
 BLOCK = 256 * 1024
@@ -20,7 +21,8 @@ class SpooledBody:
         self._size = 0
 
     def __del__(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # of a full disk, which ``flush`` has raised
+            self._file.close()
 
     def __len__(self) -> int:
         return self._size

@@ -13,6 +13,7 @@ SemqError
 ├── Unavailable
 │   ├── TooManyRequests  the rate of this user is exceeded
 │   ├── BodiesFull       the bodies of other requests fill the memory
+│   ├── SpoolFull        large bodies fill the disk
 │   ├── OidcAway         the OpenID Connect provider does not answer
 │   └── QueryTooSlow     a page needs more time of the database than it may use
 └── Misconfigured
@@ -62,7 +63,10 @@ class BodyTooLarge(BadInput):
     """The body is larger than the limit."""
 
     code = "SEMQ-1405"
-    remedy = "Send smaller documents, or raise protocol.max_document_bytes at the node and its partners."
+    remedy = (
+        "Send it as it is instead of in JSON; or send smaller documents, or raise protocol.max_document_bytes or"
+        " max_large_document_bytes at the node and its partners."
+    )
 
 
 class LeaseGone(BadInput):
@@ -105,6 +109,16 @@ class BodiesFull(Unavailable):
 
     code = "SEMQ-1412"
     remedy = "Repeat it later, with the same Idempotency-Key if it submits a document; http.memory_bytes is the limit."
+
+
+class SpoolFull(Unavailable):
+    """There is no room for a large body: other ones in progress need it, or the disk is full."""
+
+    code = "SEMQ-1414"
+    remedy = (
+        "Repeat it later, with the same Idempotency-Key if it submits a document; http.spool_bytes is the limit,"
+        " TMPDIR of the node the folder."
+    )
 
 
 class QueryTooSlow(Unavailable):

@@ -17,14 +17,14 @@ from semq.web.access.tokens import Tokens
 from semq.web.api.leases import Leases
 from semq.web.api.logins import Logins
 from semq.web.api.sent_events import SentEvents
-from semq.web.errors import NoHttpSection, OidcMissing
+from semq.web.errors import NoHttpSection, OidcMissing, SpoolFull
 from semq.web.node.audit import Audit
 from semq.web.node.database import Database
 from semq.web.node.operations import Operations, table
 from semq.web.node.snapshots import Snapshots
 from semq.web.pages.languages import Languages
 from semq.web.pages.templates import environment
-from semq.web.transport.bodies import Memory
+from semq.web.transport.bodies import Amount
 from semq.web.transport.streams import Streams
 
 if TYPE_CHECKING:
@@ -46,12 +46,15 @@ class Web:
         self.clock = clock
         self.is_tls = self.http.certificate is not None
         self.client = Client(url, patience_s=PATIENCE_S, clock=clock)
+        #: for large documents: a connection whose reading the node pauses, and which ends with an incomplete body
+        self.bulk = Client(url, patience_s=PATIENCE_S, clock=clock)
         self.database = Database(find_database)
         self.audit = Audit(self.database, clock)
         self.operations = Operations(table(settings.node.kind), self.client, self.audit)
         self.sessions = Sessions(self.http, settings.address, self.database, clock, is_tls=self.is_tls)
         self.tokens = Tokens(self.database, clock)
-        self.memory = Memory(self.http.memory_bytes)
+        self.memory = Amount(self.http.memory_bytes)
+        self.disk = Amount(self.http.spool_bytes, SpoolFull)
         self.sent_events = SentEvents()
         self.leases = Leases(self.http.leases)
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)
@@ -76,6 +79,7 @@ class Web:
         await self.leases.close()
         await self.logins.close()
         await self.client.close()
+        await self.bulk.close()
         await self.audit.close()
         self.database.close()
 

@@ -47,6 +47,7 @@ MEANINGS = {
     429: "Too many requests.",
     503: "The node or its database is away.",
     504: "The node does not answer in time.",
+    507: "There is no room for the body.",
 }
 PROBLEMS = {status: HTTPStatus(status).phrase.replace(" ", "") for status in MEANINGS}
 COMMON = (400, 401, 403, 429, 503, 504)

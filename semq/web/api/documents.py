@@ -1,7 +1,7 @@
 """Documents: submit one, and read its state.
 
-A submission is answered after the commit at the node. The header ``Idempotency-Key`` is its token: a repeat after a
-lost answer is not accepted as a second document.
+A submission is answered after the commit at the node. A large body is in a file until then. The header
+``Idempotency-Key`` is its token: a repeat after a lost answer is not accepted as a second document.
 """
 
 from base64 import b64decode
@@ -15,38 +15,44 @@ from semq.app import Client
 from semq.app.values import Sent
 from semq.errors import BadInput, SemqError
 from semq.trace_context import trace_context
+from semq.transport.spool import SpooledBody
 from semq.web.api import attributes
 from semq.web.api.endpoint import Call, json_response
 from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
-from semq.web.transport.bodies import ChunkedResponse, announced, chunks_of, read_body
+from semq.web.transport.bodies import ChunkedResponse, chunks_of
+from semq.web.transport.spooling import kept_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
+FORM_BODY_MAX = 16 << 20  # bytes; the form is complete in memory
 SUBMIT_S = 60.0
 ACT = "document.submit"
 
 
 async def submit(call: Call) -> Response:
     """Submit a document. Raises BadArguments, BodyTooLarge, RefusedByNode, NodeBusy, NodeUnreachable."""
-    at_most = call.web.settings.protocol.max_document_bytes
+    web = call.web
     given = attributes.given_attributes(call.request)
     is_form = str(given.get("content_type", "")).partition(";")[0].strip().lower() == FORM
     if is_form:
         del given["content_type"]
+        at_most = min(web.settings.protocol.max_document_bytes, FORM_BODY_MAX)
         form = await read_object(call, at_most * 4 // 3 + 65_536)
-        target, body, arguments = attributes.submission(form | given)
-        return await _send(call, target, body, arguments)
+        target, decoded, arguments = attributes.submission(form | given)
+        return await _send(call, target, decoded, arguments)
     target, _, arguments = attributes.submission(given)
-    async with call.web.memory.reserved(announced(call.request, at_most)):
-        return await _send(call, target, await read_body(call.request, at_most), arguments)
+    at_most = min(web.settings.largest_document_bytes, web.http.spool_bytes)
+    async with kept_body(call.request, at_most, web.memory, web.disk) as body:
+        return await _send(call, target, body, arguments)
 
 
-async def _send(call: Call, target: str, body: bytes, arguments: dict[str, Any]) -> Response:
+async def _send(call: Call, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Response:
     if traced := trace_context(call.request.headers) | dict(arguments.get("headers", {})):
         arguments = arguments | {"headers": traced}
     facts = {"target": target, "app_key": str(arguments.get("app_key", "")), "bytes": len(body)}
     try:
-        sent = await _sent(call.who.login or call.web.client, target, body, arguments)
+        client = call.web.bulk if isinstance(body, SpooledBody) else call.web.client
+        sent = await _sent(call.who.login or client, target, body, arguments)
     except SemqError as error:
         outcome = "refused" if isinstance(error, BadInput) else "failed"
         _note(call, facts, outcome, str(error))
@@ -57,7 +63,7 @@ async def _send(call: Call, target: str, body: bytes, arguments: dict[str, Any])
     return json_response(answer, 200 if sent.repeated else 201, location)
 
 
-async def _sent(client: Client, target: str, body: bytes, arguments: dict[str, Any]) -> Sent:
+async def _sent(client: Client, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Sent:
     try:
         return await client.send(target, body, timeout_s=SUBMIT_S, **arguments)
     except AmqpError:

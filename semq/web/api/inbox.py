@@ -13,6 +13,7 @@ import msgspec
 from starlette.responses import Response
 
 from semq.foreign_text import in_json
+from semq.transport.spool import SpooledBody
 from semq.web.api.attributes import add_headers, described
 from semq.web.api.endpoint import JSON, Call
 from semq.web.api.leases import DocumentLease
@@ -49,8 +50,13 @@ async def receive(call: Call) -> Response:
     leases = call.web.leases.add(owner, pulled, lease_s)
     give_back = _nothing
     try:
-        give_back = call.web.memory.take_at_once(sum(len(one.document.payload) for one in leases))
-        answer = _raw(leases, give_back) if is_raw else _listed(leases, give_back)
+        give_back = _room(call, leases)
+
+        def ended() -> None:
+            give_back()
+            call.web.leases.begin(leases)
+
+        answer = _raw(leases, ended) if is_raw else _listed(leases, ended)
         await call.note("inbox.receive", {"user": user, "documents": [one.document.lk0 for one in leases]})
     except BaseException:
         give_back()
@@ -72,20 +78,37 @@ async def settle(call: Call) -> Response:
     return Response(status_code=204)
 
 
+def _room(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
+    """Count the bodies; return the function that ends that. Raises BodiesFull, SpoolFull."""
+    spooled = sum(one.document.size for one in leases if isinstance(one.document.body, SpooledBody))
+    on_disk = call.web.disk.take_at_once(spooled)
+    try:
+        in_memory = call.web.memory.take_at_once(sum(one.document.size for one in leases) - spooled)
+    except BaseException:
+        on_disk()
+        raise
+
+    def give_back() -> None:
+        on_disk()
+        in_memory()
+
+    return give_back
+
+
 def _listed(leases: list[DocumentLease], ended: Callable[[], None]) -> Response:
     facts = [in_json(msgspec.json.encode(_facts(one), enc_hook=str).decode()).encode() for one in leases]
-    payloads = [one.document.payload for one in leases]
+    bodies = [one.document.body for one in leases]
     frame = len(BEGIN) + len(END) + sum(len(one) + len(FIELD) + 1 for one in facts) + max(0, len(facts) - 1)
-    size = frame + sum(4 * -(-len(payload) // 3) for payload in payloads)
-    return ChunkedResponse(_written(facts, payloads), size, {}, JSON, ended)
+    size = frame + sum(4 * -(-len(body) // 3) for body in bodies)
+    return ChunkedResponse(_written(facts, bodies), size, {}, JSON, ended)
 
 
-def _written(facts: list[bytes], payloads: list[bytes]) -> Iterator[bytes]:
-    """Yield the answer; each payload is forgotten when it was sent."""
+def _written(facts: list[bytes], bodies: list[bytes | SpooledBody]) -> Iterator[bytes]:
+    """Yield the answer; each body is forgotten when it was sent."""
     before = BEGIN
     for fact in facts:
         yield before + fact[:-1] + FIELD
-        for chunk in chunks_of(payloads.pop(0)):
+        for chunk in chunks_of(bodies.pop(0)):
             yield b64encode(chunk)
         yield b'"}'
         before = b","
@@ -97,8 +120,8 @@ def _raw(leases: list[DocumentLease], ended: Callable[[], None]) -> Response:
         ended()
         return Response(status_code=204)
     (lease,) = leases
-    payload = lease.document.payload
-    response = ChunkedResponse(chunks_of(payload), len(payload), {"content-disposition": "attachment"}, RAW, ended)
+    body = lease.document.body
+    response = ChunkedResponse(chunks_of(body), len(body), {"content-disposition": "attachment"}, RAW, ended)
     add_headers(response, _facts(lease))
     return response
 

@@ -1,10 +1,12 @@
-"""Documents that programs have received by HTTP and not settled yet: each has an owner and a time.
+"""Documents that programs have received by HTTP and not settled yet: each has an owner, and a time from the end of the
+answer that brings it.
 
 When the time is over, the document goes back to its queue and is delivered again. When this process or the connection
 ends, the node does the same.
 """
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -27,6 +29,7 @@ class DocumentLease:
     owner: str
     document: Document
     pulled: Pulled
+    seconds: float
     timer: asyncio.TimerHandle | None = None
 
 
@@ -52,14 +55,19 @@ class Leases:
         return room
 
     def add(self, owner: str, pulled: Pulled, seconds: float) -> list[DocumentLease]:
-        """Give documents to an owner for a time."""
-        loop = asyncio.get_running_loop()
-        made = [DocumentLease(new_secret(), owner, document, pulled) for document in pulled.documents]
+        """Give documents to an owner, for a time that begins with ``begin``."""
+        made = [DocumentLease(new_secret(), owner, document, pulled, seconds) for document in pulled.documents]
         for lease in made:
             self._open[lease.id] = lease
-            lease.timer = loop.call_later(seconds, self._expire, lease)
         self._counts[owner] = self._counts.get(owner, 0) + len(made)
         return made
+
+    def begin(self, leases: Iterable[DocumentLease]) -> None:
+        """Begin the time of documents that were sent to their owner, unless they are settled already."""
+        loop = asyncio.get_running_loop()
+        for lease in leases:
+            if lease.id in self._open:
+                lease.timer = loop.call_later(lease.seconds, self._expire, lease)
 
     async def settle(self, owner: str, id_: str, act: str) -> Document:
         """Acknowledge, requeue or park a document. Raises LeaseGone, NodeUnreachable."""

@@ -66,7 +66,7 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
         Parameter("keys", "query", {"type": "string", "maxLength": 255}, "EVENT.TARGET.TYPE with * and #."),
         Parameter("queue", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}, "Keeps events."),
     )
-    submitted = {201: "Committed.", 200: "The token was known: committed before.", 409: "", 413: "", 422: ""}
+    submitted = {201: "Committed.", 200: "The token was known: committed before.", 409: "", 413: "", 422: "", 507: ""}
     missing = {200: "What is known of it.", 404: ""}
     stream = ("text/event-stream",)
     return [
@@ -83,8 +83,8 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
                  VIEWING, (NAME,), answers=missing),
         Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive,
                  (AccessScope.RECEIVE,), pull,
-                 answers={200: "Documents with their leases.", 204: "There is no document."}, media=(JSON, inbox.RAW),
-                 act="inbox.receive"),
+                 answers={200: "Documents with their leases.", 204: "There is no document.", 507: ""},
+                 media=(JSON, inbox.RAW), act="inbox.receive"),
         Endpoint("POST", "/inbox/leases/{lease}/{act}", "inbox.settle", "Settle a received document.",
                  inbox.settle, (AccessScope.RECEIVE,), lease, answers={204: "Settled.", 404: "", 410: ""}),
         Endpoint("GET", "/events", "events", "Follow what becomes of sent documents.", events.events,

@@ -3,7 +3,7 @@
 | module                   | subject                                                                  |
 |--------------------------|--------------------------------------------------------------------------|
 | server, connection       | the listening socket, TLS; limits of heads, pauses, connections          |
-| bodies                   | bodies of requests in bounded memory                                     |
+| bodies, spooling         | bodies in bounded memory; large ones of requests in files                |
 | response_headers         | what a browser may do with an answer                                     |
 | event_stream, streams    | server-sent events; how many a visitor may have open                     |
 | failures                 | errors as pages or problem documents                                     |

@@ -6,7 +6,7 @@ which limits the wait of the others. Large answers are sent in chunks, as fast a
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from io import BytesIO
 
@@ -14,23 +14,27 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from semq.errors import Unavailable
+from semq.transport.spool import SpooledBody
 from semq.web.errors import BadRequest, BodiesFull, BodyTooLarge
 
 WAIT_S = 30.0  # for memory
 CHUNK = 48 << 10  # bytes; a multiple of three, so that chunks in base64 join
 
 
-class Memory:
-    """An amount of memory in bytes that requests share, in order of arrival."""
+class Amount:
+    """An amount of memory or disk in bytes that requests share, in order of arrival."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, full: type[Unavailable] = BodiesFull) -> None:
+        """``full``: the error when it does not suffice."""
+        self._full = full
         self._free = size
         self._size = size
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[None]:
-        """Reserve bytes, perhaps after a wait. Raises BodiesFull after WAIT_S."""
+        """Reserve bytes, perhaps after a wait. Raises ``full`` after WAIT_S."""
         give_back = await self.take(size)
         try:
             yield
@@ -38,7 +42,7 @@ class Memory:
             give_back()
 
     async def take(self, size: int) -> Callable[[], None]:
-        """Reserve bytes, perhaps after a wait; return the function that releases them. Raises BodiesFull after
+        """Reserve bytes, perhaps after a wait; return the function that releases them. Raises ``full`` after
         WAIT_S.
         """
         size = min(size, self._size)
@@ -46,10 +50,10 @@ class Memory:
         return self._giver(size)
 
     def take_at_once(self, size: int) -> Callable[[], None]:
-        """Reserve bytes for a body that has arrived; return the function that releases them. Raises BodiesFull."""
+        """Reserve bytes for a body that has arrived; return the function that releases them. Raises ``full``."""
         size = min(size, self._size)
         if self._waiting or size > self._free:
-            raise BodiesFull(retry_after_s=5)
+            raise self._full(retry_after_s=5)
         self._free -= size
         return self._giver(size)
 
@@ -79,7 +83,7 @@ class Memory:
                 self._waiting.remove((size, turn))
             self._admit()
             if isinstance(error, TimeoutError):
-                raise BodiesFull(retry_after_s=5) from error
+                raise self._full(retry_after_s=5) from error
             raise
 
     def _admit(self) -> None:
@@ -155,7 +159,10 @@ async def _one_by_one(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def chunks_of(body: bytes) -> Iterable[bytes]:
+def chunks_of(body: bytes | SpooledBody) -> Iterator[bytes]:
     """Yield a body in chunks."""
+    if isinstance(body, SpooledBody):
+        yield from body.blocks(CHUNK)
+        return
     for begin in range(0, len(body), CHUNK):
         yield body[begin : begin + CHUNK]

@@ -19,6 +19,7 @@ STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.BodyTooLarge, 413),
     (own.LeaseGone, 410),
     (own.TooManyRequests, 429),
+    (own.SpoolFull, 507),
     (NoAnswer, 504),
     (Unavailable, 503),
     (Misconfigured, 503),

@@ -1,0 +1,181 @@
+"""A large document through real processes: bounded memory, and exactly one document over kills of node and web process.
+
+The size in MiB may be given: ``./run python -m tests.interop.test_documents_over_http 1024``.
+"""
+
+import asyncio
+import hashlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import httpx
+import psycopg
+
+from semq.clock import SystemClock
+from semq.installation.configuration import ApplicationLogin, InstallationPlan, free_ports
+from semq.installation.process import NodeProcess
+from semq.service.operations.tokens import new_token
+from semq.store.accounts import add_token
+from semq.web.node.database import Database
+from tests.interop.test_large_bodies import MIB, peak_mib
+from tests.waiting import until
+
+SIZE_MIB = 256
+GROWTH_MIB = 64  # of each process after its start; another copy of the body would exceed it
+PIECES = "SELECT count(*) FROM tb_0031_piece"
+KEY = {"Idempotency-Key": "the only one"}
+RAW = {"accept": "application/octet-stream"}
+
+
+class PartedBody:
+    """A body of which one part is in memory at a time."""
+
+    def __init__(self, size_mib: int) -> None:
+        self.size_mib = size_mib
+        self.sent = 0  #: parts of the latest reading
+        self.digest = hashlib.sha256(b"".join(map(self.part, range(size_mib)))).hexdigest()
+
+    @staticmethod
+    def part(number: int) -> bytes:
+        return hashlib.shake_128(b"%d" % number).digest(MIB)
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        for number in range(self.size_mib):
+            self.sent = number
+            yield self.part(number)
+
+
+class WebNode:
+    """A node with a web process at a fixed port, and a program with a token."""
+
+    def __init__(self, node: NodeProcess, port: int) -> None:
+        self.node = node
+        self.port = port
+        self.peaks: dict[int, int] = {}  #: MiB of node and web process after the start, by process
+        self._token = ""
+
+    async def start(self, spool: Path) -> None:
+        self.node.launch(TMPDIR=str(spool))
+        await asyncio.to_thread(self.node.await_ready)
+        if not self._token:
+            made, self._token = new_token("erp", ["submit", "receive"], "test", SystemClock())
+            database = Database(lambda: self.node.database)
+            await database.write(add_token, made)
+            database.close()
+        await self.serves()
+
+    async def serves(self) -> None:
+        """Wait until the web process serves."""
+        await until(self._answers)
+        self.peaks = {pid: peak_mib(pid) for pid in (self.node.pid or 0, self.web)}
+
+    async def _answers(self) -> bool:
+        try:
+            async with self.program() as program:
+                return (await program.get("/who")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    @property
+    def web(self) -> int:
+        """The web process."""
+        children = Path(f"/proc/{self.node.pid}/task/{self.node.pid}/children").read_text().split()
+        return next(int(pid) for pid in children if b"semq.web" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    def program(self) -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {self._token}"}
+        return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}/api/v1", headers=headers, timeout=600)
+
+    def pieces(self) -> int:
+        with psycopg.connect(self.node.database) as connection:
+            return int(connection.execute(PIECES.encode()).fetchone()[0])  # type: ignore[index]
+
+
+async def submit(web: WebNode, body: PartedBody) -> httpx.Response:
+    async with web.program() as program:
+        return await program.post("/documents?target=10008", content=body.parts(), headers=KEY)
+
+
+async def broken(submitting: asyncio.Task[httpx.Response]) -> None:
+    """Wait for the end of a submission that was not answered, or with 503 or 504."""
+    try:
+        answer = await submitting
+    except httpx.TransportError:
+        return
+    assert answer.status_code in (503, 504), answer.text
+
+
+async def up_and_down(folder: Path, size_mib: int) -> str:
+    """Send a document, with kills amid the upload; receive it, slowly at first; return the growth of the processes."""
+    (port,) = free_ports(1)
+    local = {"http.port": port}
+    spool = folder / "spool"
+    spool.mkdir()
+    plan = InstallationPlan({"a": "10008"}, ApplicationLogin("app", "secret"), local=local)
+    places = plan.write(folder)
+    hub, node = (NodeProcess(places[name]) for name in ("hub", "a"))
+    web, body = WebNode(node, port), PartedBody(size_mib)
+    try:
+        await asyncio.to_thread(hub.start)
+        await web.start(spool)
+        submitting = asyncio.create_task(submit(web, body))
+        await until(lambda: body.sent > size_mib // 2)
+        os.kill(web.web, signal.SIGKILL)
+        await broken(submitting)
+        assert (web.pieces(), list(spool.iterdir())) == (0, [])
+        await web.serves()
+
+        submitting = asyncio.create_task(submit(web, body))
+        await until(lambda: web.pieces() > 20)
+        await asyncio.to_thread(node.end, signal.SIGKILL)
+        await broken(submitting)
+        await web.start(spool)
+
+        answers = [(await submit(web, body)).json() for _ in range(2)]
+        assert [one["digest"] for one in answers] == [body.digest] * 2, answers
+        assert [one["repeated"] for one in answers] == [False, True]
+        assert answers[0]["lk0"] == answers[1]["lk0"]
+        await received(web, body)
+        grown = {pid: peak_mib(pid) - before for pid, before in web.peaks.items()}
+        assert all(one < GROWTH_MIB for one in grown.values()), grown
+        assert not list(spool.iterdir())
+        return f"{size_mib} MiB up and down: node and web process have grown by {list(grown.values())} MiB"
+    finally:
+        for one in (node, hub):
+            await asyncio.to_thread(one.clear)
+
+
+async def received(web: WebNode, body: PartedBody) -> None:
+    """Receive the document, which is there once; a reader that leaves in the middle gets it again."""
+    async with web.program() as program:
+        found, size, lease = hashlib.sha256(), 0, ""
+        for is_whole in (False, True):
+            async with _received(program) as answer:
+                assert answer.status_code == 200
+                lease = answer.headers["semq-lease"]
+                async for part in answer.aiter_bytes():
+                    if not is_whole:
+                        break
+                    found.update(part)
+                    size += len(part)
+        assert (size, found.hexdigest()) == (body.size_mib * MIB, body.digest)
+        assert (await program.post(f"/inbox/leases/{lease}/ack")).status_code == 204
+        assert (await program.post("/inbox/receive?wait_s=1", headers=RAW)).status_code == 204
+
+
+def _received(program: httpx.AsyncClient) -> AbstractAsyncContextManager[httpx.Response]:
+    return program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW)
+
+
+async def test_a_large_document_costs_little_memory_and_arrives_once_over_kills(tmp_path: Path) -> None:
+    print(await up_and_down(tmp_path, SIZE_MIB))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        print(asyncio.run(up_and_down(Path(name), int(sys.argv[1]))))

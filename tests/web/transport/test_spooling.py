@@ -1,0 +1,161 @@
+"""Large documents over HTTP in one process: by files, within the amount of disk, and nothing is left of broken ones."""
+
+import asyncio
+import resource
+from base64 import b64decode
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import pytest
+
+from semq.web.transport.spooling import IN_MEMORY
+from tests.local_node.pieces.test_transfer import body_of, counted, local
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+from tests.web.running import Site, serving
+
+MIB = 1 << 20
+SIZE = 9 * MIB + 5  # above what a client keeps in memory
+RAW = {"accept": "application/octet-stream"}
+SUBMITTED = "SELECT (SELECT count(*) FROM tb_0031_submit) + (SELECT count(*) FROM tb_0031_piece)"
+
+
+@pytest.fixture
+async def site(inprocess: InProcess) -> Any:
+    """Serve a node that sends to itself, large documents in pieces."""
+    hub = await inprocess.hub()
+    node = await local(inprocess, "10008", hub.port)
+    await linked(node)
+    async with serving(node, spool_bytes=2 * SIZE) as site:
+        site.node = node  # type: ignore[attr-defined]
+        yield site
+
+
+async def parts(body: bytes, size: int = 70_001) -> AsyncIterator[bytes]:
+    for begin in range(0, len(body), size):
+        yield body[begin : begin + size]
+
+
+def is_free(site: Site) -> bool:
+    """Whether no body is counted any more."""
+    both = (site.web.memory, site.web.disk)
+    return all(one._free == one._size for one in both)
+
+
+def rows(site: Site) -> int:
+    return counted(site.node, SUBMITTED)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_large_document_goes_up_and_down(site: Site, is_chunked: bool) -> None:
+    program, body = await site.program("submit", "receive"), body_of(SIZE)
+    key = {"Idempotency-Key": "one"}
+    content = parts(body) if is_chunked else body
+    sent = await program.post("/documents?target=10008", content=content, headers=key)
+    assert (sent.status_code, sent.json()["digest"]) == (201, sha256(body).hexdigest())
+    again = await program.post("/documents?target=10008", content=body, headers=key)
+    assert (again.status_code, again.json()["repeated"]) == (200, True)
+    assert is_free(site)
+
+    got = await program.post("/inbox/receive?wait_s=60", headers=RAW)
+    assert (got.status_code, got.content == body) == (200, True)
+    assert got.headers["semq-digest"] == sha256(body).hexdigest()
+    assert (await program.post(f"/inbox/leases/{got.headers['semq-lease']}/requeue")).status_code == 204
+    (document,) = (await program.post("/inbox/receive?wait_s=60")).json()["documents"]
+    assert b64decode(document["body_base64"]) == body
+    assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
+    assert (await program.post("/inbox/receive")).status_code == 200
+    await until(lambda: is_free(site))
+
+
+@pytest.mark.parametrize("size", [IN_MEMORY - 1, IN_MEMORY, IN_MEMORY + 1, 2 * IN_MEMORY])
+async def test_no_byte_is_lost_where_a_body_becomes_a_file(site: Site, size: int) -> None:
+    program, body = await site.program("submit"), body_of(size)
+    sent = await program.post("/documents?target=10008", content=parts(body))
+    assert (sent.status_code, sent.json()["digest"]) == (201, sha256(body).hexdigest())
+
+
+async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> None:
+    program, body = await site.program("submit"), body_of(SIZE)
+    give_back = site.web.disk.take_at_once(site.web.http.spool_bytes - 4 * MIB)
+    for content in (body, parts(body)):
+        full = await program.post("/documents?target=10008", content=content)
+        assert (full.status_code, full.json()["code"], full.json()["retry"]) == (507, "SEMQ-1414", True)
+    assert rows(site) == 0
+    give_back()
+    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
+    large = await program.post("/documents?target=10008", content=body_of(2 * SIZE + 1))
+    assert (large.status_code, large.json()["code"]) == (413, "SEMQ-1405")
+
+
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size: the system refuses as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_full_disk_refuses_the_document(site: Site) -> None:
+    program, body = await site.program("submit"), body_of(SIZE)
+    with small_files(3 * MIB):
+        full = await program.post("/documents?target=10008", content=body)
+    assert (full.status_code, full.json()["code"]) == (507, "SEMQ-1414")
+    assert full.json()["facts"]["fault"] == "File too large"
+    assert rows(site) == 0
+    assert is_free(site)
+
+
+async def test_of_a_client_that_disconnects_or_announces_another_length_nothing_stays(site: Site) -> None:
+    token, body = await site.token("submit"), body_of(SIZE)
+    for announced, ending in ((SIZE, b""), (SIZE, body[: SIZE // 2]), (SIZE // 2, body[: SIZE // 2] + b"\0 more")):
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
+        writer.write(
+            f"POST /api/v1/documents?target=10008 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+            f"Idempotency-Key: {announced}\r\nContent-Length: {announced}\r\n\r\n".encode()
+        )
+        writer.write(ending)
+        await writer.drain()
+        if len(ending) < announced:
+            await until(lambda: not is_free(site))
+            writer.close()
+        else:  # what follows the announced length is no request
+            assert b"HTTP/1.1 400 " in await reader.read()
+            writer.close()
+        await until(lambda: is_free(site))
+    program = await site.program("viewer")
+    sizes = {row["size"] for row in (await program.get("/msg/list")).json()}
+    assert sizes <= {SIZE // 2}  # the one that was complete may have been accepted
+
+
+async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site) -> None:
+    program, body = await site.program("submit", "receive"), body_of(SIZE)
+    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
+    async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
+        (lease,) = site.web.leases._open.values()
+        assert (answer.headers["semq-lease"], lease.timer) == (lease.id, None)
+        got = [part async for part in answer.aiter_bytes()]
+        assert b"".join(got) == body
+    (again,) = await until(lambda: received(program))
+    assert (again["lk0"], again["redelivered"]) == (lease.document.lk0, True)
+
+
+async def test_a_document_whose_reader_disconnects_comes_again(site: Site) -> None:
+    program, body = await site.program("submit", "receive"), body_of(SIZE)
+    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
+    async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
+        await anext(answer.aiter_bytes())
+    (again,) = await until(lambda: received(program))
+    assert (again["bytes"], again["redelivered"]) == (SIZE, True)
+    await until(lambda: is_free(site))
+
+
+async def received(program: httpx.AsyncClient) -> list[dict[str, Any]]:
+    documents: list[dict[str, Any]] = (await program.post("/inbox/receive?wait_s=1")).json()["documents"]
+    return documents
