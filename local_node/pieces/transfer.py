@@ -39,6 +39,7 @@ from semq.umx_t.pieces import USER, PieceName
 DOCUMENTS_MAX = 16  # whose pieces are under way at the same time; others wait
 READ = 4  # pieces read from the store in one query
 AGAIN_S = 1.0  # after a temporary refusal
+QUIET_S = 1.0  # without other documents, until pieces may wait for each other
 KEYS_MAX = 60  # refusals of one piece for an old key, until the directory has named the present one
 DELIVERED = "delivered"
 log = structlog.get_logger("semq.pieces")
@@ -98,7 +99,9 @@ class Transfers:
         self._names: dict[str, str] = {}  #: the same by LK0
         self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0, for a piece that is waited for
         self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
-        self._places: defaultdict[str, PieceWindow] = defaultdict(PieceWindow)
+        self._places: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
+        self._submissions = 0  #: of pieces, with this engine
+        self._others = (0, 0.0)  #: number of other documents so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
         self._ended_lately: set[int] = set()  #: documents that ended since the search began, which may still find them
 
@@ -114,6 +117,7 @@ class Transfers:
         for known in (self._tasks, self._under_way, self._names, self._ended, self._places):
             known.clear()
         self._early, self._searching = set(), None
+        self._submissions, self._others = 0, (0, 0.0)
         self.search()
 
     async def stop(self) -> None:
@@ -251,6 +255,15 @@ class Transfers:
         self._engine().core.post(_piece_gone(PieceGone(transfer.number, number)), later=True)
         return took_s
 
+    def _has_others(self) -> bool:
+        """Whether other documents were accepted or received in the last ``QUIET_S``."""
+        core = self._engine().core
+        counts, now = core.counters.counts, core.now()
+        others = counts.get("accepted", 0) + counts.get("received", 0) - self._submissions
+        if others != self._others[0]:
+            self._others = others, now
+        return now - self._others[1] < QUIET_S
+
     def _submitted(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
         """Submit a piece, unless it is a message already; the result is the event of its end. Raises the error of a
         refusal."""
@@ -262,6 +275,7 @@ class Transfers:
             return ended
 
         def done(accepted: Accepted) -> None:
+            self._submissions += 1
             self._ended[str(accepted.lk0)] = ended
             self._note(name, str(accepted.lk0))
 

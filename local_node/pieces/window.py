@@ -2,11 +2,12 @@
 
 Other documents wait behind pieces at every place that all share: writers, links, processors. So a second piece follows
 the first only while receipts come about as fast as for single pieces, as they do over a long line, where time passes
-without occupying anything. Where pieces queue, at either node or between them, one at a time is under way. Used by
-``transfer``.
+without occupying anything. Where pieces queue, at either node or between them, one at a time is under way. While this
+node has no other documents, pieces may wait for each other. Used by ``transfer``.
 """
 
 import asyncio
+from collections.abc import Callable
 
 UNDER_WAY_MAX = 4  # pieces: 1 MiB
 LATE = 1.5  # times the time of a piece alone: pieces wait somewhere
@@ -16,8 +17,10 @@ ANEW = 64  # pieces, after which the time of one alone is measured again, as the
 class PieceWindow:
     """The pieces under way to one node."""
 
-    def __init__(self) -> None:
-        self.size = float(UNDER_WAY_MAX)  #: how many may be under way
+    def __init__(self, has_others: Callable[[], bool]) -> None:
+        """``has_others``: whether this node has other documents at present."""
+        self.size = float(UNDER_WAY_MAX)  #: how many may be under way beside other documents
+        self._has_others = has_others
         self.under_way = 0
         self._alone_s = 0.0
         self._measured = 0
@@ -25,7 +28,7 @@ class PieceWindow:
 
     async def enter(self) -> bool:
         """Wait until one more piece may be sent; return whether it is alone."""
-        while self.under_way >= int(self.size):
+        while self.under_way >= (int(self.size) if self._has_others() else UNDER_WAY_MAX):
             self._left.clear()
             await self._left.wait()
         self.under_way += 1

@@ -24,12 +24,12 @@ class SimulatedWay:
 
 async def test_over_a_long_line_many_are_under_way() -> None:
     way = SimulatedWay(0.1, 0.01)
-    await way.carry(PieceWindow(), 1000)
+    await way.carry(PieceWindow(lambda: True), 1000)
     assert sum(way.sizes) / len(way.sizes) > 0.8 * UNDER_WAY_MAX
 
 
 async def test_where_pieces_wait_for_each_other_few_are_under_way() -> None:
-    window, way = PieceWindow(), SimulatedWay(0.001, 0.02)
+    window, way = PieceWindow(lambda: True), SimulatedWay(0.001, 0.02)
     await SimulatedWay(0.1, 0.01).carry(window, 100)  # the way changes
     await way.carry(window, 1000)
     assert max(way.sizes[ANEW * 2 :]) <= 2
@@ -37,7 +37,7 @@ async def test_where_pieces_wait_for_each_other_few_are_under_way() -> None:
 
 
 async def test_who_waits_may_send_when_a_piece_has_ended() -> None:
-    window = PieceWindow()
+    window = PieceWindow(lambda: True)
     window.size = 1.0
     await window.enter()
     waiting = [asyncio.create_task(window.enter()) for _ in range(3)]
@@ -51,7 +51,7 @@ async def test_who_waits_may_send_when_a_piece_has_ended() -> None:
 
 
 async def test_a_cancelled_wait_takes_no_place() -> None:
-    window = PieceWindow()
+    window = PieceWindow(lambda: True)
     window.size = 1.0
     await window.enter()
     first, second = asyncio.create_task(window.enter()), asyncio.create_task(window.enter())
@@ -61,3 +61,24 @@ async def test_a_cancelled_wait_takes_no_place() -> None:
     await asyncio.gather(first, return_exceptions=True)
     await second
     assert window.under_way == 1
+
+
+async def test_without_other_documents_pieces_may_wait_for_each_other() -> None:
+    has_others = True
+    window, way = PieceWindow(lambda: has_others), SimulatedWay(0.001, 0.02)
+    await way.carry(window, 10)
+    assert int(window.size) == 1
+    has_others = False
+    for _ in range(UNDER_WAY_MAX):
+        await window.enter()
+    waiting = asyncio.create_task(window.enter())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    has_others = True
+    for _ in range(UNDER_WAY_MAX - 1):
+        window.leave()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    window.leave()
+    await waiting
