@@ -1,7 +1,5 @@
 """Output for people."""
 
-import time
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -13,14 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from semq.app import AppKey
-from semq.demo.configuration import SENDER
 from semq.demo.reconciliation import Reconciliation
 from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
-from semq.installation.configuration import HUB, NodePlace
 from semq.moments import time_of_day
 
-PAUSE_S = 1.0  # between two lines of counts
-LINES_MAX = 120  # documents up to which each change has a line
+SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
+SHOWN_MAX = 120  # documents whose changes have lines: of more, only each second, third, ...
 # Name of a count | its row in the box.
 MEANINGS = {
     "accepted": "accepted: committed at 10008 and confirmed to its application",
@@ -33,32 +29,28 @@ MEANINGS = {
     "lost": "lost",
     "digest_mismatches": "with different bytes at the receiver (SHA-256 compared)",
     "left_in_queues": "left in the queues ({left})",
-    "p50_ms": "from submit to SS_ACK2 while online, median",
-    "p99_ms": "the same, 99th percentile",
+    "median_ms": "from submit to SS_ACK2 while online, median",
 }
 HINTS = """
 What to try next
-  ./run demo --stay                          leave the three nodes running, to use them from another terminal
-  ./run demo --count 500                     more documents; kill -9 any of the three processes meanwhile
-  ./run demo --documents FOLDER              your own files
-  ./run demo --inject                        plant some defects, which the reconciliation must find
-  ./run node platform --config examples/config/platform.toml    start three nodes by hand: README.md
+  ./run demo --stay          leave the three nodes running, to use them from another terminal
+  ./run demo --count 500     more documents; kill -9 any of the three processes meanwhile
+  ./run demo --inject        plant some defects, which the reconciliation must find
 """
 HINTS_STAYING = """
 What to try next, in another terminal
-  ./run semq msg send --node {sender} --to 56001 --type order --file README.md --wait delivered
-  ./run semq msg list --node {sender}
-  ./run semq node status --node {hub}
+  ./run semq msg send --node {sender.url} --to 56001 --type order --file README.md --wait delivered
+  ./run semq msg list --node {sender.url}
+  ./run semq node status --node {hub.url}
 """
 
 
 class Display:
-    """Prints the progress of the documents (a line for each change, or counts if there are many) and the results."""
+    """Prints the progress of the documents, a line for each change, and the results."""
 
     def __init__(self, console: Console, tracker: DocumentTracker) -> None:
         self._console = console
         self._tracker = tracker
-        self._counted_at = 0.0
 
     def line(self, text: str, style: str = "") -> None:
         """Print a line."""
@@ -69,39 +61,27 @@ class Display:
         now = time_of_day(datetime.now().astimezone(), "milliseconds")
         self._console.print(Text.assemble((now, "dim"), " ", (text, style)), soft_wrap=True)
 
-    def introduce(self, source: str, folder: Path, *, is_kept: bool) -> None:
-        """Print what is sent and where the files are."""
-        fate = "kept" if is_kept else "removed at the end except for the report; --keep keeps it"
-        self.line(f"SEMQ demo: 10008 sends {source} to 56001 through a hub.")
-        self.line(f"All files are in {folder} ({fate}).")
-
     def changed(self, document: TrackedDocument) -> None:
         """Show a new state."""
         status, description, colour = STATES[document.state]
-        every = self._tracker.documents.values()
-        if len(every) <= LINES_MAX:
-            took = f" after {document.took_ms:.1f} ms" if document.state == "delivered" else ""
-            reason = f": {document.reason}" if document.reason else ""
-            words = f"{status or document.state}  {description}{took}{reason}"
-            self.say(f"{document.number:4} {document.name}  {words}", colour)
-        elif time.monotonic() - self._counted_at > PAUSE_S or all(one.is_final for one in every):
-            self._counted_at = time.monotonic()
-            states = Counter(one.state for one in every if one.state != "new")
-            numbers = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
-            read = sum(bool(one.received) for one in every)
-            self.say(f"{states.total()} of {len(every)} documents: {numbers}; {read} read")
+        took = f" after {document.took_ms:.1f} ms" if document.state == "delivered" else ""
+        reason = f": {document.reason}" if document.reason else ""
+        self._say_of(document, f"{status or document.state}  {description}{took}{reason}", colour)
 
     def read(self, app_key: AppKey) -> None:
         """Show that the application of 56001 has acknowledged a document."""
         document = self._tracker.documents.get(app_key)
-        if document is not None and len(self._tracker.documents) <= LINES_MAX:
-            self.say(f"{document.number:4} {document.name}  read and acknowledged by the application of 56001")
+        if document is not None:
+            self._say_of(document, "read and acknowledged by the application of 56001")
+
+    def _say_of(self, document: TrackedDocument, text: str, style: str = "") -> None:
+        if document.number % (len(self._tracker.documents) // SHOWN_MAX + 1) == 0:
+            self.say(f"{document.number:4} {document.name}  {text}", style)
 
     def counts(self, counts: Mapping[str, Any]) -> None:
         """Print the counts."""
-        drawn = Table(box=None, show_header=False, pad_edge=False)
+        drawn = Table.grid(padding=(0, 1))
         drawn.add_column(justify="right")
-        drawn.add_column()
         left = ", ".join(f"{name} {rows}" for name, rows in counts["left_in_each_queue"].items())
         for name, meaning in MEANINGS.items():
             unit = " ms" if name.endswith("_ms") else ""
@@ -121,7 +101,3 @@ class Display:
             colour = "green" if found.is_good else "red"
             self.line(f"{found.found} of {len(found.planted)} planted defects were found.", colour)
         self.line(f"Report (kept): {found.report}")
-
-    def hints(self, places: Mapping[str, NodePlace], *, is_staying: bool) -> None:
-        """Print commands to try next."""
-        self.line(HINTS_STAYING.format(sender=places[SENDER].url, hub=places[HUB].url) if is_staying else HINTS)

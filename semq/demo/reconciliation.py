@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 from semq.demo.configuration import COLLECTOR, EXTRACTS, RECEIVER, REPORTS, SENDER
-from semq.demo.errors import ReconciliationFailed
 from semq.installation.configuration import HUB, NodePlace
 
 RUN = Path(__file__).parents[2] / "run"
@@ -36,7 +36,6 @@ class Reconciliation:
     """The result of the reconciliation; ``--json`` prints it as ``reconcile``."""
 
     outcome: str  #: of the run, or left_out
-    exit_code: int = 0
     messages: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     report: str = ""
@@ -44,17 +43,14 @@ class Reconciliation:
     found: int = 0  #: planted defects that the report lists
     forgotten: int = 0  #: messages whose line a killed hub had not written yet: it writes lines of forwards afterwards
     strange: int = 0  #: all other exceptions
-    said: str = ""  #: the last line of a failed command
+    said: str = ""  #: the last line of a failed command, or why the step was skipped
     repaired: dict[str, dict[str, int]] = field(default_factory=dict)  #: results of the repair list by node
 
     @property
     def is_good(self) -> bool:
         """Whether exactly the planted defects were found, or the step was skipped."""
-        if self.outcome == "left_out":
-            return True
-        has_failed = any("failed" in results for results in self.repaired.values())
         is_exact = self.found == len(self.planted) and not self.strange
-        return self.outcome in ("met", "breached") and is_exact and not has_failed
+        return self.outcome == "left_out" or (self.outcome in ("met", "breached") and is_exact)
 
 
 async def reconcile(
@@ -62,9 +58,7 @@ async def reconcile(
 ) -> Reconciliation:
     """Extract, plant defects if ``inject``, compare; if ``secure``, with signed extracts and the repair list."""
     if not await _install_spark(say):
-        return Reconciliation(
-            "left_out", said="The reconciliation needs the packages that `./run setup spark` installs."
-        )
+        return Reconciliation("left_out", said="It needs the packages that `./run setup spark` installs.")
     try:
         say("every node extracts today's lines of its ledger")
         for name in ORDER:
@@ -73,10 +67,10 @@ async def reconcile(
             await _collect(places, say)
         planted = await _plant(places, say, secure=secure) if inject else []
         found = await _compare(places[HUB], say, planted, hub_died=hub_died)
-        if secure and found.report:
+        if secure:
             await _repair(places, say, found)
-    except ReconciliationFailed as error:
-        return Reconciliation("failed", error.facts["status"], said=error.facts["said"])
+    except CalledProcessError as error:
+        return Reconciliation("failed", said=f"{error.cmd}: {error.stderr}")
     return found
 
 
@@ -101,12 +95,10 @@ async def _plant(places: Mapping[str, NodePlace], say: Say, *, secure: bool) -> 
 
 async def _compare(hub: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
     say("Spark compares the ledgers of sender, hub and receiver, which takes some seconds")
-    code, result, last_line = await _call("run", "--config", hub.config, *DATE, "--memory", "1g")
-    if not result.get("report"):
-        return Reconciliation(result.get("outcome", "failed"), code, said=last_line)
+    result = await _run("run", "--config", hub.config, *DATE, "--memory", "1g")
     verdicts = {name: number for name, number in result["verdicts"].items() if number}
     seen = count_exceptions(Path(result["report"]).parent / "exceptions.csv", planted, hub_died=hub_died)
-    return Reconciliation(result["outcome"], code, result["messages"], verdicts, result["report"], planted, *seen)
+    return Reconciliation(result["outcome"], result["messages"], verdicts, result["report"], planted, *seen)
 
 
 async def _repair(places: Mapping[str, NodePlace], say: Say, found: Reconciliation) -> None:
@@ -142,15 +134,7 @@ async def _install_spark(say: Say) -> bool:
 
 
 async def _run(command: str, *arguments: object) -> dict[str, Any]:
-    """Run a command and return its JSON result. Raises ReconciliationFailed unless its status is 0."""
-    code, result, last_line = await _call(command, *arguments)
-    if code:
-        raise ReconciliationFailed(command=command, status=code, said=last_line or str(result))
-    return result
-
-
-async def _call(command: str, *arguments: object) -> tuple[int, dict[str, Any], str]:
-    """Run a command; return its exit status, its JSON result and the last line of its standard error."""
+    """Run a command and return its JSON result. Raises CalledProcessError if it failed; a report is a success."""
     process = await asyncio.create_subprocess_exec(
         *COMMAND, command, *map(str, arguments), "--json", stdin=DEVNULL, stdout=PIPE, stderr=PIPE
     )
@@ -160,5 +144,9 @@ async def _call(command: str, *arguments: object) -> tuple[int, dict[str, Any], 
         process.kill()
         await process.wait()
         raise
-    results, lines = out.decode().strip().splitlines(), err.decode("utf-8", "replace").strip().splitlines()
-    return process.returncode or 0, json.loads(results[-1]) if results else {}, lines[-1] if lines else ""
+    last = out.decode().strip().rpartition("\n")[2]
+    result: dict[str, Any] = json.loads(last or "{}")
+    if process.returncode and not result.get("report"):
+        words = err.decode("utf-8", "replace").strip().rpartition("\n")[2] or last
+        raise CalledProcessError(process.returncode, command, stderr=words)
+    return result

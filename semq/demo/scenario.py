@@ -16,13 +16,13 @@ from typing import Any
 from rich.console import Console
 
 from semq.app import AlreadyGone, Client, Document, DocumentEvent, NotDelivered, RefusedByNode
+from semq.app.content_type import content_type_of
 from semq.app.subscription import Subscription
 from semq.clock import SystemClock
 from semq.demo.configuration import RECEIVER, REPORTS, SENDER, write_configuration
-from semq.demo.display import Display
-from semq.demo.options import SAMPLES
+from semq.demo.display import HINTS, HINTS_STAYING, SAMPLES, Display
 from semq.demo.reconciliation import Reconciliation, reconcile
-from semq.demo.tracker import DocumentTracker, TrackedDocument, read_folder
+from semq.demo.tracker import DocumentTracker, TrackedDocument, documents_of
 from semq.errors import SemqError
 from semq.installation.configuration import HUB
 from semq.installation.enrolment import enrolled
@@ -30,8 +30,6 @@ from semq.installation.supervision import SupervisedNode
 from semq.moments import local_text
 
 POLL_S = 0.1
-MANY = 100  # from this number of documents, several are sent in parallel
-AT_ONCE = 16
 
 
 async def run(options: Namespace, console: Console) -> tuple[dict[str, Any], Reconciliation | None]:
@@ -40,7 +38,6 @@ async def run(options: Namespace, console: Console) -> tuple[dict[str, Any], Rec
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):  # also if a shell started the demo with SIGINT ignored
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    read_folder(options.documents, options.count)  # raises NoDocuments before any process is started
     folder = (options.data_dir or Path(tempfile.mkdtemp(prefix="semq-demo-"))).resolve()
     try:
         async with AsyncExitStack() as exits:
@@ -61,11 +58,9 @@ class Scenario:
         self._options = options
         self._folder = folder
         self._exits = exits
-        self._clock = SystemClock()
         self._tracker = DocumentTracker()
-        self._places = write_configuration(
-            folder, self._clock.wall().hour, secure=options.secure, consoles=options.stay
-        )
+        hour = SystemClock().wall().hour
+        self._places = write_configuration(folder, hour, secure=options.secure, consoles=options.stay)
         self._display = Display(console, self._tracker)
         self._say = self._display.say
         self._tracker.on_change = self._display.changed
@@ -74,14 +69,15 @@ class Scenario:
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
         """Run all steps."""
-        options = self._options
+        options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
-        self._display.introduce(str(source), self._folder, is_kept=options.keep)
-        await self._start_nodes()
-        await self._start_applications()
+        fate = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
+        self._display.line(f"SEMQ demo: 10008 sends {source} to 56001 through a hub.")
+        self._display.line(f"All files are in {self._folder} ({fate}).")
+        await self._start()
         self._say("10008 sends while 56001 is online")
         await self._send("online")
-        await self._all_delivered_and_read()
+        await self._wait("56001 to have read all documents", self._are_read)
         self._say("56001 is stopped (SIGTERM)")
         await self._nodes[RECEIVER].stop()
         self._say("10008 sends while 56001 is offline")
@@ -90,46 +86,52 @@ class Scenario:
         self._say("56001 is started again")
         await self._nodes[RECEIVER].run()
         self._say(f"56001 is process {self._nodes[RECEIVER].pid}")
-        await self._all_delivered_and_read()
+        await self._wait("56001 to have read all documents", self._are_read)
         self._say("all documents are delivered and read; the nodes clean their queues")
         await self._wait("every queue to be empty", self._are_queues_empty)
         counts = self._tracker.count(await self._rows_left(), sum(node.deaths for node in self._nodes.values()))
         self._display.counts(counts)
-        reconciled = await self._reconcile() if options.reconcile else None
-        self._display.hints(self._places, is_staying=options.stay)
+        reconciled = None
+        if options.reconcile:
+            hub_died = self._nodes[HUB].deaths > 0
+            reconciled = await reconcile(
+                places, self._say, inject=options.inject, hub_died=hub_died, secure=options.secure
+            )
+            self._display.reconciliation(reconciled)
+        self._display.line(HINTS_STAYING.format(sender=places[SENDER], hub=places[HUB]) if options.stay else HINTS)
         if options.stay:
             await self._stay()
         return counts, reconciled
 
-    async def _start_nodes(self) -> None:
+    async def _start(self) -> None:
+        """Start the nodes, then their applications."""
         self._say("starting the hub and the institutions 10008 and 56001, each with its own database")
-        names = list(self._nodes)
         for node in self._nodes.values():
             self._exits.push_async_callback(node.remove)
         if self._options.secure:
-            names.remove(HUB)
             await self._nodes[HUB].run()
-            for name in names:
+            for name in (SENDER, RECEIVER):
                 certificate = await enrolled(self._nodes[HUB], self._nodes[name])
                 until = local_text(certificate.not_after)
                 self._say(f"{name} has a certificate of the hub's authority, valid until {until}")
         # All are awaited even if one fails: ``remove`` must not meet one that is still starting.
-        for failure in await asyncio.gather(*(self._nodes[name].run() for name in names), return_exceptions=True):
+        starts = (node.run() for node in self._nodes.values() if node.pid is None)
+        for failure in await asyncio.gather(*starts, return_exceptions=True):
             if failure is not None:
                 raise failure
         for name, place in self._places.items():
             self._say(f"{name:5} is process {self._nodes[name].pid}, port {place.port}, log {place.log}")
             client = self._clients[name] = Client(place.url, patience_s=self._options.patience_s)
             self._exits.push_async_callback(client.close)
-
-    async def _start_applications(self) -> None:
         await self._wait("10008 to see 56001 online", self._is_receiver_online)
         (self._folder / "received").mkdir(exist_ok=True)
         self._start_task(self._receive(await self._clients[RECEIVER].receive(prefetch=50).open()))
         self._start_task(self._follow(await self._clients[SENDER].events().open()))
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        self._exits.push_async_callback(_cancel, asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        self._exits.push_async_callback(asyncio.wait, [task])
+        self._exits.callback(task.cancel)  # before the wait
 
     async def _receive(self, documents: Subscription[Document]) -> None:
         """Write each document that 56001 receives to a file, then acknowledge it; the client reconnects."""
@@ -148,24 +150,20 @@ class Scenario:
             self._tracker.advance(self._tracker.documents.get(event.app_key), event.kind, event.reason)
 
     async def _send(self, round_: str) -> None:
-        options = self._options
-        documents = read_folder(options.documents, options.count, round_, len(self._tracker.documents) + 1)
+        options, client = self._options, self._clients[SENDER]
+        documents = documents_of(options.documents, options.count, round_, len(self._tracker.documents) + 1)
         self._tracker.documents |= {document.app_key: document for document in documents}
-        at_once = asyncio.Semaphore(AT_ONCE if len(documents) > MANY else 1)
-        await asyncio.gather(*(self._send_one(document, at_once) for document in documents))
-
-    async def _send_one(self, document: TrackedDocument, at_once: asyncio.Semaphore) -> None:
-        async with at_once:
+        for document in documents:
             body = await asyncio.to_thread(document.path.read_bytes)
             self._tracker.submitting(document, body)
-            key, kind, encrypt = document.app_key, document.content_type, self._options.secure
+            key, kind = document.app_key, content_type_of(document.name, body)
             try:
-                sent = await self._clients[SENDER].send(RECEIVER, body, app_key=key, content_type=kind, encrypt=encrypt)
+                sent = await client.send(RECEIVER, body, app_key=key, content_type=kind, encrypt=options.secure)
             except RefusedByNode as error:
                 self._tracker.advance(document, "refused", str(error))
-                return
-        self._tracker.accepted(document, sent)
-        self._start_task(self._await_outcome(document))
+            else:
+                self._tracker.accepted(document, sent)
+                self._start_task(self._await_outcome(document))
 
     async def _await_outcome(self, document: TrackedDocument) -> None:
         """Ask for the outcome, too: a node that is killed may not have sent an event."""
@@ -178,22 +176,13 @@ class Scenario:
             except SemqError:
                 await asyncio.sleep(POLL_S)  # the node is not available now
 
-    async def _all_delivered_and_read(self) -> None:
-        documents = self._tracker.documents.values()
-        await self._wait("56001 to have all documents", lambda: all(one.is_final for one in documents))
-        await self._wait(
-            "the application of 56001 to have read them",
-            lambda: all(one.received or one.state != "delivered" for one in documents),
-        )
-
-    async def _wait(self, what: str, condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    async def _wait(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
         """Wait for a condition; after a timeout continue, because the counts show what is missing."""
-        until = self._clock.monotonic() + self._options.patience_s
-        while not (met if isinstance(met := condition(), bool) else await met):
-            if self._clock.monotonic() > until:
-                self._say(f"timeout while waiting for {what}; a slow machine needs a longer --patience")
+        for _ in range(int(self._options.patience_s / POLL_S)):
+            if await condition():
                 return
             await asyncio.sleep(POLL_S)
+        self._say(f"timeout while waiting for {what}; a slow machine needs a longer --patience")
 
     async def _is_receiver_online(self) -> bool:
         status = await self._clients[SENDER].request("node.status")
@@ -209,6 +198,11 @@ class Scenario:
             self._tracker.advance(one, "stored")
         return True
 
+    async def _are_read(self) -> bool:
+        """Return whether all documents have ended, and the application of 56001 has read the delivered ones."""
+        every = self._tracker.documents.values()
+        return all(one.is_final and (one.received or one.state != "delivered") for one in every)
+
     async def _are_queues_empty(self) -> bool:
         return not any((await self._rows_left()).values())
 
@@ -221,14 +215,6 @@ class Scenario:
                 left[f"{name}.{queue}"] = sum(counts[queue].values())
         return left
 
-    async def _reconcile(self) -> Reconciliation:
-        options, hub_died = self._options, self._nodes[HUB].deaths > 0
-        found = await reconcile(
-            self._places, self._say, inject=options.inject, hub_died=hub_died, secure=options.secure
-        )
-        self._display.reconciliation(found)
-        return found
-
     async def _stay(self) -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
@@ -236,8 +222,3 @@ class Scenario:
             self._display.line(f"console of {name}: {await asyncio.to_thread(node.console)}")
         self._display.line("The nodes keep running; Ctrl-C stops them.")
         await stop.wait()
-
-
-async def _cancel(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

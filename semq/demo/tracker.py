@@ -4,19 +4,16 @@ Events may arrive repeatedly, late or out of order; the state of a document neve
 their AppKeys, which 10008 chooses, so that an event or a delivery may come before the answer to the submit.
 """
 
-import mimetypes
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import cycle, islice
-from math import ceil
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from semq.app import AppKey, Document, Sent
-from semq.demo.errors import NoDocuments
 from semq.umx_t.app_key import PART_MAX
 
 # The states in their order: name | status of the protocol | description | colour of their lines.
@@ -30,7 +27,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "failed": ("", "ended without delivery", "red"),
     "refused": ("", "not accepted", "red"),
 }
-_RANK = {state: rank for rank, state in enumerate(STATES)}
+_ORDER = list(STATES)
 FINAL = ("delivered", "failed", "refused")
 
 
@@ -54,35 +51,27 @@ class TrackedDocument:
 
     @property
     def app_key(self) -> AppKey:
-        """The AppKey, demo / kind / number / file name: ``demo/order/0003/order-LW-2041.xml``."""
-        kind = re.match(r"([A-Za-z]+(?:-[a-z]+)*)[-_.]", self.path.name)
+        """The AppKey, with the number and the file name: ``demo/document/0003/order-LW-2041.xml``."""
         key = "".join(letter if letter.isprintable() else "?" for letter in self.name)
-        return AppKey("demo", kind[1].lower()[:PART_MAX] if kind else "document", f"{self.number:04d}", key[-PART_MAX:])
-
-    @property
-    def content_type(self) -> str:
-        """The content type according to the suffix of the file name."""
-        return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+        return AppKey("demo", "document", f"{self.number:04d}", key[-PART_MAX:])
 
     @property
     def is_final(self) -> bool:
         """Whether the sender knows the outcome."""
         return self.state in FINAL
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether both ends have the bytes of the file."""
-        return {self.digest_sent, *self.received.values()} == {self.digest}
+
+def files_in(folder: Path) -> list[Path]:
+    """List the files of a folder and its subfolders by name, without the hidden ones."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
 
 
-def read_folder(folder: Path, count: int | None, round_: str = "online", first: int = 1) -> list[TrackedDocument]:
-    """List the files of a folder and its subfolders by name, repeated or cut to ``count``. Raises NoDocuments."""
-    found = [(path, path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()]
-    files = [(path, name) for path, name in found if not any(part.startswith(".") for part in name.parts)]
-    if not files:
-        raise NoDocuments(folder=str(folder))
+def documents_of(folder: Path, count: int | None, round_: str, first: int) -> list[TrackedDocument]:
+    """Return documents with the files of a folder, repeated or cut to ``count``, numbered from ``first``."""
+    files = files_in(folder)
     chosen = files if count is None else islice(cycle(files), count)
-    return [TrackedDocument(number, path, str(name), round_) for number, (path, name) in enumerate(chosen, first)]
+    return [TrackedDocument(n, path, str(path.relative_to(folder)), round_) for n, path in enumerate(chosen, first)]
 
 
 @dataclass(slots=True)
@@ -110,7 +99,7 @@ class DocumentTracker:
             return
         document.was_stored |= state == "stored"
         document.reason = reason or document.reason
-        if not document.is_final and _RANK[state] > _RANK[document.state]:
+        if not document.is_final and _ORDER.index(state) > _ORDER.index(document.state):
             document.state = state
             document.took_ms = (self.now() - document.submitted) * 1000
             self.on_change(document)
@@ -131,7 +120,7 @@ class DocumentTracker:
         accepted = [document for document in every if document.lk0]
         delivered = [document for document in accepted if document.state == "delivered"]
         accepted_twice = sum(len({document.lk0, *document.received}) - 1 for document in accepted)
-        took_ms = sorted(document.took_ms for document in delivered if document.round == "online")
+        took_ms = [document.took_ms for document in delivered if document.round == "online"]
         counts = {
             "documents": len(every),
             "accepted": len(accepted),
@@ -145,15 +134,12 @@ class DocumentTracker:
             "lost": sum(document.state != "delivered" or not document.received for document in accepted),
             "left_in_queues": sum(left.values()),
             "left_in_each_queue": dict(left),
-            "digest_mismatches": sum(bool(document.received) and not document.is_intact for document in accepted),
+            "digest_mismatches": sum(
+                {document.digest, document.digest_sent, *document.received.values()} != {document.digest}
+                for document in accepted
+            ),
             "restarts": restarts,
-            "p50_ms": percentile(took_ms, 0.50),
-            "p99_ms": percentile(took_ms, 0.99),
+            "median_ms": round(median(took_ms or [0.0]), 2),
         }
         is_bad = any(counts[name] for name in ("lost", "duplicated", "left_in_queues", "digest_mismatches", "refused"))
         return {"ok": not is_bad and counts["accepted"] == counts["documents"], **counts}
-
-
-def percentile(ascending: list[float], part: float) -> float:
-    """Return the percentile by nearest rank; 0 for an empty list."""
-    return round(ascending[max(ceil(len(ascending) * part) - 1, 0)], 2) if ascending else 0.0

@@ -23,7 +23,6 @@ PLANTED = [{"lk0": "L1", "verdict": "NOT_DELIVERED"}, {"lk0": "L2", "verdict": "
         (Reconciliation("breached", planted=PLANTED, found=1), False),
         (Reconciliation("breached", planted=PLANTED, found=2, strange=1), False),
         (Reconciliation("met", repaired={"10008": {"resolved": 1}, "56001": {}}), True),
-        (Reconciliation("met", repaired={"10008": {"resolved": 1, "failed": 1}}), False),
     ],
 )
 def test_when_it_is_good(found: Reconciliation, is_good: bool) -> None:

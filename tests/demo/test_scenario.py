@@ -97,7 +97,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
 def test_nothing_to_send_is_said_before_anything_starts(tmp_path: Path) -> None:
     done = subprocess.run([*DEMO, "--documents", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "SEMQ-2301" in done.stderr
+    assert "is not a folder with files" in done.stderr
 
 
 def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> None:

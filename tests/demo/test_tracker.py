@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.app import Document, Sent
-from semq.demo.errors import NoDocuments
-from semq.demo.tracker import FINAL, STATES, DocumentTracker, TrackedDocument, percentile, read_folder
+from semq.demo.tracker import FINAL, STATES, DocumentTracker, TrackedDocument, documents_of, files_in
 from semq.umx_t.app_key import check_app_key
 
 BODY = b"an order"
@@ -66,34 +65,20 @@ def make(folder: Path, *names: str) -> None:
 
 def test_files_come_by_name_with_those_of_subfolders(tmp_path: Path) -> None:
     make(tmp_path, "b.xml", "a.xml", "more/c.xml", ".hidden", ".git/config")
-    assert [one.name for one in read_folder(tmp_path, None)] == ["a.xml", "b.xml", "more/c.xml"]
+    assert [one.name for one in documents_of(tmp_path, None, "online", 1)] == ["a.xml", "b.xml", "more/c.xml"]
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, ["a"]), (2, ["a", "b"]), (5, ["a", "b", "a", "b", "a"])])
 def test_a_folder_is_repeated_or_cut(tmp_path: Path, count: int, names: list[str]) -> None:
     make(tmp_path, "a", "b")
-    found = read_folder(tmp_path, count, "away", 4)
+    found = documents_of(tmp_path, count, "away", 4)
     assert [one.name for one in found] == names
     assert len({one.app_key for one in found}) == count
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+def test_hidden_files_are_not_documents(tmp_path: Path) -> None:
     make(tmp_path, ".hidden")
-    with pytest.raises(NoDocuments):
-        read_folder(tmp_path, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("order-LW-2041.xml", "order"),
-        ("despatch-advice-7.xml", "despatch-advice"),
-        ("42.xml", "document"),
-        ("x", "document"),
-    ],
-)
-def test_the_type_of_a_document_is_in_its_name(name: str, kind: str) -> None:
-    assert added(DocumentTracker(), name).app_key == ("demo", kind, "0001", name)
+    assert files_in(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -101,11 +86,6 @@ def test_the_type_of_a_document_is_in_its_name(name: str, kind: str) -> None:
 )
 def test_every_name_makes_an_app_key(name: str) -> None:
     check_app_key(added(DocumentTracker(), name).app_key)
-
-
-def test_the_content_type_follows_the_ending() -> None:
-    assert added(DocumentTracker(), "a.xml").content_type in ("application/xml", "text/xml")
-    assert added(DocumentTracker(), "a").content_type == "application/octet-stream"
 
 
 @given(st.lists(st.sampled_from(["sent", "forwarded", "stored", "delivered", "failed", "strange"]), max_size=12))
@@ -142,7 +122,7 @@ def test_events_and_deliveries_may_come_before_the_answer_to_the_submit() -> Non
     tracker.delivery(delivered(document, "L1"))
     tracker.advance(document, "delivered")
     tracker.accepted(document, Sent("L1", DIGEST))
-    assert (document.state, document.was_stored, document.is_intact) == ("delivered", True, True)
+    assert (document.state, document.was_stored) == ("delivered", True)
     assert tracker.count(CLEAN, 0)["ok"]
 
 
@@ -223,10 +203,3 @@ def test_a_bad_end_has_a_number(spoil: Callable[[DocumentTracker, TrackedDocumen
 def test_what_is_left_in_a_queue_is_not_good() -> None:
     counts = good().count(CLEAN | {"hub.tb_0031": 2}, 0)
     assert (counts["ok"], counts["left_in_queues"]) == (False, 2)
-
-
-def test_percentiles_are_values_that_were_met() -> None:
-    values = [float(number) for number in range(1, 101)]
-    assert (percentile(values, 0.5), percentile(values, 0.99), percentile(values, 1.0)) == (50, 99, 100)
-    assert percentile([7.0], 0.99) == 7
-    assert percentile([], 0.5) == 0

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from semq.demo.options import SAMPLES, read_options
+from semq.demo.__main__ import read_options
+from semq.demo.display import SAMPLES
 
 
 def test_without_anything_the_samples_are_sent() -> None:
