@@ -29,7 +29,7 @@ PATIENCE_S = 600.0
 
 
 class Portion(NamedTuple):
-    """What is sent for each line on standard input. ``per_s`` 0: one document of ``size`` bytes."""
+    """The documents to send for each line on standard input. ``per_s`` 0: one document of ``size`` bytes."""
 
     url_a: str
     url_b: str

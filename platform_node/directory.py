@@ -42,8 +42,7 @@ class HubDirectory:
         """Put definitions in force."""
         self.version, self.definitions = version, definitions
         self._index = PartnerIndex(self._accounts, definitions)
-        self._known = frozenset(self._index.nodes)
-        self._names = frozenset(map(str, self._known))
+        self._names = frozenset(map(str, self._index.nodes))
         self._meter.forget()
 
     def nodes(self) -> Sequence[Address]:
@@ -52,7 +51,7 @@ class HubDirectory:
 
     def serves(self, node: Address) -> bool:
         """Return whether an address is one of them."""
-        return node in self._known
+        return node in self._index.known
 
     def knows(self, name: str) -> bool:
         """Whether this is the address of an institution."""
@@ -83,7 +82,7 @@ class HubDirectory:
         pair.
         """
         source, target = envelope.lk0.node, envelope.target.node
-        if target not in self._known:
+        if target not in self._index.known:
             return UnknownTarget.code, f"The hub knows no institution {target}."
         if not self.may_send(source, target):
             return TargetNotAllowed.code, f"No agreement allows {source} to send to {target}."

@@ -30,7 +30,7 @@ class PartnerIndex:
 
     def __init__(self, accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions) -> None:
         self.nodes = [_address(node_id) for node_id in dict.fromkeys((*accounts, *definitions.nodes))]  #: all
-        self._known = frozenset(self.nodes)
+        self.known = frozenset(self.nodes)  #: the same, to look one up
         self._agreements = definitions.agreements
         self._from: dict[str, list[int]] = {}  #: node id to places of agreements that name it as a sender
         self._to: dict[str, list[int]] = {}
@@ -55,7 +55,7 @@ class PartnerIndex:
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether an agreement allows a pair anything; without agreements, whether the configuration does."""
-        if source not in self._known or target not in self._known:
+        if source not in self.known or target not in self.known:
             return False
         if self._agreements:
             return bool(self.terms(source, target))
@@ -68,7 +68,7 @@ class PartnerIndex:
         if found is None:
             names = dict.fromkeys(self._names(node))
             # One list for all that have all as partners: a list for each would grow with the square of their number.
-            found = self.nodes if ANY in names else [one for one in map(_address, names) if one in self._known]
+            found = self.nodes if ANY in names else [one for one in map(_address, names) if one in self.known]
             self._found[node] = found
         return found
 

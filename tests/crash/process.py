@@ -7,55 +7,34 @@ which failpoint; any other end of the process is a fault.
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 
 from semq.installation.configuration import NodePlace
 from semq.installation.process import STOP_S, NodeProcess
 from semq.service.failpoints import VARIABLE
+from tests.crash.restarted import RestartedProcess
 
-READY_S = 180.0  # from the start until it serves, on a busy machine
 EXIT_UNAVAILABLE = 69  # semq.service.process: its database was lost during the start
 UNAVAILABLE_MAX = 5
 
 
-class CrashProcess(NodeProcess):
+class CrashProcess(RestartedProcess, NodeProcess):
     """A node of a campaign."""
 
     def __init__(self, place: NodePlace, complaints: list[str]) -> None:
-        super().__init__(place)
+        NodeProcess.__init__(self, place)
+        RestartedProcess.__init__(self)
         self._complaints = complaints
-        self._task: asyncio.Task[None] | None = None
-        self._serving = asyncio.Event()
         self._over = asyncio.Event()  #: the present or last run of the process has ended
         self._expected = False  #: the node was killed on purpose
-        self._stopping = False
-        self._pause_s = 0.0
         self._may_start = asyncio.Event()  #: cleared while its files are changed
         self._may_start.set()
         self._failpoint = ""  #: failpoint of the next start
         self.armed = ""  #: of the running process
-        self.starts = 0
         self.served = 0  #: number of starts after which it served
         self.fired: list[str] = []  #: failpoints that ended it
-        self.on_ready: Callable[[], None] = lambda: None
-        self.on_end: Callable[[], None] = lambda: None
 
     # ------------------------------------------------------------ life
-
-    def begin(self) -> None:
-        """Start the node, and restart it whenever it has ended."""
-        self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it serves now."""
-        return self._serving.is_set()
-
-    async def served_now(self) -> None:
-        """Wait until it serves. Raises TimeoutError."""
-        async with asyncio.timeout(READY_S):
-            await self._serving.wait()
 
     def kill(self, back_after_s: float, failpoint: str = "") -> None:
         """Send SIGKILL; it restarts after a pause, optionally with a failpoint."""

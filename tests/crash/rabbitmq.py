@@ -5,42 +5,21 @@ Made by ``world`` for ``./run crash --cluster --rabbitmq``. How to run a node is
 
 import asyncio
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 
 from bench.rabbitmq.server import STOP_S, RabbitNode
 from semq.installation.process import end_of
-from tests.crash.process import READY_S
+from tests.crash.restarted import RestartedProcess
 
 
-class BrokerProcess:
+class BrokerProcess(RestartedProcess):
     """A node of the cluster, restarted whenever it has ended; its faults are those of ``CrashProcess``."""
 
     def __init__(self, name: str, node: RabbitNode) -> None:
+        super().__init__()
         self.name = name
         self.port = node.port
-        self.starts = 0
-        self.on_ready: Callable[[], None] = lambda: None
-        self.on_end: Callable[[], None] = lambda: None
         self._node = node
-        self._serving = asyncio.Event()
-        self._stopping = False
-        self._pause_s = 0.0
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        """Start the node, and restart it whenever it has ended."""
-        self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it serves now."""
-        return self._serving.is_set()
-
-    async def served_now(self) -> None:
-        """Wait until it serves. Raises TimeoutError."""
-        async with asyncio.timeout(READY_S):
-            await self._serving.wait()
 
     def kill(self, back_after_s: float) -> None:
         """Send SIGKILL; it restarts after a pause."""

@@ -37,7 +37,7 @@ def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
     return report
 
 
-def test_nothing_is_lost_and_nothing_doubled_whoever_is_killed() -> None:
+def test_nothing_is_lost_and_nothing_is_duplicated_after_random_kills() -> None:
     judged(CYCLES, SEED, "--group", "7")
 
 

@@ -53,7 +53,7 @@ def _leftovers(world: CrashWorld) -> bool:
         return True
 
 
-async def test_a_document_in_pieces_arrives_whole_and_once_whoever_is_killed(tmp_path: Path) -> None:
+async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is_killed(tmp_path: Path) -> None:
     world = CrashWorld(tmp_path, 1, secure=True)
     try:
         await world.start()
