@@ -51,12 +51,10 @@ semq.broker.channel.feeder             broker/channel/test_consumption.py
 semq.broker.channel.ports              broker/test_session.py
 semq.broker.channel.reply_targets      broker/channel/test_publication.py
 semq.broker.channel.settlements        broker/queues/test_bodies.py
-semq.broker.channel.unsettled_delivery broker/channel/test_consumption.py
 semq.broker.environment                broker/test_server.py
 semq.broker.memory_gauge               broker/queues/test_pages.py
 semq.broker.limits                     broker/test_server.py
 semq.broker.ports                      broker/test_login.py
-semq.broker.queues.entry               broker/queues/test_queue.py
 semq.broker.refusals                   broker/test_services.py
 semq.cli.checkup.database              cli/checkup/test_doctor.py
 semq.cli.checkup.finding               cli/checkup/test_doctor.py

@@ -15,8 +15,7 @@ from semq.broker.definitions import Definitions, VhostLimits
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.queues.bodies import release, retain
 from semq.broker.queues.deadletter import after_death, goes_in_circles
-from semq.broker.queues.entry import QueueEntry
-from semq.broker.queues.message import Message
+from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import Exchange
 from semq.broker.routing.routes import route

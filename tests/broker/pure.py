@@ -9,8 +9,7 @@ from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.environment import Environment
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies
-from semq.broker.queues.entry import QueueEntry
-from semq.broker.queues.message import Message
+from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.pages import Pager
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.timers import Timers

@@ -1,21 +1,55 @@
-"""One node that is killed and restarted, as by a service manager.
+"""Processes that are killed and restarted, as by a service manager: the base of all, and a node.
 
-``CrashProcess.begin`` runs for the whole campaign. The caller of ``kill`` states when the node may restart, and with
+``begin`` runs for the whole campaign. The caller of ``kill`` states when the node may restart, and with
 which failpoint; any other end of the process is a fault.
 """
 
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 
 from semq.installation.configuration import NodePlace
 from semq.installation.process import STOP_S, NodeProcess
 from semq.service.failpoints import VARIABLE
-from tests.crash.restarted import RestartedProcess
 
+READY_S = 180.0  # from the start until it serves, on a busy machine
 EXIT_UNAVAILABLE = 69  # semq.service.process: its database was lost during the start
 UNAVAILABLE_MAX = 5
+
+
+class RestartedProcess:
+    """One process; ``_keep`` starts it whenever it has ended, and sets ``_serving`` while it serves."""
+
+    name: str  #: in its installation
+    port: int
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
+        self._serving = asyncio.Event()
+        self._stopping = False
+        self._pause_s = 0.0  #: before the next start
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start the process, and restart it whenever it has ended."""
+        self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it serves now."""
+        return self._serving.is_set()
+
+    async def served_now(self) -> None:
+        """Wait until it serves. Raises TimeoutError."""
+        async with asyncio.timeout(READY_S):
+            await self._serving.wait()
+
+    async def _keep(self) -> None:
+        raise NotImplementedError
 
 
 class CrashProcess(RestartedProcess, NodeProcess):

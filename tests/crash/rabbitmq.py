@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from bench.rabbitmq.server import STOP_S, RabbitNode
 from semq.installation.process import end_of
-from tests.crash.restarted import RestartedProcess
+from tests.crash.process import RestartedProcess
 
 
 class BrokerProcess(RestartedProcess):

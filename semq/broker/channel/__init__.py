@@ -7,7 +7,6 @@
 | commands              | methods that define exchanges, queues, bindings    |
 | publication, arrival  | basic.publish; large bodies being received         |
 | consumption, consumer | qos, consume, get, ack; one consumer               |
-| unsettled_delivery    | one delivery that is not settled                   |
 | feeder                | large bodies being sent                            |
 | reply_targets         | channels that wait for direct replies              |
 | confirms, transaction | publisher confirms; tx                             |

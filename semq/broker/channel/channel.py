@@ -17,12 +17,18 @@ from semq.broker import refusals
 from semq.broker.channel.confirms import Confirms
 from semq.broker.channel.consumer import counted
 from semq.broker.channel.feeder import Feeder
-from semq.broker.channel.ports import ChannelConnection, ChannelConsumer, LargeBodyArrival, LargeBodyFeeder, Source
+from semq.broker.channel.ports import (
+    ChannelConnection,
+    ChannelConsumer,
+    LargeBodyArrival,
+    LargeBodyFeeder,
+    Source,
+    UnsettledDelivery,
+)
 from semq.broker.channel.transaction import Transaction
-from semq.broker.channel.unsettled_delivery import UnsettledDelivery
 from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, LargeBody
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceQueue
 

@@ -10,7 +10,7 @@ from typing import Any
 from semq.amqp.content import ContentHeader
 from semq.broker.channel.ports import ConnectedChannel, Source
 from semq.broker.queues.bodies import Body
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceQueue, SessionInfo
 

@@ -185,3 +185,15 @@ class ChannelConnection(Protocol):
     def send_notices(self) -> None: ...
 
     def find_reply_target(self, address: str) -> ConnectedChannel | None: ...
+
+
+class UnsettledDelivery:
+    """A delivery that its client has not settled; ``consumer`` is None for basic.get."""
+
+    __slots__ = ("consumer", "item", "size", "source")
+
+    def __init__(self, source: Source, consumer: ChannelConsumer | None, item: Any, size: int) -> None:
+        self.source = source
+        self.consumer = consumer
+        self.item = item
+        self.size = size

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.events import Published
 from semq.broker import refusals
-from semq.broker.channel.ports import ConnectedChannel
-from semq.broker.channel.unsettled_delivery import UnsettledDelivery
+from semq.broker.channel.ports import ConnectedChannel, UnsettledDelivery
 from semq.broker.limits import BrokerLimits
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import release, retain, weight

@@ -8,7 +8,7 @@ from semq.amqp.content import ContentHeader
 from semq.amqp.wire import decode_table
 from semq.broker.arguments import BadArgumentError, QueueSettings, read_queue_arguments
 from semq.broker.queues.bodies import Bodies, Body, StoredBody
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, BindingDestination
 from semq.broker.vhost import VirtualHost

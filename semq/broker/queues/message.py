@@ -1,8 +1,10 @@
-"""One message inside the broker: its exchange and key, its content header as it arrived, its body. Pure.
+"""One message inside the broker: its exchange and key, its content header as it arrived, its body; and its entry in one
+queue. Pure.
 
 Delivery mode, priority and expiration are read from the header if their flags are set. A table of headers is decoded
 once, because a malformed one must be reported to its sender and not to its receivers. All other properties stay
 encoded. Made by ``channel`` for each publish and by ``deadletter``; shared by all queues that it is routed to.
+An entry is made by ``queue`` and ``pages`` and moved by ``ready``; deliveries refer to it.
 """
 
 import re
@@ -152,3 +154,18 @@ def read_expiration(value: str | None) -> int | None:
 
 _NUMBER = re.compile(r"((?:[+-]?[0-9]+)?)(.*)", re.DOTALL)
 _DIGITS_MAX = 20  # a short string may have 255, which need not be converted
+
+
+class QueueEntry:
+    """A message and its position. ``expires_at`` is on the monotonic clock; ``is_stored``: whether the store has a row
+    for it.
+    """
+
+    __slots__ = ("deliveries", "expires_at", "is_stored", "message", "position")
+
+    def __init__(self, message: Message, position: int, expires_at: float | None) -> None:
+        self.message = message
+        self.position = position
+        self.expires_at = expires_at
+        self.deliveries = 0
+        self.is_stored = False

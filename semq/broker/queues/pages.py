@@ -17,8 +17,7 @@ from typing import Protocol
 from semq.amqp.content import ContentHeader
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies, StoredBody
-from semq.broker.queues.entry import QueueEntry
-from semq.broker.queues.message import Message
+from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.timers import Timers
 from semq.clock import Clock
 from semq.store.broker.operations import AddMessage, StoredBacklog

@@ -17,8 +17,7 @@ from semq.broker.environment import DeathReason, Environment
 from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, StoredBody, release, retain
 from semq.broker.queues.consumers import ConsumerRing, Taker
-from semq.broker.queues.entry import QueueEntry
-from semq.broker.queues.message import Message
+from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.pages import QueuePage, pages_of
 from semq.broker.queues.ready import PriorityLane, ReadyMessages
 from semq.broker.routing.exchanges import Binding

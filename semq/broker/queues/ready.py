@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.pages import PAGE, PAGE_BYTES, QueuePage
 
 

@@ -13,7 +13,7 @@ from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.durable.restore import restore
 from semq.broker.durable.unwritten import Owed
 from semq.broker.queues.bodies import Bodies
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.errors import Unavailable
 from semq.store.broker.operations import (

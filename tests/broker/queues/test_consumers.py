@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from semq.broker.queues.consumers import ConsumerRing
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from tests.broker.pure import RecordingConsumer, message_of
 
 

@@ -10,8 +10,7 @@ import pytest
 from semq.amqp.content import ContentHeader, Properties
 from semq.broker.queues import pages
 from semq.broker.queues.bodies import StoredBody
-from semq.broker.queues.entry import QueueEntry
-from semq.broker.queues.message import Message
+from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.errors import Unavailable
 from semq.store.broker.operations import StoredBacklog

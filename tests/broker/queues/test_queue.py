@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition
 from semq.store.broker.operations import MarkHandedOut
 from tests.broker.pure import Model, RecordingConsumer, bodies, message_of

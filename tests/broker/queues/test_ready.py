@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from semq.broker.queues.entry import QueueEntry
+from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.ready import ReadyMessages
 from tests.broker.pure import message_of
 
