@@ -1,6 +1,6 @@
--- What runs inside Postgres: one guard for the writer, and the calls with which applications send and receive in their own transactions.
+-- Functions inside Postgres: a guard for the writer, and the functions with which applications send and receive in their own transactions.
 
--- The writer's second guard: a change that did not meet the rows it was decided on ends the whole transaction, COMMIT included.
+-- The writer's second guard: if a change did not find the rows for which it was decided, the whole transaction fails.
 CREATE FUNCTION semq_expect(met bigint, expected bigint, sqlstate_otherwise text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -9,7 +9,7 @@ BEGIN
     END IF;
 END $$;
 
--- Hand a document over in the transaction of the caller; it is sent if that commits. Returns the number of the submission.
+-- Submit a document in the caller's transaction; it is sent if the transaction commits. Returns the number of the submission.
 CREATE FUNCTION semq_send(
     target text, payload bytea, app_key text DEFAULT '', save_fwd int DEFAULT 3, ack2 int DEFAULT 1, order_key text DEFAULT '',
     token text DEFAULT NULL, content_type text DEFAULT '', headers jsonb DEFAULT '{}'
@@ -44,8 +44,8 @@ BEGIN
     RETURN given;
 END $$;
 
--- What waits for the applications, in its order (PROTOCOL.md section 11): a document is here when nothing before it is missing
--- and all before it under the same order key has been finished.
+-- Documents that applications may receive, in order (PROTOCOL.md section 11): a document is listed when no document before it is
+-- missing and all earlier ones with its order key are finished.
 CREATE VIEW semq_inbox AS
 SELECT
     p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
@@ -67,8 +67,8 @@ WHERE p.app_status = 310 AND p.status = 410
             AND e.app_status = 310 AND NOT EXISTS (SELECT FROM tb_0030_done d WHERE d.bref = e.bref)
     ));
 
--- Take documents for the caller's transaction: nobody else is given them until it ends. Advisory locks, not row locks: an
--- application that thinks for long must never hold up the node's writer.
+-- Receive documents in the caller's transaction: no other transaction gets them until it ends. Advisory locks, not row locks: a
+-- slow application must not block the node's writer.
 CREATE FUNCTION semq_receive(inbox_user text DEFAULT '', at_most int DEFAULT 1) RETURNS SETOF semq_inbox
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -88,8 +88,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Finish a document in the transaction of the caller: its effect and this mark are committed together or not at all. A second
--- transaction that finishes the same document fails (unique_violation, or no_data_found once the node has noted it).
+-- Finish a document in the caller's transaction, so that its effects and this mark are committed together. A second
+-- transaction that finishes the same document fails (unique_violation, or no_data_found after the node has noted it).
 CREATE FUNCTION semq_done(bref bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- The queues, the ledger and the broker's tables. What each is for stands in semq/store/tables.py.
+-- The queues, the ledger and the broker's tables. semq/store/tables.py describes each.
 
 CREATE TABLE semq_meta (
     single BOOLEAN DEFAULT true NOT NULL,
@@ -301,5 +301,5 @@ CREATE TABLE broker_handed_out (
     CONSTRAINT broker_handed_out_pkey PRIMARY KEY (queue_id)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- An insert never fails for want of a day's partition: those are made ahead, the rest falls in here and is moved later.
+-- Takes lines of days without a partition, so that no insert fails; they are moved later. Partitions are normally made ahead.
 CREATE TABLE semq_ledger_other PARTITION OF semq_ledger DEFAULT;

@@ -1,4 +1,4 @@
--- Who the hub lets in: certificates, enrolment tokens, which store each node has, and what the nodes have agreed.
+-- Identities at the hub: certificates, enrolment tokens, the store of each node, and the agreements of the nodes.
 CREATE TABLE node_certificate (
     serial      text PRIMARY KEY,       -- hexadecimal
     node        text NOT NULL,

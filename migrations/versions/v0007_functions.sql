@@ -1,11 +1,11 @@
--- The calls of applications, with a search path of their own: they run with the rights of the owner of the tables, and a
--- caller's temporary table (searched last here) must not be taken for one of ours.
+-- The functions for applications, with their own search path: they run with the rights of the owner of the tables, so a
+-- caller's temporary table (searched last here) must not replace a table of the node.
 
--- From here on names are made and found in the schema of the tables; the path of before is put back at the end.
+-- Create and find names in the schema of the tables from here on; the former path is restored at the end.
 SELECT set_config('semq.path_before', current_setting('search_path'), true),
     set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
--- Rights that were given on the old form of semq_send are given on the new one.
+-- Grant the rights on the old form of semq_send on the new one.
 CREATE TEMPORARY TABLE semq_send_granted ON COMMIT DROP AS
 SELECT DISTINCT a.grantee::regrole AS role
 FROM pg_proc p, aclexplode(p.proacl) a
@@ -13,7 +13,7 @@ WHERE p.oid = 'semq_send(text, bytea, text, int, int, text, text, text, jsonb)':
     AND a.grantee <> 0 AND a.grantee <> p.proowner;
 DROP FUNCTION semq_send(text, bytea, text, int, int, text, text, text, jsonb);
 
--- Hand a document over in the transaction of the caller; it is sent if that commits. Returns the number of the submission,
+-- Submit a document in the caller's transaction; it is sent if the transaction commits. Returns the number of the submission,
 -- for semq_status.
 CREATE FUNCTION semq_send(
     target text, payload bytea, app_key text DEFAULT '', save_fwd int DEFAULT 3, ack2 int DEFAULT 1, order_key text DEFAULT '',
@@ -77,7 +77,7 @@ BEGIN
     RETURN given;
 END $$;
 
--- What has become of a message of this node: its outcome if it has ended, else where it stands.
+-- The state of a message of this node: its outcome if it has ended, else its status.
 CREATE FUNCTION semq_state(lk0 text) RETURNS TABLE (state text, reason_code text, reason_text text, changed_at timestamptz)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WITH last_line AS (
@@ -106,7 +106,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WHERE NOT EXISTS (SELECT FROM tb_0031 q WHERE q.object_id = split_part($1, '.', 6)::bigint AND q.lk0 = $1)
 $$;
 
--- What has become of a submission; no row if the node knows none of that number (any more).
+-- The state of a submission; no row if the node knows no submission with this number (any more).
 CREATE FUNCTION semq_status(submission bigint) RETURNS TABLE (
     number bigint, lk0 text, state text, reason_code text, reason_text text, changed_at timestamptz
 )
@@ -125,7 +125,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WHERE t.number = $1
 $$;
 
--- The same by token, also of what was handed over by AMQP: the document if there is one, else the last submission.
+-- The same by token, also for documents submitted by AMQP: the document if it exists, else the last submission.
 CREATE FUNCTION semq_status(token text) RETURNS TABLE (
     number bigint, lk0 text, state text, reason_code text, reason_text text, changed_at timestamptz
 )
@@ -141,7 +141,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     )
 $$;
 
--- MessagePack as JSON, for the envelopes beside bodies: strings of octets as hexadecimal text. Fails on what it is not.
+-- Convert MessagePack to JSON, for the envelopes of bodies: byte strings as hexadecimal text. Fails if it is not MessagePack.
 CREATE FUNCTION semq_unpack(data bytea, INOUT place int DEFAULT 0, OUT value jsonb)
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
 DECLARE
@@ -230,7 +230,7 @@ BEGIN
     END IF;
 END $$;
 
--- What waits for the applications (see revision 0001), with what its sender said of each document.
+-- Documents that applications may receive (see revision 0001), with the attributes set by their senders.
 CREATE OR REPLACE VIEW semq_inbox AS
 SELECT
     p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
@@ -257,9 +257,9 @@ WHERE p.app_status = 310 AND p.status = 410
             AND e.app_status = 310 AND NOT EXISTS (SELECT FROM tb_0030_done d WHERE d.bref = e.bref)
     ));
 
--- Take documents for the caller's transaction: nobody else is given them until it ends. Advisory locks, not row locks: an
--- application that thinks for long must never hold up the node's writer. Numbers are looked for first and documents read
--- one by one, so that a long queue of large ones costs what is taken.
+-- Receive documents in the caller's transaction: no other transaction gets them until it ends. Advisory locks, not row locks: a
+-- slow application must not block the node's writer. Row numbers are searched first
+-- and documents read one by one, so that the cost depends on the documents received, not on the queue.
 CREATE OR REPLACE FUNCTION semq_receive(inbox_user text DEFAULT '', at_most int DEFAULT 1) RETURNS SETOF semq_inbox
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -284,8 +284,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Finish a document in the transaction of the caller: its effect and this mark are committed together or not at all. A second
--- transaction that finishes the same document fails (unique_violation, or no_data_found once the node has noted it).
+-- Finish a document in the caller's transaction, so that its effects and this mark are committed together. A second
+-- transaction that finishes the same document fails (unique_violation, or no_data_found after the node has noted it).
 CREATE OR REPLACE FUNCTION semq_done(bref bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
@@ -297,8 +297,8 @@ BEGIN
     PERFORM pg_notify('semq_done', '');
 END $$;
 
--- Set a document aside that the application will never manage: PARKED, for a person (`semq failed list`), and out of the way of
--- those behind it. `why` goes to the ledger. Like semq_done in all else.
+-- Set aside a document that the application cannot process: PARKED, for a person (`semq failed list`), so that it does not block
+-- later ones. `why` is written into the ledger. Otherwise like semq_done.
 CREATE FUNCTION semq_park(bref bigint, why text DEFAULT '') RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN

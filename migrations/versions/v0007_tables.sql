@@ -1,4 +1,4 @@
--- What the functions for applications stand on. A node of the version before goes on working with these tables.
+-- Tables and columns for the functions of applications. A node of the previous version can use these tables.
 
 ALTER TABLE tb_0031_submit
     ADD COLUMN content_encoding TEXT DEFAULT '' NOT NULL,

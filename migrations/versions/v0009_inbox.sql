@@ -1,4 +1,4 @@
--- The view of v0007, with a column at its end: whether a seal or a signature proves the origin of the document.
+-- The view of v0007 with one more column at the end: whether a seal or a signature proves the origin of the document.
 CREATE OR REPLACE VIEW semq_inbox AS
 SELECT
     p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,

@@ -6,9 +6,9 @@ CREATE INDEX tb_0031_track ON tb_0031 (dest, source, priority, object_id) WHERE 
 CREATE INDEX tb_0030_track ON tb_0030 (target_user, source, priority, bref);
 DROP INDEX tb_0030_user;
 
--- Take documents for the caller's transaction: nobody else is given them until it ends. Advisory locks, not row locks: an
--- application that thinks for long must never hold up the node's writer. Sources take turns, in an order that changes with each
--- call, and of one source the highest priority comes first; each candidate is one look at the index.
+-- Receive documents in the caller's transaction: no other transaction gets them until it ends. Advisory locks, not row locks: a
+-- slow application must not block the node's writer. Sources take turns, in an order that changes with each call; documents of
+-- one source come by priority. Each candidate costs one access to the index.
 CREATE OR REPLACE FUNCTION semq_receive(inbox_user text DEFAULT '', at_most int DEFAULT 1) RETURNS SETOF semq_inbox
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE

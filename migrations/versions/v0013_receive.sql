@@ -1,10 +1,10 @@
--- The search path of v0007: revision 0011 left it out, and a caller's temporary table could stand for one of ours.
+-- The search path of v0007: revision 0011 omitted it, so a caller's temporary table could replace a table of the node.
 SELECT set_config('semq.path_before', current_setting('search_path'), true),
     set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
--- Take documents for the caller's transaction: nobody else is given them until it ends. Advisory locks, not row locks: an
--- application that thinks for long must never hold up the node's writer. Sources take turns, in an order that changes with each
--- call, and of one source the highest priority comes first; each candidate is one look at the index.
+-- Receive documents in the caller's transaction: no other transaction gets them until it ends. Advisory locks, not row locks: a
+-- slow application must not block the node's writer. Sources take turns, in an order that changes with each call; documents of
+-- one source come by priority. Each candidate costs one access to the index.
 CREATE OR REPLACE FUNCTION semq_receive(inbox_user text DEFAULT '', at_most int DEFAULT 1) RETURNS SETOF semq_inbox
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE

@@ -14,18 +14,18 @@ CREATE TABLE tb_0031_renamed (
 CREATE INDEX tb_0031_renamed_number ON tb_0031_renamed (number);
 CREATE INDEX tb_0031_renamed_at ON tb_0031_renamed (at);
 
--- Names lead to messages by indexes; none is on a column that changes.
+-- Indexes that find messages by name; none is on a column that changes.
 CREATE INDEX tb_0031_taken_lk0 ON tb_0031_taken (lk0);
 CREATE INDEX tb_0031_submit_key ON tb_0031_submit (regexp_replace(app_key, '^([^/]*/){3}', '')) WHERE app_key <> '';
 CREATE INDEX tb_0031_relayed_key ON tb_0031 (app_key) WHERE direction = 520 AND app_key <> '';
 CREATE INDEX semq_ledger_refusal ON semq_ledger ((split_part(lk0, '.', 6))) WHERE event = 16 AND side = 1;
 
--- The search path of v0007: names are made and found in the schema of the tables.
+-- The search path of v0007: create and find names in the schema of the tables.
 SELECT set_config('semq.path_before', current_setting('search_path'), true),
     set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
--- What has become of a message of this node: its outcome if it has ended, else where it stands. A reason has a code; other
--- details of the ledger are none.
+-- The state of a message of this node: its outcome if it has ended, else its status. Only details of the ledger with an error
+-- code are reasons.
 CREATE OR REPLACE FUNCTION semq_state(lk0 text)
 RETURNS TABLE (state text, reason_code text, reason_text text, changed_at timestamptz)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -56,8 +56,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WHERE NOT EXISTS (SELECT FROM tb_0031 q WHERE q.object_id = split_part($1, '.', 6)::bigint AND q.lk0 = $1)
 $$;
 
--- What has become of a submission; no row if the node knows none of that number (any more). One that was looked at has a
--- reason of its own to wait; those behind it to the same target wait for it.
+-- The state of a submission; no row if the node knows no submission with this number (any more). A submission that was tried
+-- has its own reason to wait; later ones to the same target wait for it.
 CREATE OR REPLACE FUNCTION semq_status(submission bigint) RETURNS TABLE (
     number bigint, lk0 text, state text, reason_code text, reason_text text, changed_at timestamptz
 )

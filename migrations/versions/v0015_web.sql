@@ -59,7 +59,7 @@ CREATE TABLE web_audit (
 CREATE INDEX web_audit_at ON web_audit (at);
 CREATE INDEX web_audit_who ON web_audit (who, number);
 
--- Whoever owns the tables can remove this trigger; it keeps programs and people with a console from changing the log.
+-- This trigger prevents programs and users of the console from changing the log; the owner of the tables can remove it.
 CREATE FUNCTION web_audit_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND current_setting('semq.audit_retention', true) = 'on' THEN

@@ -1,19 +1,19 @@
--- Documents that wait for a time (@NotBefore). What SQL schedules has the columns of any submission; what a node schedules
--- has its LK0 as name, the record id as number, and its attributes in the envelope.
+-- Documents that wait for a time (@NotBefore). Those scheduled by SQL have the columns of all submissions; those scheduled by a
+-- node have their LK0 as name, the record id as number, and their attributes in the envelope.
 ALTER TABLE tb_0031_submit
     ADD COLUMN not_before TIMESTAMP WITH TIME ZONE,
     ADD COLUMN envelope BYTEA;
 
--- A look finds what may be accepted, and what is due, without reading what waits for its time.
+-- Finds submissions that may be accepted or are due without reading those that wait for their time.
 DROP INDEX tb_0031_submit_open;
 CREATE INDEX tb_0031_submit_open ON tb_0031_submit (number) WHERE reason_code IS NULL AND not_before IS NULL;
 CREATE INDEX tb_0031_submit_due ON tb_0031_submit (not_before, number) WHERE not_before IS NOT NULL;
 
--- The search path of v0007: names are made and found in the schema of the tables.
+-- The search path of v0007: create and find names in the schema of the tables.
 SELECT set_config('semq.path_before', current_setting('search_path'), true),
     set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
--- Hand a document over in the transaction of the caller; it is sent if that commits, not before the time in its headers.
+-- Submit a document in the caller's transaction; it is sent if the transaction commits, not before the time in its headers.
 -- Returns the number of the submission, for semq_status.
 CREATE OR REPLACE FUNCTION semq_send(
     target text, payload bytea, app_key text DEFAULT '', save_fwd int DEFAULT 3, ack2 int DEFAULT 1, order_key text DEFAULT '',
@@ -91,8 +91,8 @@ BEGIN
     RETURN given;
 END $$;
 
--- What has become of a submission; no row if the node knows none of that number (any more). One that was looked at has a
--- reason of its own to wait; those behind it to the same target wait for it.
+-- The state of a submission; no row if the node knows no submission with this number (any more). A submission that was tried
+-- has its own reason to wait; later ones to the same target wait for it.
 CREATE OR REPLACE FUNCTION semq_status(submission bigint) RETURNS TABLE (
     number bigint, lk0 text, state text, reason_code text, reason_text text, changed_at timestamptz
 )

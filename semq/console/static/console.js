@@ -1,4 +1,4 @@
-// Improves pages that work without it: renews live parts when the node has something new, and adds shortcuts.
+// Optional: pages work without it. Refreshes live parts when the node has news, and adds shortcuts.
 "use strict";
 (() => {
   const live = document.querySelector("[data-live-source]");
@@ -6,13 +6,13 @@
   const pause = document.getElementById("live-pause");
   let paused = false, busy = false, again = false;
 
-  // A part is left alone while somebody types, chooses or reads a fold in it.
+  // Do not replace a part while the user types, selects, or has opened a fold in it.
   const inUse = part => part.contains(document.activeElement) && document.activeElement !== document.body
     && document.activeElement.matches("input, select, textarea")
     || part.querySelector("input:checked:not([data-initial])") !== null
     || part.querySelector("details[open]") !== null;
 
-  // Parts with an address of their own (data-later) are renewed from there.
+  // Parts with their own address (data-later) are refreshed from there.
   const replace = (page, id) => {
     for (const part of document.querySelectorAll("[data-live]")) {
       if (id ? part.id !== id : part.dataset.later) continue;
@@ -33,7 +33,7 @@
     } catch { /* the next event tries again */ }
   };
 
-  // What takes long, because other nodes are asked, is asked for after the page is there, and again now and then.
+  // Slow parts, which ask other nodes, are loaded after the page, and reloaded at intervals.
   let askedAt = 0;
   const renewLater = async () => {
     if (Date.now() - askedAt < 10000) return;
@@ -68,7 +68,7 @@
 
   renewLater();
 
-  // Check boxes of a table, all at once.
+  // Select or clear all check boxes of a table.
   for (const all of document.querySelectorAll("[data-all]")) {
     all.hidden = false;
     all.addEventListener("change", () => {
@@ -76,7 +76,7 @@
     });
   }
 
-  // Shortcuts: / goes to the search, g and a letter to a page.
+  // Shortcuts: / focuses the search, g and a letter opens a page.
   let before = "";
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
