@@ -16,19 +16,22 @@ from typing import Any
 
 import msgspec
 
+from platform_node.all_stores.asking import Handler
+from platform_node.all_stores.combining import store_text
 from platform_node.logins import ENROLLING
 from platform_node.operated import OperatedHub
 from platform_node.question_turns import QuestionTurns
 from semq.access_rights import AccessRole
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
+from semq.engine.hub.carried_link import CarriedLink
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.pki.errors import TokenRefused
 from semq.service import story
 from semq.service.admin import AskedExchange, typed
 from semq.service.operations.messages import MessageReading, TraceMessage
-from semq.service.operations.operation import look
+from semq.service.operations.operation import Caller, look
 from semq.store.rows import Event
 from semq.store.views import messages
 from semq.umx_t.address import Address, parse_address
@@ -42,6 +45,8 @@ NONCE_MAX = 64  # characters
 # Lines that name the target reliably; lines of violations repeat the statement of an impostor.
 NAMED_TARGETS = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 Events = Sequence[Mapping[str, Any]]
+LINES, STORY = "ask.lines", "ask.story"  # questions to other instances
+HUB = "hub"  # their user
 
 
 class TraceQuestion(msgspec.Struct, frozen=True):
@@ -68,23 +73,57 @@ class AskService:
         """Return all lines of the hub's ledger about one message. Raises BadLocator."""
         asker, lk0 = _asker(session), parse_lk0(question.lk0)
         async with self._reads.turn(str(asker)):
-            events = await self._node.store.read(messages.trace, str(lk0))
+            events, unreached = await self._all_lines(str(lk0))
         targets = _targets(events)
         is_theirs = asker == lk0.node or str(asker) in targets
         answer = {"node": str(self._node.address), "events": events if is_theirs else []}
+        answer |= {"unreached": unreached} if unreached else {}
         nonce = question.nonce[:NONCE_MAX]
         if not nonce:
             return answer
         other = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
         return answer | {"other": await self._ask(other, str(asker), lk0, nonce)}
 
+    def handlers(self) -> dict[str, Handler]:
+        """Return the answers to questions of other instances, besides operations."""
+        return {LINES: self._own_lines, STORY: self._own_story}
+
+    async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> Events:
+        return await self._node.store.read(messages.trace, str(arguments["lk0"]))
+
+    async def _own_story(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        return dict(await self._node.questions.ask(arguments["other"], arguments["question"]))
+
+    async def _all_lines(self, lk0: str) -> tuple[Events, list[str]]:
+        """Return the ledger lines of all stores about a message, and the stores that could not be asked."""
+        events = list(await self._node.store.read(messages.trace, lk0))
+        member = self._node.membership
+        if member is None:
+            return events, []
+        others = [store for store in member.stores() if store != member.store]
+        answers = await asyncio.gather(*(member.asking.ask(one, LINES, {"lk0": lk0}, HUB) for one in others))
+        events += [line for one in answers for line in one.result or ()]
+        unreached = [store_text(one.store) for one in answers if one.unreached or one.error]
+        return sorted(events, key=lambda line: int(line["at"])), unreached
+
     async def _ask(self, other: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
         """Return another node's answer unchanged: ``story`` and ``signature``, or the reason for none (``unheard``)."""
         question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
+        session, member = self._node.engine.sessions.get(other), self._node.membership
+        link = session.link if session is not None else None
+        if member is not None and isinstance(link, CarriedLink):  # present at another instance
+            asked = await member.asking.ask_life(link.life, STORY, {"other": other, "question": question}, HUB)
+            if asked.result is None:
+                why = asked.unreached or f"{(asked.error or {}).get('code')} {(asked.error or {}).get('text')}"
+                return {"node": other, "unheard": shortened(why, 300)}
+            return self._told(other, asked.result)
         try:
             answer = await self._node.questions.ask(other, question)
         except SemqError as error:
             return {"node": other, "unheard": str(error)}
+        return self._told(other, answer)
+
+    def _told(self, other: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
             failure = answer.get("error")
@@ -95,8 +134,10 @@ class AskService:
     async def trace_all(self, arguments: TraceMessage) -> dict[str, Any]:
         """Return all ledger lines about one message, on request also those of its sender and receiver."""
         traced = await MessageReading(self._node).trace(arguments.id)
-        if not arguments.parties:
-            return traced
+        return await self.with_parties(traced) if arguments.parties else traced
+
+    async def with_parties(self, traced: dict[str, Any]) -> dict[str, Any]:
+        """Add the ledger lines of sender and receiver to those of the hub."""
         me, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
         own = [{"node": me, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]

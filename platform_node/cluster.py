@@ -14,6 +14,7 @@ from uuid import UUID
 
 import structlog
 
+from platform_node.all_stores.asking import StoreAsking
 from platform_node.directory import HubDirectory
 from platform_node.errors import ControlOfAnotherHub, StoreNumberTaken
 from platform_node.homes import HubHomes
@@ -39,6 +40,7 @@ FOLLOW_S = 5.0
 HEARTBEAT_S = 10
 CONNECT_S = 3.0
 BATCH_OVERHEAD = 2 << 20  # of a batch over its largest document
+ANSWER_MORE = 1 << 19  # of the largest answer to a question, over the largest document
 Read = Callable[..., Awaitable[Any]]
 log = structlog.get_logger("semq.cluster")
 
@@ -49,14 +51,15 @@ class Membership:
     def __init__(self, settings: Settings, section: ClusterSection, clock: Clock, own: Read) -> None:
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
+        self.asking: StoreAsking  #: questions of operators to the other instances
         self._settings = settings
         self._section = section
         self._clock = clock
         self._own_url = None if section.control is None else section.control.get_secret_value()
         self._reader = None if self._own_url is None else Reader(lambda: self._own_url or "")
+        self.store: StoreName = settings.node.semq_id, settings.node.semq_db_id
         self.read: Read = own if self._reader is None else self._reader.read  #: from the control database
         self._directory: HubDirectory
-        self._store: StoreName = settings.node.semq_id, settings.node.semq_db_id
         self._life = 0
         self._identity: rows.HubIdentity
 
@@ -83,26 +86,32 @@ class Membership:
         if not hasattr(self, "carrier"):
             hub_id, key = self._identity.hub_id.hex, self._identity.carrier_key
             self.carrier = AmqpCarrier(self._ways(), hub_id, key, self._clock, turn, post)
+            self.asking = StoreAsking(self.carrier, self._settings.protocol.max_document_bytes + ANSWER_MORE)
         return Cluster(self.carrier, self.homes, end_second)
 
     def begin(self, engine: HubEngine) -> None:
         """Join the others with a new engine."""
         assert engine.instances is not None
         self._life = engine.core.inc
-        self.carrier.begin(self._life, self._store, engine.instances)
+        self.asking.begin(engine.instances)
+        self.carrier.begin(self._life, self.store, self.asking)
+
+    def stores(self) -> list[StoreName]:
+        """Return the stores of the hub in the order in which they were added, without those that are retired."""
+        return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
     async def admit(self, store_uuid: UUID, endpoint: str) -> None:
         """Add this instance and its store to the hub. Raises StoreNumberTaken."""
-        known = await self.read(rows.open_store, self._store, store_uuid)
+        known = await self.read(rows.open_store, self.store, store_uuid)
         if known != store_uuid:
-            raise StoreNumberTaken(store=f"{self._store[0]}.{self._store[1]}", known=str(known), own=str(store_uuid))
+            raise StoreNumberTaken(store=f"{self.store[0]}.{self.store[1]}", known=str(known), own=str(store_uuid))
         self._endpoint = endpoint
         await self.follow()
 
     async def follow(self) -> None:
         """Write a sign of life, read stores and homes, and allot missing homes."""
         facts = {
-            "life": self._life, "semq_id": self._store[0], "semq_db_id": self._store[1],
+            "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
         }  # fmt: skip
         await self.read(rows.sign_of_life, facts)
@@ -148,5 +157,5 @@ class Membership:
             server_hostname=parts.hostname,
             limits=limits,
             connect_s=CONNECT_S,
-            client_properties={"connection_name": f"SEMQ hub {self._settings.node.id}, store {self._store}"},
+            client_properties={"connection_name": f"SEMQ hub {self._settings.node.id}, store {self.store}"},
         )

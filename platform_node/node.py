@@ -9,6 +9,7 @@ from uuid import UUID
 
 import structlog
 
+from platform_node.all_stores.fan_out import FanOut
 from platform_node.ask_exchange import AskService
 from platform_node.authority_roll import ADVANCE_S as ROLL_S
 from platform_node.authority_roll import AuthorityRoll
@@ -47,6 +48,7 @@ from semq.service.operations.inquiry import InquiryOperation
 from semq.service.operations.jobs import Jobs
 from semq.service.operations.messages import MessageReading
 from semq.service.operations.node import NodeOperations
+from semq.service.operations.operation import OfferedOperation
 from semq.service.operations.outlook import Outlook
 from semq.service.operations.overview import Views
 from semq.service.operations.proofs import LedgerCheck
@@ -170,7 +172,8 @@ class HubNode(Node[HubEngine]):
         for name in (UMX, ENROLL):
             self.server.vhosts[name].hooks.append(SessionHooks(self.guard.opened, self.guard.closed))
         enrolling = self.server.vhosts[ENROLL]
-        enrolling.register(AskService(self).exchange(enrolling))
+        self.ask_service = AskService(self)
+        enrolling.register(self.ask_service.exchange(enrolling))
         if self.who is not None:
             enrolling.register(Enrolling(self.registry, self.who.trust).exchange(enrolling))
 
@@ -308,11 +311,17 @@ class HubNode(Node[HubEngine]):
             Views(self),
             Outlook(self),
             Jobs(self),
-            AskService(self),
+            self.ask_service,
             TokenOperations(self),
             AuditOperations(self),
             BrokerOperations(self),
         )
+
+    def offered(self) -> Mapping[str, OfferedOperation]:
+        if self.membership is None:
+            return self.operations
+        self.membership.asking.handlers = {**self.operations, **self.ask_service.handlers()}
+        return FanOut(self.membership, self.operations, self.ask_service.with_parties).offered()
 
     def identity_in_use(self) -> NodeIdentity:
         """Return the hub's certificates and authorities. Raises NoAuthority."""

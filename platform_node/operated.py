@@ -10,6 +10,7 @@ from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
 from semq.service.credentials.identity import NodeIdentity
+from semq.service.monitoring.health import Check
 from semq.service.operations.messages import ReadableNode
 from semq.store.postgres.store import PostgresStore
 from semq.umx_t.address import Address
@@ -30,6 +31,9 @@ class OperatedHub(ReadableNode, Protocol):
     control: Read  #: reads from the control database and writes to it
     directory: HubDirectory
     questions: Questions
+
+    async def checks(self) -> list[Check]:
+        """Return the health checks of this instance with their verdicts."""
 
     def identity_in_use(self) -> NodeIdentity:
         """Return the hub's certificates and authorities. Raises NoAuthority."""

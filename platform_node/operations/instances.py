@@ -1,20 +1,28 @@
-"""Operation on the instances of the hub: list them (``platform_node.cluster``)."""
+"""Operations on the instances of the hub: list them, and check all (``platform_node.cluster``)."""
 
+from socket import gethostname
 from typing import Any
 
 from platform_node.operated import OperatedHub
 from semq.access_rights import AccessRole
 from semq.moments import utc_text
+from semq.service.monitoring.health import health
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import look
 from semq.store.control.cluster import instances
 
 
 class InstanceOperations:
-    """The handler."""
+    """The handlers."""
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
+
+    async def health(self, arguments: Arguments) -> list[dict[str, Any]]:
+        """Check all instances of the hub: the store that each serves, its checks, and the worst verdict of them."""
+        checked = health(str(self._node.address), await self._node.checks())
+        store = f"{self._node.home.semq_id}.{self._node.home.semq_db_id}"
+        return [{"store": store, "host": gethostname(), **checked}]
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the instances of the hub and the store that each serves, those that ended in the last day included."""
@@ -33,4 +41,7 @@ class InstanceOperations:
         ]
 
 
-INSTANCES = (look("hub.instances", AccessRole.VIEWER, Arguments, InstanceOperations.list),)
+INSTANCES = (
+    look("hub.instances", AccessRole.VIEWER, Arguments, InstanceOperations.list),
+    look("hub.health", AccessRole.VIEWER, Arguments, InstanceOperations.health),
+)

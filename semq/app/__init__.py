@@ -32,6 +32,7 @@ from semq.app.client import Client
 from semq.app.errors import (
     AlreadyGone,
     BadUrl,
+    IncompleteAnswer,
     LoginRefused,
     NoAnswer,
     NodeBusy,
@@ -57,6 +58,7 @@ __all__ = [
     "Fate",
     "GiveUp",
     "Handlers",
+    "IncompleteAnswer",
     "LoginRefused",
     "NoAnswer",
     "NodeBusy",

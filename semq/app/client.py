@@ -250,7 +250,7 @@ class Client:
         ``by``: the person for whom a program asks; the node records it with acts. ``asked``: the
         number of the line that this program has written into the node's audit log before the act.
 
-        Raises RefusedByNode, NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
+        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """
         return await self._requests.operate(
             operation, arguments or {}, self._limit(timeout_s), repeat=repeat, by=by, asked=asked

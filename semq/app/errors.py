@@ -8,6 +8,7 @@ SemqError
 │   ├── NodeUnreachable  no connection within the time limit
 │   ├── NoAnswer         no answer within the time limit
 │   ├── NodeBusy         a temporary refusal: ``code``, ``text`` and ``remedy`` are the node's
+│   ├── IncompleteAnswer the answer of an operation lacks stores of a hub; ``result`` has that of the others
 │   ├── AlreadyGone      the connection that delivered a document has ended
 │   └── NotYetKnown      a document has no outcome yet
 ├── Misconfigured
@@ -20,6 +21,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
+
+STORES_UNREACHED = "SEMQ-2104"
 
 
 class BadUrl(Misconfigured):
@@ -106,6 +109,17 @@ class NodeBusy(_Theirs, Unavailable):
     remedy = "Repeat later; the same token makes a repeat safe."
 
 
+class IncompleteAnswer(_Theirs, Unavailable):
+    """The answer lacks stores of the hub that could not be asked."""
+
+    code = "SEMQ-1315"
+    remedy = "`semq hub instances` shows who serves each store; repeat when it runs."
+
+    def __init__(self, error: Mapping[str, Any], result: Any) -> None:
+        super().__init__(error)
+        self.result = result  #: of the other stores; None: they do not have what was asked for
+
+
 class NeverTold(BadInput):
     """This node never learns whether the document is delivered: it requests no receipt, or another node has sent it."""
 
@@ -116,6 +130,8 @@ class NeverTold(BadInput):
     )
 
 
-def theirs(error: Mapping[str, Any]) -> RefusedByNode | NodeBusy:
+def theirs(error: Mapping[str, Any], result: Any = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
     """Return the error that a node describes in an answer: RefusedByNode, or NodeBusy for a temporary one."""
+    if error.get("code") == STORES_UNREACHED:
+        return IncompleteAnswer(error, result)
     return NodeBusy(error) if error.get("retry") else RefusedByNode(error)

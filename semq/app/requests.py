@@ -118,7 +118,7 @@ class Requests:
 
         ``repeat=False``: the request must not be sent twice; a lost connection is an error.
 
-        Raises RefusedByNode, NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
+        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """
         until = self._link.deadline(timeout_s)
         header = ContentHeader.build(len(body), properties)
@@ -161,7 +161,7 @@ class Requests:
 
 def _result(answer: dict[str, Any]) -> Any:
     if not answer.get("ok"):
-        raise theirs(answer.get("error", {}))
+        raise theirs(answer.get("error", {}), answer.get("result"))
     return answer.get("result")
 
 

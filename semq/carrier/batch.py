@@ -23,6 +23,8 @@ from semq.engine.hub.carrier import (
     Message,
     Passed,
     PresentSessions,
+    Question,
+    Reply,
     Said,
     Went,
 )
@@ -42,6 +44,8 @@ PLAIN: dict[int, type[Message]] = {
     7: PresentSessions,
     8: Asking,
     9: Alive,
+    10: Question,
+    11: Reply,
 }
 SAID, PASSED = 1, 2
 NUMBERS = {kind: number for number, kind in PLAIN.items()}

@@ -8,14 +8,14 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from semq.app import Client
+from semq.app import Client, IncompleteAnswer
 from semq.cli.errors import NoNode, NoUser
 from semq.cli.output.printer import Output
 from semq.errors import SemqError
@@ -58,11 +58,21 @@ class Session:
     client: Client
     out: Output
     timeout_s: float
+    incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: answers without some stores of a hub
 
     async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
-        """Run an operation of the node; arguments that are None are left out."""
+        """Run an operation of the node; arguments that are None are left out.
+
+        An answer without some stores of a hub is returned; the command ends with its error.
+        """
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self.client.request(operation, given, timeout_s=self.timeout_s, repeat=repeat)
+        try:
+            return await self.client.request(operation, given, timeout_s=self.timeout_s, repeat=repeat)
+        except IncompleteAnswer as error:
+            if error.result is None:
+                raise
+            self.incomplete.append(error)
+            return error.result
 
 
 Command = Callable[..., Awaitable[None]]
@@ -115,7 +125,10 @@ async def _with_client(
             if config is not None:
                 check_config(config, institution)  # report a fault of the file rather than the failed connection
             raise
-        await command(Session(client, out, timeout_s), **own)
+        session = Session(client, out, timeout_s)
+        await command(session, **own)
+        if session.incomplete:
+            raise session.incomplete[0]
     finally:
         await client.close()
 

@@ -19,9 +19,9 @@ from semq.broker.services import CONFIRMED, NACKED, OfferedMessage, Refused, Ser
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError, Unavailable
 from semq.foreign_text import shortened, shown
-from semq.service.errors import BadArguments, Busy, UnknownOperation
+from semq.service.errors import BadArguments, Busy, StoresUnreached, UnknownOperation
 from semq.service.operations.arguments import read_arguments
-from semq.service.operations.operation import BoundOperation, Caller
+from semq.service.operations.operation import Caller, OfferedOperation
 
 ADMIN = "semq.admin"
 BY, BY_MAX = "x-semq-by", 100
@@ -77,6 +77,8 @@ class AskedExchange(ServiceExchange):
             reply = {"ok": True, "result": await self._handle(message.session, message.routing_key, message.body)}
         except SemqError as error:
             reply = {"ok": False, "error": describe(error)}
+            if isinstance(error, StoresUnreached):
+                reply["result"] = error.result
         except Exception:
             log.exception("admin_failed", operation=message.routing_key)
             reply = {
@@ -101,7 +103,7 @@ class AdminExchange(AskedExchange):
 
     __slots__ = ()
 
-    def __init__(self, vhost: VirtualHost, operations: Mapping[str, BoundOperation]) -> None:
+    def __init__(self, vhost: VirtualHost, operations: Mapping[str, OfferedOperation]) -> None:
         super().__init__(ADMIN, vhost, {name: _request(bound) for name, bound in operations.items()})
 
     async def _answer(self, message: OfferedMessage) -> None:
@@ -118,7 +120,7 @@ class AdminExchange(AskedExchange):
         await super()._answer(message)
 
 
-def _request(bound: BoundOperation) -> Request:
+def _request(bound: OfferedOperation) -> Request:
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
         caller = Caller(session.user, peer=session.peer.host, asked=session.state.get(ASKED))
         return await bound(arguments, caller)

@@ -1,5 +1,7 @@
 """Errors of requests to a node whose operation cannot be run, and of a port that cannot be opened."""
 
+from typing import Any
+
 from semq.errors import BadInput, Misconfigured, Unavailable
 
 
@@ -24,6 +26,14 @@ class Busy(Unavailable):
 
     code = "SEMQ-2103"
     remedy = "Wait for their answers, then ask again."
+
+
+class StoresUnreached(Unavailable):
+    """The answer lacks the stores that are named: they could not be asked."""
+
+    code = "SEMQ-2104"
+    remedy = "`semq hub instances` shows who serves each store; repeat when it runs. Nothing there is lost."
+    result: Any = None  #: the answer of the other stores
 
 
 class PortTaken(Misconfigured):

@@ -41,7 +41,7 @@ from semq.service.monitoring.health import FAILING, Check, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
 from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
-from semq.service.operations.operation import BoundOperation, Operation, bind
+from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
 from semq.service.operations.reload import Reloading
 from semq.service.standby import Claim
 from semq.service.telemetry.export import export_of
@@ -224,7 +224,7 @@ class Node(Generic[E]):
         self._begun.push_async_callback(self.ending)
         self.operations = bind(self.table, self.parts(), ActAudit(self).note)
         vhost = self.server.vhosts[APPLICATIONS]
-        vhost.register(AdminExchange(vhost, self.operations))
+        vhost.register(AdminExchange(vhost, self.offered()))
         try:
             await self.server.start()
         except OSError as error:
@@ -286,6 +286,10 @@ class Node(Generic[E]):
             self._fail(error)
         elif not self._begins_again:
             self._beginning = asyncio.get_running_loop().create_task(self._begin_again())
+
+    def offered(self) -> Mapping[str, OfferedOperation]:
+        """Return the operations for the doors of this node."""
+        return self.operations
 
     def _check_database(self) -> None:
         if not self._is_lost and not self._begins_again and self._database.is_gone:

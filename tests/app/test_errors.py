@@ -1,7 +1,7 @@
 """Errors reported by a node: they keep the node's code, and their class states who can correct them."""
 
 from semq.app import NodeBusy, RefusedByNode
-from semq.app.errors import theirs
+from semq.app.errors import IncompleteAnswer, theirs
 from semq.errors import BadInput, Unavailable
 
 
@@ -21,3 +21,9 @@ def test_not_now_may_be_repeated() -> None:
 
 def test_a_node_that_says_nothing_is_still_an_error() -> None:
     assert theirs({}).code == RefusedByNode.code
+
+
+def test_an_incomplete_answer_has_what_is_known() -> None:
+    error = theirs({"code": "SEMQ-2104", "text": "x", "retry": True, "facts": {"store 1.1": "gone"}}, [1])
+    assert isinstance(error, IncompleteAnswer)
+    assert (error.result, error.code, error.facts) == ([1], "SEMQ-2104", {"store 1.1": "gone"})

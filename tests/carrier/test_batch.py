@@ -17,6 +17,8 @@ from semq.engine.hub.carrier import (
     Message,
     Passed,
     PresentSessions,
+    Question,
+    Reply,
     Said,
     Went,
 )
@@ -55,6 +57,8 @@ messages = st.one_of(
     st.builds(PresentSessions, stores, st.lists(numbers, max_size=5).map(tuple)),
     st.builds(Asking, stores),
     st.builds(Alive, stores, numbers, numbers),
+    st.builds(Question, numbers, names, st.binary(max_size=200), st.text(max_size=80)),
+    st.builds(Reply, numbers, st.binary(max_size=200)),
 )
 
 

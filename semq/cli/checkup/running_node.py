@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
-from semq.app import Client
+from semq.app import Client, IncompleteAnswer
 from semq.app.errors import LoginRefused, NodeUnreachable
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.config import reach
@@ -11,6 +12,7 @@ from semq.config.settings import Settings
 from semq.errors import SemqError
 
 STUCK_MAX = 1000  # messages read
+UNREACHED = "`semq hub instances` shows who serves it; start that instance, or its standby."
 # check of node.health | advice
 ADVICE = {
     "store": "See the findings on the database; the node tries again by itself.",
@@ -35,7 +37,11 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         await client.connect()
         status = await client.request("node.status", {}, timeout_s=patience_s)
         health = await client.request("node.health", {}, timeout_s=patience_s)
-        stuck = await client.request("stuck.list", {"limit": STUCK_MAX}, timeout_s=patience_s)
+        stuck, missing = await _ask_all(client, "stuck.list", {"limit": STUCK_MAX}, patience_s)
+        others: list[dict[str, Any]] = []
+        if settings.cluster is not None:
+            others, more_missing = await _ask_all(client, "hub.health", {}, patience_s)
+            missing |= more_missing
     except NodeUnreachable as error:
         yield Finding("node", FAILING, f"does not serve: {error.facts.get('cause', error)}", _start(settings))
         return
@@ -57,6 +63,12 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
     for one in health["checks"]:
         advice = "" if one["verdict"] == OK else ADVICE.get(one["check"], "")
         yield Finding(one["check"], one["verdict"], one["detail"], advice)
+    own = f"{settings.node.semq_id}.{settings.node.semq_db_id}"
+    for instance in others:
+        if instance["store"] != own:
+            yield _instance(instance)
+    for store, why in missing.items():
+        yield Finding(store, FAILING, why, UNREACHED)
     causes = Counter(row["stuck"]["cause"] for row in stuck)
     if causes:
         said = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
@@ -64,6 +76,23 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         yield Finding("stuck", WARNING, more + said, "`semq stuck list` shows the next step for each cause.")
     else:
         yield Finding("stuck", OK)
+
+
+async def _ask_all(
+    client: Client, operation: str, arguments: dict[str, Any], patience_s: float
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Ask an operation that answers for all stores of a hub; return its rows, and the stores that are missing."""
+    try:
+        return await client.request(operation, arguments, timeout_s=patience_s), {}
+    except IncompleteAnswer as error:
+        return error.result or [], {name: str(why) for name, why in error.facts.items()}
+
+
+def _instance(told: dict[str, Any]) -> Finding:
+    """Return the finding about another instance of a hub."""
+    bad = [f"{check['check']}: {check['detail']}" for check in told["checks"] if check["verdict"] != OK]
+    advice = f"Run `semq doctor` at the instance on {told['host']}." if bad else ""
+    return Finding(f"store {told['store']}", told["verdict"], "; ".join(bad), advice)
 
 
 def _start(settings: Settings) -> str:

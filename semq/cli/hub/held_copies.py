@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.errors import NothingNamed
-from semq.cli.messages.presentation import document, name_of
+from semq.cli.messages.presentation import document, name_of, print_rows
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.values import brief, counted
 from semq.cli.session import Session, on_node
@@ -58,7 +58,7 @@ async def list_(
         session.out.data(rows)
         return
     columns = (("name", "<"), ("stored", "<"), ("from", "<"), ("to", "<"), ("document", "<"), ("size", ">"))
-    session.out.table((*columns, ("", "<")), map(_row, rows))
+    print_rows(session.out, (*columns, ("", "<")), rows, _row)
 
 
 @group.command()
@@ -140,7 +140,7 @@ async def _count(session: Session, wanted: dict[str, Any]) -> None:
     if session.out.as_json:
         session.out.data(rows)
         return
-    session.out.table(COUNTED, map(_counted, rows))
+    print_rows(session.out, COUNTED, rows, _counted)
     session.out.line(
         f"{counted(sum(row['rows'] for row in rows), 'copy', 'copies')}, {size(sum(row['bytes'] for row in rows))}"
     )

@@ -82,6 +82,25 @@ async def list_instances(session: Session) -> None:
         session.out.table(heads, table)
 
 
+@group.command("health")
+@on_node
+async def show_health(session: Session) -> None:
+    """Check all instances of a hub; the exit status is 0, or 69 if a store cannot be asked."""
+    rows = await session.ask("hub.health")
+    if session.out.as_json:
+        session.out.data(rows)
+        return
+    heads = (("store", "<"), ("host", "<"), ("check", "<"), ("verdict", "<"), ("detail", "<"))
+    session.out.table(
+        heads,
+        (
+            (row["store"], row["host"], check["check"], check["verdict"], check["detail"])
+            for row in rows
+            for check in row["checks"]
+        ),
+    )
+
+
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:

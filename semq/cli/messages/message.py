@@ -16,7 +16,15 @@ from semq.app.content_type import content_type_of
 from semq.app.errors import NeverTold
 from semq.cli.errors import UnreadableFile
 from semq.cli.messages.files import STDIN, first_block, read_bodies
-from semq.cli.messages.presentation import LIST_COLUMNS, facts_of, list_row, name_of, print_trace, stuck_lines
+from semq.cli.messages.presentation import (
+    LIST_COLUMNS,
+    facts_of,
+    list_row,
+    name_of,
+    print_rows,
+    print_trace,
+    stuck_lines,
+)
 from semq.cli.options.times import milliseconds_ago, milliseconds_ahead
 from semq.cli.output.values import moment
 from semq.cli.session import Session, on_node
@@ -165,7 +173,7 @@ async def list_(
     if session.out.as_json:
         session.out.data(rows)
     else:
-        session.out.table(LIST_COLUMNS, map(list_row, rows))
+        print_rows(session.out, LIST_COLUMNS, rows, list_row)
 
 
 @group.command()

@@ -1,6 +1,6 @@
 """Messages as tables and lines. Every field of a node's answer may be absent."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from semq.cli.output.printer import Output
@@ -48,6 +48,19 @@ def status_of(row: Mapping[str, Any]) -> str:
         if row.get(name):
             return str(row[name])
     return ""
+
+
+def print_rows(
+    out: Output,
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Any]],
+    cells: Callable[[dict[str, Any]], tuple[object, ...]],
+) -> None:
+    """Print rows as a table; if they come from several stores of a hub, with their stores."""
+    if any("store" in row for row in rows):
+        out.table((*columns, ("store", "<")), ((*cells(dict(row)), row.get("store", "")) for row in rows))
+    else:
+        out.table(columns, (cells(dict(row)) for row in rows))
 
 
 def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -119,7 +132,8 @@ def trace_line(line: Mapping[str, Any]) -> str:
     detail = f"{line.get('words', '')} ({first}){folded}" if first else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
     teller = f"{line['node']}{'' if line.get('proved', True) else '*'}" if line.get("node") else ""
-    node = f"{teller:<10}  " if teller else ""
+    teller += f" store {line['store']}" if line.get("store") else ""
+    node = f"{teller.strip():<10}  " if teller else ""
     what = f"{line.get('side', ''):<8}  {line.get('event', ''):<14}{attempt}  {detail}"
     return f"{moment(line.get('at'))}  {node}{what}".rstrip()
 

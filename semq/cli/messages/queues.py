@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from semq.cli.messages.presentation import print_rows
 from semq.cli.output.values import brief, node_name
 from semq.cli.session import Session, on_node
 from semq.sizes import size
@@ -33,10 +34,10 @@ async def partners(session: Session) -> None:
         session.out.data(rows)
     else:
         columns = (("partner", "<"), ("messages", ">"), ("size", ">"), ("oldest", "<"))
-        session.out.table(
-            columns,
-            ((node_name(row["partner"]), row["rows"], size(row["bytes"]), brief(row["oldest_at"])) for row in rows),
-        )
+        print_rows(
+            session.out, columns, rows,
+            lambda row: (node_name(row["partner"]), row["rows"], size(row["bytes"]), brief(row["oldest_at"])),
+        )  # fmt: skip
 
 
 def rows_of(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.messages.message import Id
-from semq.cli.messages.presentation import document, facts_of, name_of, stuck_lines, trace_line
+from semq.cli.messages.presentation import document, facts_of, name_of, print_rows, stuck_lines, trace_line
 from semq.cli.output.values import brief
 from semq.cli.session import Session, on_node
 
@@ -26,7 +26,9 @@ async def list_(
         session.out.data(rows)
         return
     columns = (("name", "<"), ("since", "<"), ("document", "<"), ("cause", "<"))
-    session.out.table(columns, ((name_of(row), brief(row["at"]), document(row), row["stuck"]["cause"]) for row in rows))
+    print_rows(
+        session.out, columns, rows, lambda row: (name_of(row), brief(row["at"]), document(row), row["stuck"]["cause"])
+    )
     for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
         stuck = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
         session.out.line(f"{count} × {name}: {stuck['meaning']}; {stuck['next_step']}")

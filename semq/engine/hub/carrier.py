@@ -88,7 +88,25 @@ class Alive(msgspec.Struct, frozen=True):
     total: int
 
 
-Message = Said | Passed | Credit | Acknowledged | Came | Went | PresentSessions | Asking | Alive
+class Question(msgspec.Struct, frozen=True):
+    """To a front: a request of an operator about the store of that instance. Answered by
+    ``platform_node.all_stores``, not by the engine.
+    """
+
+    number: int  #: rises with each question of one incarnation to another
+    operation: str
+    arguments: bytes  #: JSON
+    user: str
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """To a front: the answer to a question."""
+
+    number: int
+    answer: bytes  #: JSON, compressed
+
+
+Message = Said | Passed | Credit | Acknowledged | Came | Went | PresentSessions | Asking | Alive | Question | Reply
 
 
 class HubCarrier(Protocol):

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -135,6 +135,17 @@ class BoundOperation:
     async def _note(self, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str = "") -> None:
         if self.note is not None:
             await self.note(self.operation, given, caller, outcome, detail)
+
+
+class OfferedOperation(Protocol):
+    """An operation as doors use it: of this node, or of all stores of a hub (``platform_node.all_stores``)."""
+
+    @property
+    def operation(self) -> Operation:
+        """Its row."""
+
+    async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
+        """Run it; return values that JSON can carry."""
 
 
 def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None = None) -> dict[str, BoundOperation]:

@@ -65,8 +65,9 @@ def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> UU
 
 
 def stores(connection: Connection) -> dict[StoreName, float]:
-    """Return the weight of each store."""
-    return {(row.semq_id, row.semq_db_id): row.weight for row in connection.execute(select(hub_store))}
+    """Return the weight of each store, in the order in which they were added."""
+    query = select(hub_store).order_by(hub_store.c.added_at, hub_store.c.semq_id, hub_store.c.semq_db_id)
+    return {(row.semq_id, row.semq_db_id): row.weight for row in connection.execute(query)}
 
 
 def homes(connection: Connection) -> dict[str, StoreName]:

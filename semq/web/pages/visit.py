@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from semq.access_rights import AccessRole
+from semq.app.errors import IncompleteAnswer
 from semq.errors import SemqError
 from semq.web.access import csrf
 from semq.web.access.visitor import Visitor
@@ -49,6 +50,7 @@ class Visit:
         self.language = languages.language_of(request)
         self._who = who
         self._secret = secret
+        self.unreached: dict[str, Any] = {}  #: stores of a hub that answers lack, and why
         self._form: FormData | None = None
 
     @property
@@ -89,9 +91,18 @@ class Visit:
         return self._form
 
     async def ask(self, operation: str, **arguments: Any) -> Any:
-        """Run an operation of the node; arguments that are None are left out. Raises RoleMissing and SemqError."""
+        """Run an operation of the node; arguments that are None are left out. Raises RoleMissing and SemqError.
+
+        Stores of a hub that are missing in the answer are named on the page.
+        """
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self.web.operations.ask(self.who, operation, given)
+        try:
+            return await self.web.operations.ask(self.who, operation, given)
+        except IncompleteAnswer as error:
+            if error.result is None:
+                raise
+            self.unreached |= error.facts
+            return error.result
 
     async def read(self, view: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a read-only query on the node's database. Raises StoreUnavailable, QueryTooSlow."""
@@ -114,7 +125,7 @@ class Visit:
             "who": self._who, "may": self.may, "csrf": token, "csrf_field": lambda: field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": languages.CHOICES, "notice": self._notice(),
-            "query": self.query,
+            "query": self.query, "unreached": self.unreached,
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(given | context)
         response = HTMLResponse(finished(text), http_status)

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import msgspec
 from starlette.responses import Response
 
-from semq.app.errors import NoAnswer, RefusedByNode
+from semq.app.errors import IncompleteAnswer, NoAnswer, RefusedByNode
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 from semq.foreign_text import in_json
 from semq.web import errors as own
@@ -68,6 +68,8 @@ def problem(error: SemqError, instance: str = "") -> Response:
         "retry": isinstance(error, Unavailable),
         "facts": {name: str(value) for name, value in error.facts.items()},
     }
+    if isinstance(error, IncompleteAnswer):
+        facts["result"] = error.result
     if instance:
         facts["instance"] = instance
     text = in_json(msgspec.json.encode(facts).decode())

@@ -1,0 +1,202 @@
+"""Questions of operators to the other instances of the hub, over the carrier, and answers to theirs.
+
+``StoreAsking`` stands between the carrier and the engine: it takes questions and replies, and passes on all else. A
+question goes to the incarnation that serves a store, so that nobody can repeat it to a later one; within an
+incarnation, numbers that do not rise are ignored. A lost question or reply ends as NOT_HEARD; an act may have taken
+place then.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from semq.engine.hub.carrier import Alive, Asking, Message, PresentSessions, Question, Reply, StoreName
+from semq.errors import SemqError
+from semq.service.admin import describe
+from semq.service.errors import BadArguments, Busy
+from semq.service.operations.operation import Caller
+
+ANSWER_S = 6.0  # less than the shortest wait of those who ask a node
+AT_ONCE = 64  # questions of others
+LIVES_MAX = 1000
+COMPRESSION = 1
+NOT_SERVED = "no instance serves it"
+NO_CARRIER = "the carrier is not reachable"
+NOT_HEARD = f"no answer within {ANSWER_S:g} s"
+TOO_LARGE = "its answer is too large; ask for fewer rows"
+Handler = Callable[[Mapping[str, Any], Caller], Awaitable[Any]]
+log = structlog.get_logger("semq.cluster")
+
+
+class Answered(NamedTuple):
+    """The answer of one store: a result, a refusal by it, or the reason why it could not be asked."""
+
+    store: StoreName
+    result: Any = None
+    error: Mapping[str, Any] | None = None  #: as ``describe`` returns it
+    unreached: str = ""
+
+
+class Receiver(Protocol):
+    """The receiver of all other messages: the engine's ``Instances``."""
+
+    def hear(self, life: int, message: Message) -> None:
+        """Process a message of another instance."""
+
+    def returned(self, store: StoreName, message: Message) -> None:
+        """Note a message that was returned because no instance serves this store."""
+
+    def gone(self, life: int) -> None:
+        """Note that this incarnation of an instance has ended."""
+
+    def joined(self) -> None:
+        """Note that the carrier is available."""
+
+    def cut(self) -> None:
+        """Note that the carrier is not available."""
+
+
+class Fronts(Protocol):
+    """The part of the carrier that is used."""
+
+    is_joined: bool
+
+    def to_front(self, life: int, message: Message) -> None:
+        """Send to one incarnation of an instance."""
+
+
+class StoreAsking:
+    """Questions and answers of one instance."""
+
+    def __init__(self, carrier: Fronts, answer_bytes_max: int) -> None:
+        self.handlers: Mapping[str, Handler] = {}  #: by name of the operation; of this instance alone
+        self.serving: dict[StoreName, int] = {}  #: incarnations that serve the other stores, as they say
+        self._carrier = carrier
+        self._answer_bytes_max = answer_bytes_max
+        self._receiver: Receiver
+        self._last = 0
+        self._waiting: dict[int, tuple[int, asyncio.Future[Answered]]] = {}  #: by number: life
+        self._heard: dict[int, int] = {}  #: the last question of each incarnation
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def begin(self, receiver: Receiver) -> None:
+        """Pass messages on to a new engine."""
+        self._receiver = receiver
+
+    # --- questions of this instance
+    async def ask(self, store: StoreName, operation: str, arguments: Mapping[str, Any], user: str) -> Answered:
+        """Ask the instance that serves another store. Raises nothing."""
+        if not self._carrier.is_joined:
+            return Answered(store, unreached=NO_CARRIER)
+        life = self.serving.get(store)
+        if life is None:
+            return Answered(store, unreached=NOT_SERVED)
+        return (await self.ask_life(life, operation, arguments, user))._replace(store=store)
+
+    async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> Answered:
+        """Ask one incarnation of an instance. Raises nothing."""
+        self._last += 1
+        number = self._last
+        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = life, answer
+        self._carrier.to_front(life, Question(number, operation, msgspec.json.encode(arguments), user))
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
+        except TimeoutError:
+            return Answered((0, 0), unreached=NOT_HEARD)
+        finally:
+            del self._waiting[number]
+
+    # --- between carrier and engine
+    def hear(self, life: int, message: Message) -> None:
+        """Take questions and replies; pass on other messages."""
+        if isinstance(message, Question):
+            self._take(life, message)
+        elif isinstance(message, Reply):
+            waiting_life, answer = self._waiting.get(message.number, (0, None))
+            if waiting_life == life and answer is not None and not answer.done():
+                answer.set_result(_read(message.answer))
+        else:
+            if isinstance(message, Asking | Alive | PresentSessions):
+                self.serving[message.store] = life
+            self._receiver.hear(life, message)
+
+    def returned(self, store: StoreName, message: Message) -> None:
+        """Pass on a message that was returned."""
+        self._receiver.returned(store, message)
+
+    def gone(self, life: int) -> None:
+        """Note that an incarnation has ended."""
+        self.serving = {store: one for store, one in self.serving.items() if one != life}
+        self._heard.pop(life, None)
+        self._give_up(lambda one: one == life, NOT_SERVED)
+        self._receiver.gone(life)
+
+    def joined(self) -> None:
+        """Pass on that the carrier is available."""
+        self._receiver.joined()
+
+    def cut(self) -> None:
+        """Note that the carrier is not available."""
+        self.serving.clear()
+        self._give_up(lambda _: True, NO_CARRIER)
+        self._receiver.cut()
+
+    def _give_up(self, is_meant: Callable[[int], bool], why: str) -> None:
+        for life, answer in self._waiting.values():
+            if is_meant(life) and not answer.done():
+                answer.set_result(Answered((0, 0), unreached=why))
+
+    # --- questions of others
+    def _take(self, life: int, question: Question) -> None:
+        if question.number <= self._heard.get(life, 0):
+            return  # a repetition
+        self._heard[life] = question.number
+        while len(self._heard) > LIVES_MAX:
+            del self._heard[next(iter(self._heard))]
+        task = asyncio.get_running_loop().create_task(self._answer(life, question))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, life: int, question: Question) -> None:
+        packed = _pack(await self._answer_of(question))
+        if len(packed) > self._answer_bytes_max:
+            packed = _pack({"unreached": TOO_LARGE})
+        self._carrier.to_front(life, Reply(question.number, packed))
+
+    async def _answer_of(self, question: Question) -> dict[str, Any]:
+        handler = self.handlers.get(question.operation)
+        try:
+            if len(self._answering) > AT_ONCE:
+                raise Busy(at_once=AT_ONCE)
+            if handler is None:  # another version
+                raise BadArguments("This instance has no such operation.", operation=question.operation[:80])
+            arguments = msgspec.json.decode(question.arguments, type=dict[str, Any])
+            return {"result": await handler(arguments, Caller(question.user, door="instance"))}
+        except SemqError as error:
+            return {"error": describe(error)}
+        except Exception:
+            log.exception("question_failed", operation=question.operation)
+            return {"error": describe(SemqError("The instance failed on this question; its log has the reason."))}
+
+
+def plain(value: Any) -> Any:
+    """Return a result as it would come from another instance: JSON values."""
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
+
+
+def _pack(answer: Mapping[str, Any]) -> bytes:
+    return zlib.compress(msgspec.json.encode(answer, enc_hook=str), COMPRESSION)
+
+
+def _read(packed: bytes) -> Answered:
+    answer = msgspec.json.decode(zlib.decompress(packed), type=dict[str, Any])
+    error = answer.get("error")
+    if error is not None and error.get("retry"):  # its store is not available now
+        return Answered((0, 0), unreached=f"{error['code']} {error['text']}")
+    return Answered((0, 0), answer.get("result"), error, answer.get("unreached", ""))

@@ -1,0 +1,172 @@
+"""Questions over a carrier that loses, repeats and ends; no question is answered twice or for another."""
+
+import asyncio
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from platform_node.all_stores import asking
+from platform_node.all_stores.asking import StoreAsking
+from semq.engine.errors import NotThere
+from semq.engine.hub.carrier import Alive, Message, Question, Reply, StoreName
+from semq.service.operations.operation import Caller
+from semq.store.postgres.errors import StoreUnavailable
+
+ONE, TWO = 1, 2  # incarnations
+
+
+class Engine:
+    """Receives what is not for operators."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def hear(self, life: int, message: Message) -> None:
+        self.seen.append(message)
+
+    def returned(self, store: StoreName, message: Message) -> None:
+        self.seen.append(store)
+
+    def gone(self, life: int) -> None:
+        self.seen.append(life)
+
+    def joined(self) -> None:
+        self.seen.append("joined")
+
+    def cut(self) -> None:
+        self.seen.append("cut")
+
+
+class Wire:
+    """A carrier of two incarnations."""
+
+    def __init__(self, life: int) -> None:
+        self.is_joined = True
+        self.life = life
+        self.ends: dict[int, StoreAsking] = {}
+        self.copies = 1
+        self.sent: list[Message] = []
+
+    def to_front(self, life: int, message: Message) -> None:
+        self.sent.append(message)
+        for _ in range(self.copies):
+            if life in self.ends:
+                self.ends[life].hear(self.life, message)
+
+
+class Pair:
+    def __init__(self, bytes_max: int = 10_000) -> None:
+        self.wires = Wire(ONE), Wire(TWO)
+        self.one, self.two = (StoreAsking(wire, bytes_max) for wire in self.wires)
+        self.engines = Engine(), Engine()
+        for asker, engine, wire in zip((self.one, self.two), self.engines, self.wires, strict=True):
+            asker.begin(engine)
+            wire.ends = {ONE: self.one, TWO: self.two}
+        self.one.hear(TWO, Alive((2, 2), 0, 0))
+        self.asked = 0
+        self.two.handlers = {"echo": self.echo, "fail": self.fail, "away": self.away, "break": self.break_}
+
+    async def echo(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
+        self.asked += 1
+        return {**arguments, "user": caller.user, "door": caller.door}
+
+    async def fail(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
+        raise NotThere(id="x")
+
+    async def away(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
+        raise StoreUnavailable(fault="x")
+
+    async def break_(self, arguments: Mapping[str, Any], caller: Caller) -> Any:
+        raise ZeroDivisionError
+
+    async def ask(self, operation: str, **arguments: Any) -> asking.Answered:
+        return await self.one.ask((2, 2), operation, arguments, "eva")
+
+
+async def test_a_question_is_answered_with_its_user() -> None:
+    pair = Pair()
+    answer = await pair.ask("echo", n=3)
+    assert answer == asking.Answered((2, 2), {"n": 3, "user": "eva", "door": "instance"})
+
+
+async def test_other_messages_reach_the_engine() -> None:
+    pair = Pair()
+    pair.one.joined()
+    pair.one.returned((3, 3), Alive((3, 3), 0, 0))
+    assert pair.engines[0].seen == [Alive((2, 2), 0, 0), "joined", (3, 3)]
+
+
+async def test_a_repeated_question_is_answered_once() -> None:
+    pair = Pair()
+    pair.wires[0].copies = 2
+    assert (await pair.ask("echo")).result is not None
+    [question] = pair.wires[0].sent
+    pair.two.hear(ONE, question)  # later
+    assert (await pair.ask("echo")).result is not None
+    assert pair.asked == 2
+
+
+async def test_refusals_and_stores_that_are_away() -> None:
+    pair = Pair()
+    refused = await pair.ask("fail")
+    assert refused.error is not None
+    assert refused.error["code"] == NotThere.code
+    assert (await pair.ask("away")).unreached.startswith(StoreUnavailable.code)
+    assert ((await pair.ask("break")).error or {})["code"] == "SEMQ-1000"
+    assert ((await pair.ask("unknown")).error or {})["code"] == "SEMQ-2102"
+    assert (await pair.one.ask((3, 3), "echo", {}, "eva")).unreached == asking.NOT_SERVED
+    pair.wires[0].is_joined = False
+    assert (await pair.ask("echo")).unreached == asking.NO_CARRIER
+
+
+@pytest.mark.parametrize(("ends", "why"), [("gone", asking.NOT_SERVED), ("cut", asking.NO_CARRIER)])
+async def test_who_waits_hears_that_the_instance_is_gone(ends: str, why: str) -> None:
+    pair = Pair()
+    pair.wires[0].ends = {}
+    waiting = asyncio.ensure_future(pair.ask("echo"))
+    await asyncio.sleep(0)
+    pair.one.gone(TWO) if ends == "gone" else pair.one.cut()
+    assert (await waiting).unreached == why
+    assert pair.one.serving == {}
+
+
+async def test_a_lost_question_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ANSWER_S", 0.01)
+    pair = Pair()
+    pair.wires[0].copies = 0
+    assert (await pair.ask("echo")).unreached == asking.NOT_HEARD
+
+
+async def test_a_reply_of_somebody_else_is_ignored() -> None:
+    pair = Pair()
+    pair.wires[0].ends = {}
+    waiting = asyncio.ensure_future(pair.ask("echo"))
+    await asyncio.sleep(0)
+    forged = zlib.compress(msgspec.json.encode({"result": "forged"}))
+    pair.one.hear(9, Reply(1, forged))
+    pair.one.hear(TWO, Reply(1, zlib.compress(msgspec.json.encode({"result": "right"}))))
+    assert (await waiting).result == "right"
+    pair.one.hear(TWO, Reply(1, forged))  # a late one
+
+
+async def test_an_answer_that_is_too_large_is_named() -> None:
+    pair = Pair(bytes_max=50)
+    assert (await pair.ask("echo", text="".join(map(chr, range(33, 1000))))).unreached == asking.TOO_LARGE
+
+
+async def test_the_number_of_answers_at_a_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "AT_ONCE", 0)
+    pair = Pair()
+    assert (await pair.ask("echo")).unreached.startswith("SEMQ-2103")
+    assert pair.asked == 0
+
+
+async def test_numbers_of_ended_incarnations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "LIVES_MAX", 3)
+    pair = Pair()
+    for life in range(10, 20):
+        pair.two.hear(life, Question(1, "echo", b"{}", "eva"))
+    assert len(pair.two._heard) == 3
