@@ -116,14 +116,14 @@ class AskService:
             if asked.result is None:
                 why = asked.unreached or f"{(asked.error or {}).get('code')} {(asked.error or {}).get('text')}"
                 return {"node": other, "unheard": shortened(why, 300)}
-            return self._told(other, asked.result)
+            return self._passed_on(other, asked.result)
         try:
             answer = await self._node.questions.ask(other, question)
         except SemqError as error:
             return {"node": other, "unheard": str(error)}
-        return self._told(other, answer)
+        return self._passed_on(other, answer)
 
-    def _told(self, other: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _passed_on(self, other: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
             failure = answer.get("error")

@@ -41,7 +41,7 @@ class Answered(NamedTuple):
     unreached: str = ""
 
 
-class Receiver(Protocol):
+class EngineSide(Protocol):
     """The receiver of all other messages: the engine's ``Instances``."""
 
     def hear(self, life: int, message: Message) -> None:
@@ -60,7 +60,7 @@ class Receiver(Protocol):
         """Note that the carrier is not available."""
 
 
-class Fronts(Protocol):
+class FrontPort(Protocol):
     """The part of the carrier that is used."""
 
     is_joined: bool
@@ -72,18 +72,18 @@ class Fronts(Protocol):
 class StoreAsking:
     """Questions and answers of one instance."""
 
-    def __init__(self, carrier: Fronts, answer_bytes_max: int) -> None:
+    def __init__(self, carrier: FrontPort, answer_bytes_max: int) -> None:
         self.handlers: Mapping[str, Handler] = {}  #: by name of the operation; of this instance alone
         self.serving: dict[StoreName, int] = {}  #: incarnations that serve the other stores, as they say
         self._carrier = carrier
         self._answer_bytes_max = answer_bytes_max
-        self._receiver: Receiver
+        self._receiver: EngineSide
         self._last = 0
         self._waiting: dict[int, tuple[int, asyncio.Future[Answered]]] = {}  #: by number: life
-        self._heard: dict[int, int] = {}  #: the last question of each incarnation
+        self._last_of: dict[int, int] = {}  #: the last question of each incarnation
         self._answering: set[asyncio.Task[None]] = set()
 
-    def begin(self, receiver: Receiver) -> None:
+    def begin(self, receiver: EngineSide) -> None:
         """Pass messages on to a new engine."""
         self._receiver = receiver
 
@@ -133,7 +133,7 @@ class StoreAsking:
     def gone(self, life: int) -> None:
         """Note that an incarnation has ended."""
         self.serving = {store: one for store, one in self.serving.items() if one != life}
-        self._heard.pop(life, None)
+        self._last_of.pop(life, None)
         self._give_up(lambda one: one == life, NOT_SERVED)
         self._receiver.gone(life)
 
@@ -154,11 +154,11 @@ class StoreAsking:
 
     # --- questions of others
     def _take(self, life: int, question: Question) -> None:
-        if question.number <= self._heard.get(life, 0):
+        if question.number <= self._last_of.get(life, 0):
             return  # a repetition
-        self._heard[life] = question.number
-        while len(self._heard) > LIVES_MAX:
-            del self._heard[next(iter(self._heard))]
+        self._last_of[life] = question.number
+        while len(self._last_of) > LIVES_MAX:
+            del self._last_of[next(iter(self._last_of))]
         task = asyncio.get_running_loop().create_task(self._answer(life, question))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)

@@ -17,19 +17,19 @@ Answers = Sequence[tuple[StoreName, Any]]
 Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: answers and arguments
 
 
-class Place(NamedTuple):
+class StorePlace(NamedTuple):
     """A place in a list that goes from store to store."""
 
     store: int  #: its position among the stores of the hub
     number: int  #: the place in it; 0: its beginning
 
 
-def place_in(number: int) -> Place:
+def place_in(number: int) -> StorePlace:
     """Return the place that a number means."""
-    return Place(number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1))
+    return StorePlace(number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1))
 
 
-def number_of(place: Place) -> int:
+def number_of(place: StorePlace) -> int:
     """Return a place as one number. In the first store it is the place in that store. Raises BadArguments."""
     if place.number >> PLACE_BITS or place.store > STORES_MAX:
         raise BadArguments("This list is too long for all stores at once: use a filter.", store=place.store)

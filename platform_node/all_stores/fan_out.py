@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from platform_node.all_stores import combining
 from platform_node.all_stores.asking import Answered, StoreAsking, plain
-from platform_node.all_stores.combining import Answers, Combine, Place, named, number_of, place_in, store_text
+from platform_node.all_stores.combining import Answers, Combine, StorePlace, named, number_of, place_in, store_text
 from semq.engine.hub.carrier import StoreName
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, StoresUnreached
@@ -160,9 +160,9 @@ class FanOut:
             answered.append(await self._ask(stores[position], name, wanted, caller))
             if not answered[-1].unreached:
                 found = _result(answered[-1])
-                rows += [
-                    named(stores[position], row) | {"after": number_of(Place(position, row["id"]))} for row in found
-                ]
+                for row in found:
+                    after = number_of(StorePlace(position, row["id"]))
+                    rows.append(named(stores[position], row) | {"after": after})
             if len(rows) >= limit:
                 break
         return _complete(rows, answered)
@@ -189,7 +189,7 @@ class FanOut:
             if further is not None:
                 break
         if position < len(stores):
-            page["next"] = number_of(Place(position, number))
+            page["next"] = number_of(StorePlace(position, number))
             page["next"] = page["next"] if at == "after" else {"outbound": page["next"], "inbound": None}
         if at == "after":
             page["of"], page["as_of"] = await self._failed(caller), page.get("as_of", 0)
@@ -209,7 +209,7 @@ class FanOut:
         store = stores[place.store]
         answered = await self._ask(store, name, {**given, "after": place.number}, caller)
         batch: dict[str, Any] = {"counts": {}, "done": True} if answered.unreached else _result(answered)
-        following = Place(place.store + 1, 0) if batch["done"] else Place(place.store, batch["after"])
+        following = StorePlace(place.store + 1, 0) if batch["done"] else StorePlace(place.store, batch["after"])
         batch |= {"after": number_of(following), "done": following.store >= len(stores)}
         return _complete(batch, [answered])
 

@@ -88,11 +88,11 @@ async def _ask_all(
         return error.result or [], {name: str(why) for name, why in error.facts.items()}
 
 
-def _instance(told: dict[str, Any]) -> Finding:
+def _instance(instance: dict[str, Any]) -> Finding:
     """Return the finding about another instance of a hub."""
-    bad = [f"{check['check']}: {check['detail']}" for check in told["checks"] if check["verdict"] != OK]
-    advice = f"Run `semq doctor` at the instance on {told['host']}." if bad else ""
-    return Finding(f"store {told['store']}", told["verdict"], "; ".join(bad), advice)
+    bad = [f"{check['check']}: {check['detail']}" for check in instance["checks"] if check["verdict"] != OK]
+    advice = f"Run `semq doctor` at the instance on {instance['host']}." if bad else ""
+    return Finding(f"store {instance['store']}", instance["verdict"], "; ".join(bad), advice)
 
 
 def _start(settings: Settings) -> str:

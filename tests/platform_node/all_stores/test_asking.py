@@ -18,7 +18,7 @@ from semq.store.postgres.errors import StoreUnavailable
 ONE, TWO = 1, 2  # incarnations
 
 
-class Engine:
+class HearingEngine:
     """Receives what is not for operators."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Engine:
         self.seen.append("cut")
 
 
-class Wire:
+class LineTo:
     """A carrier of two incarnations."""
 
     def __init__(self, life: int) -> None:
@@ -57,11 +57,11 @@ class Wire:
                 self.ends[life].hear(self.life, message)
 
 
-class Pair:
+class TwoAskers:
     def __init__(self, bytes_max: int = 10_000) -> None:
-        self.wires = Wire(ONE), Wire(TWO)
+        self.wires = LineTo(ONE), LineTo(TWO)
         self.one, self.two = (StoreAsking(wire, bytes_max) for wire in self.wires)
-        self.engines = Engine(), Engine()
+        self.engines = HearingEngine(), HearingEngine()
         for asker, engine, wire in zip((self.one, self.two), self.engines, self.wires, strict=True):
             asker.begin(engine)
             wire.ends = {ONE: self.one, TWO: self.two}
@@ -87,20 +87,20 @@ class Pair:
 
 
 async def test_a_question_is_answered_with_its_user() -> None:
-    pair = Pair()
+    pair = TwoAskers()
     answer = await pair.ask("echo", n=3)
     assert answer == asking.Answered((2, 2), {"n": 3, "user": "eva", "door": "instance"})
 
 
 async def test_other_messages_reach_the_engine() -> None:
-    pair = Pair()
+    pair = TwoAskers()
     pair.one.joined()
     pair.one.returned((3, 3), Alive((3, 3), 0, 0))
     assert pair.engines[0].seen == [Alive((2, 2), 0, 0), "joined", (3, 3)]
 
 
 async def test_a_repeated_question_is_answered_once() -> None:
-    pair = Pair()
+    pair = TwoAskers()
     pair.wires[0].copies = 2
     assert (await pair.ask("echo")).result is not None
     [question] = pair.wires[0].sent
@@ -110,7 +110,7 @@ async def test_a_repeated_question_is_answered_once() -> None:
 
 
 async def test_refusals_and_stores_that_are_away() -> None:
-    pair = Pair()
+    pair = TwoAskers()
     refused = await pair.ask("fail")
     assert refused.error is not None
     assert refused.error["code"] == NotThere.code
@@ -124,7 +124,7 @@ async def test_refusals_and_stores_that_are_away() -> None:
 
 @pytest.mark.parametrize(("ends", "why"), [("gone", asking.NOT_SERVED), ("cut", asking.NO_CARRIER)])
 async def test_who_waits_hears_that_the_instance_is_gone(ends: str, why: str) -> None:
-    pair = Pair()
+    pair = TwoAskers()
     pair.wires[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
@@ -135,13 +135,13 @@ async def test_who_waits_hears_that_the_instance_is_gone(ends: str, why: str) ->
 
 async def test_a_lost_question_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "ANSWER_S", 0.01)
-    pair = Pair()
+    pair = TwoAskers()
     pair.wires[0].copies = 0
     assert (await pair.ask("echo")).unreached == asking.NOT_HEARD
 
 
 async def test_a_reply_of_somebody_else_is_ignored() -> None:
-    pair = Pair()
+    pair = TwoAskers()
     pair.wires[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))
     await asyncio.sleep(0)
@@ -153,20 +153,20 @@ async def test_a_reply_of_somebody_else_is_ignored() -> None:
 
 
 async def test_an_answer_that_is_too_large_is_named() -> None:
-    pair = Pair(bytes_max=50)
+    pair = TwoAskers(bytes_max=50)
     assert (await pair.ask("echo", text="".join(map(chr, range(33, 1000))))).unreached == asking.TOO_LARGE
 
 
 async def test_the_number_of_answers_at_a_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "AT_ONCE", 0)
-    pair = Pair()
+    pair = TwoAskers()
     assert (await pair.ask("echo")).unreached.startswith("SEMQ-2103")
     assert pair.asked == 0
 
 
 async def test_numbers_of_ended_incarnations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "LIVES_MAX", 3)
-    pair = Pair()
+    pair = TwoAskers()
     for life in range(10, 20):
         pair.two.hear(life, Question(1, "echo", b"{}", "eva"))
-    assert len(pair.two._heard) == 3
+    assert len(pair.two._last_of) == 3

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_node.all_stores import combining
-from platform_node.all_stores.combining import Place, number_of, place_in
+from platform_node.all_stores.combining import StorePlace, number_of, place_in
 from semq.service.errors import BadArguments
 
 ONE, TWO = (1, 1), (2, 2)
@@ -13,15 +13,15 @@ ONE, TWO = (1, 1), (2, 2)
 
 @given(st.integers(0, 126), st.integers(0, (1 << 56) - 1))
 def test_a_place_is_a_number(store: int, number: int) -> None:
-    assert place_in(number_of(Place(store, number))) == Place(store, number)
+    assert place_in(number_of(StorePlace(store, number))) == StorePlace(store, number)
 
 
 def test_a_place_in_the_first_store_is_its_own_number() -> None:
-    assert number_of(Place(0, 17)) == 17
+    assert number_of(StorePlace(0, 17)) == 17
 
 
-@pytest.mark.parametrize("place", [Place(1, 1 << 56), Place(128, 0)])
-def test_a_place_beyond_the_bounds_is_refused(place: Place) -> None:
+@pytest.mark.parametrize("place", [StorePlace(1, 1 << 56), StorePlace(128, 0)])
+def test_a_place_beyond_the_bounds_is_refused(place: StorePlace) -> None:
     with pytest.raises(BadArguments):
         number_of(place)
 

@@ -28,7 +28,7 @@ async def semq(hub: HubNode, *words: str) -> CommandResult:
 
 
 @dataclass
-class Platform:
+class OneHub:
     """Two instances; 88001 has sent documents to two institutions that are offline, one at home in each store."""
 
     hubs: Hubs
@@ -55,7 +55,7 @@ async def set_homes(*hubs: HubNode) -> None:
 
 
 @pytest.fixture
-async def platform(inprocess: InProcess) -> AsyncIterator[Platform]:
+async def platform(inprocess: InProcess) -> AsyncIterator[OneHub]:
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)
@@ -69,7 +69,7 @@ async def platform(inprocess: InProcess) -> AsyncIterator[Platform]:
                 assert await publish(channel, target, b"%d" % number)
         await until(lambda: one.engine.holding.held.get("1.10008") == EACH)
         await until(lambda: two.engine.holding.held.get("1.56001") == EACH)
-        yield Platform(hubs, one, two, sender)
+        yield OneHub(hubs, one, two, sender)
 
 
 def by_store(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -79,7 +79,7 @@ def by_store(rows: list[dict[str, Any]]) -> dict[str, int]:
     return found
 
 
-async def test_lists_and_figures_have_the_rows_of_both_stores(platform: Platform) -> None:
+async def test_lists_and_figures_have_the_rows_of_both_stores(platform: OneHub) -> None:
     for hub in (platform.one, platform.two):
         rows = await platform.asked(hub, "held.list")
         assert by_store(rows) == {"1.1": EACH, "2.2": EACH}
@@ -104,7 +104,7 @@ async def test_lists_and_figures_have_the_rows_of_both_stores(platform: Platform
     assert "2.2" in shown.out
 
 
-async def test_pages_go_from_store_to_store(platform: Platform) -> None:
+async def test_pages_go_from_store_to_store(platform: OneHub) -> None:
     rows: list[dict[str, Any]] = []
     place: dict[str, Any] = {}
     for _ in range(10):
@@ -121,7 +121,7 @@ async def test_pages_go_from_store_to_store(platform: Platform) -> None:
     assert (await platform.asked(platform.one, "failed.page"))["rows"] == []
 
 
-async def test_one_message_is_found_in_the_store_that_has_it(platform: Platform, inprocess: InProcess) -> None:
+async def test_one_message_is_found_in_the_store_that_has_it(platform: OneHub, inprocess: InProcess) -> None:
     rows = await platform.asked(platform.one, "held.list")
     for hub in (platform.one, platform.two):
         for row in rows:
@@ -137,7 +137,7 @@ async def test_one_message_is_found_in_the_store_that_has_it(platform: Platform,
     assert "STORED" in {event["event"] for event in theirs["result"]["events"] if event["node"] == "2.hub"}
 
 
-async def test_acts_reach_copies_in_both_stores(platform: Platform) -> None:
+async def test_acts_reach_copies_in_both_stores(platform: OneHub) -> None:
     rows = await platform.asked(platform.one, "held.list")
     names = [rows[0]["lk0"], rows[-1]["lk0"]]
     answer = await platform.asked(platform.two, "held.resend", ids=names)
@@ -149,7 +149,7 @@ async def test_acts_reach_copies_in_both_stores(platform: Platform) -> None:
     assert {row["store"]: row["refused"] + row["markers"] for row in counted} == {"1.1": EACH, "2.2": EACH}
 
 
-async def test_a_store_that_is_away_is_named(platform: Platform, inprocess: InProcess) -> None:
+async def test_a_store_that_is_away_is_named(platform: OneHub, inprocess: InProcess) -> None:
     lk0 = (await platform.asked(platform.one, "held.list"))[0]["lk0"]  # in store 1.1
     await platform.one.stop()
     told = await ask(await inprocess.client(platform.two), "held.list")
@@ -166,7 +166,7 @@ async def test_a_store_that_is_away_is_named(platform: Platform, inprocess: InPr
     await platform.asked(platform.two, "node.status")  # is about this instance
 
 
-async def test_http_and_console_name_a_store_that_is_away(platform: Platform) -> None:
+async def test_http_and_console_name_a_store_that_is_away(platform: OneHub) -> None:
     async with serving(platform.two) as site:
         program, person = await site.program("viewer"), await site.signed_in("viewer")
         assert by_store((await program.get("/held/list")).json()) == {"1.1": EACH, "2.2": EACH}
@@ -183,7 +183,7 @@ async def test_http_and_console_name_a_store_that_is_away(platform: Platform) ->
         assert "no instance serves it" in page.text.partition('role="alert"')[2]
 
 
-async def test_the_doctor_looks_at_all_instances(platform: Platform) -> None:
+async def test_the_doctor_looks_at_all_instances(platform: OneHub) -> None:
     settings = platform.two.settings
     settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": platform.two.port})})
     found = {one.check: one async for one in running_node.check(settings, 8.0)}
@@ -194,7 +194,7 @@ async def test_the_doctor_looks_at_all_instances(platform: Platform) -> None:
     assert (found["store 1.1"].verdict, found["store 1.1"].detail) == ("failing", "no instance serves it")
 
 
-async def test_what_was_asked_while_a_store_was_away_is_complete_again_with_it(platform: Platform) -> None:
+async def test_what_was_asked_while_a_store_was_away_is_complete_again_with_it(platform: OneHub) -> None:
     target = await platform.hubs.local("10008", platform.two, platform.one)
     assert sorted(await received(target, platform.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
     await until(lambda: not platform.one.engine.holding.held)
