@@ -101,6 +101,7 @@ ANSWERS: dict[str, Any] = {
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
     "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
     "stores.list": [{"store": BAD, "state": "retired", "by": BAD, "why": BAD}],
+    "hub.health": [{"store": BAD, "host": BAD, "checks": [{"check": BAD, "verdict": BAD, "detail": BAD}]}],
     "hub.instances": [{"store": BAD, "alive": True, "host": BAD, "endpoint": BAD, "started": BAD}],
     **dict.fromkeys(("ca.show", "ca.roll", "ca.leave"), ROLL),
     "server.list": [
@@ -131,7 +132,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "node list": (), "hub nodes token": ("1",), "hub nodes rebind": ("1",),
     "server list": (), "server reload": (), "server restart": ("1",),
     "hub ca show": (), "hub ca roll": (), "hub ca leave": ("1",),
-    "hub instances": (), "hub stores list": (), "hub stores retire": ("1.2", "--why", "x"),
+    "hub instances": (), "hub health": (), "hub stores list": (), "hub stores retire": ("1.2", "--why", "x"),
     "cert list": (), "cert show": (),
     "cert trust": (), "cert renew": (), "cert rotate": (), "cert revoke": ("1",), "cert needs-renewal": (),
     "definitions export": (), "definitions diff": ("FILE",),
