@@ -30,6 +30,7 @@ from semq.store.bodies_ahead import BodiesAhead
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
 from semq.store.postgres.chain import Chain, adopt, newest
+from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import StoreUnavailable
@@ -217,12 +218,11 @@ class PostgresStore:
         wire = PipelineWire(connection, self._lose, self._notified)
         await wire.prepare(STATEMENTS)
         self._wire = wire
+        stored = nothing_stored if self._ahead is None else self._ahead.key_of
         self._writer = Writer(
             wire, self._lease, self._numbers, self.counters, self.chain, self.locking, self._ended, self._unit_done,
-            self._noted,
+            self._noted, stored,
         )  # fmt: skip
-        if self._ahead is not None:
-            self._writer.stored = self._ahead.key_of
         self._note_idle()
 
     def _unit_done(self) -> None:

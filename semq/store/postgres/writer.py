@@ -66,12 +66,8 @@ KEYS_MAX = 4000  # keys that the work of one unit needs, which limits what it lo
 TURN_S = 0.01  # longest time that deciding and notifying may block the event loop
 COPY_FROM = 10  # number of new rows that justifies the round trips of COPY
 BULKY = 256 * 1024  # bytes of one body
-BODIES = (
-    ("tb_0031_body", 2),
-    ("tb_0030_body", 2),
-    ("broker_body", 2),
-    ("broker_message", 8),
-)  # table, index of the body in its row
+# Table, index of the body in its row.
+BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 
 # Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, locks, SEMQ's own.
 ONE_TO_BLAME = ("22", "23", "40", "55", "SQ")
@@ -108,8 +104,10 @@ class Writer:
         lost: Callable[[SemqError], None],
         after_unit: Callable[[], None] = lambda: None,
         noted: Noted | None = None,
+        stored: Callable[[str, bytes], int | None] = nothing_stored,
     ) -> None:
-        self.stored = nothing_stored  #: may be replaced: returns the keys of bodies that are stored already
+        """``stored`` returns the keys of bodies that are stored already, by table and payload."""
+        self._stored = stored = stored
         self._wire = wire
         self._lease = lease
         self._epoch = int8(lease.epoch)
@@ -359,7 +357,7 @@ class Writer:
 
     def _written(self, unit: Unit) -> tuple[Batch, NewRows]:
         batch, rows = _packing(written, unit, self._line_numbers)
-        return self._locking.lock(batch + taken(rows, self.stored), rows), rows
+        return self._locking.lock(batch + taken(rows, self._stored), rows), rows
 
     async def _renew(self) -> None:
         try:
