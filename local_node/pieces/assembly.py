@@ -13,16 +13,15 @@ import structlog
 from msgspec.structs import replace
 
 from semq.broker.queues.bodies import LargeBody
-from semq.engine.bodies import decode_envelope
 from semq.engine.errors import PiecesMissing
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
 from semq.errors import SemqError, Unavailable
+from semq.service.large_documents import chosen
 from semq.store.broker.operations import ReadDone
 from semq.store.postgres.store import PostgresStore
-from semq.store.rows import Stored
 from semq.store.views import pieces as views
-from semq.umx_t.pieces import PiecesManifest, digest_of, parse_piece_name, read_manifest
+from semq.umx_t.pieces import read_manifest
 
 log = structlog.get_logger("semq.pieces")
 BODY = "tb_0030_body"
@@ -124,30 +123,3 @@ class Assembly:
             deliveries=delivery.deliveries,
             body=PiecedBody(manifest.size, rows, self._store()),
         )
-
-
-def chosen(
-    found: Sequence[views.RecordedMessage], document: str, manifest: PiecesManifest
-) -> tuple[list[int], list[int]]:
-    """Return the rows of the pieces of a document in order, and all its rows, with those that were sent twice.
-
-    Raises PiecesMissing unless they are the pieces that the manifest was made of.
-    """
-    rows: dict[int, tuple[int, bytes]] = {}
-    brefs: list[int] = []
-    for each in found:
-        envelope = decode_envelope(Stored(each.envelope, b""))
-        if not envelope.attributes.pieces.startswith(f"{document}/"):
-            continue
-        name = parse_piece_name(envelope.attributes.pieces)
-        if name.document != document:
-            continue
-        brefs.append(each.bref)
-        if name.number < manifest.count and each.size == manifest.size_of(name.number):
-            rows.setdefault(name.number, (each.bref, envelope.digest))
-    if len(rows) < manifest.count:
-        raise PiecesMissing(document=document, pieces=manifest.count, found=len(rows))
-    in_order = [rows[number] for number in range(manifest.count)]
-    if digest_of(digest for _, digest in in_order) != manifest.pieces:
-        raise PiecesMissing("The pieces are not those of which the sender made the document.", document=document)
-    return [bref for bref, _ in in_order], brefs

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from semq.app.errors import RefusedByNode
 from semq.app.values import Document
+from semq.transport.spool import SpooledBody
 from semq.umx_t.app_key import AppKey, check_app_key
 
 _SEND = text(
@@ -24,6 +25,7 @@ _SEND = text(
     " encrypt => :encrypt, expires_at => :expires_at, priority => :priority, content_encoding => :content_encoding)"
 )
 _RECEIVE = text("SELECT * FROM semq_receive(:inbox_user, :at_most)")
+_PIECE = text("SELECT semq_piece(:piece)")
 _DONE = text("SELECT semq_done(:bref)")
 _PARK = text("SELECT semq_park(:bref, :why)")
 _STATUS = text("SELECT * FROM semq_status(CAST(:named AS bigint))")
@@ -87,7 +89,8 @@ def send(
 def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iterator[tuple[int, Document]]:
     """Return waiting documents with their numbers; no other receiver gets them until the caller's transaction ends.
 
-    Call ``done(connection, number)`` in the same transaction for each finished document; the others keep waiting.
+    Call ``done(connection, number)`` in the same transaction for each finished document; the others keep waiting. The
+    body of a document in pieces is written to a temporary file: ``Document.blocks`` reads it.
     """
     for row in _run(connection, _RECEIVE, {"inbox_user": user, "at_most": at_most}).mappings():
         document = Document(
@@ -95,7 +98,7 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             source=row["source"],
             target=row["inbox_user"],
             app_key=AppKey(row["app_domain"], row["app_type"], row["app_subtype"], row["app_key"]),
-            body=bytes(row["payload"]),
+            body=_body(connection, row),
             digest=bytes(row["digest"]).hex(),
             content_type=row["content_type"] or "",
             order_key=row["order_key"],
@@ -126,6 +129,15 @@ def status(connection: Connection, named: int | str) -> SubmissionState | None:
         reason = f"{row['reason_code']} {row['reason_text'] or ''}".strip() if row["reason_code"] else ""
         return SubmissionState(row["state"], row["lk0"] or "", reason, row["changed_at"])
     return None
+
+
+def _body(connection: Connection, row: Mapping[str, Any]) -> bytes | SpooledBody:
+    if row["pieces"] is None:
+        return bytes(row["payload"])
+    body = SpooledBody()
+    for piece in row["pieces"]:
+        body.add(bytes(_run(connection, _PIECE, {"piece": piece}).scalar_one()))
+    return body
 
 
 def _run(connection: Connection, statement: Any, values: Mapping[str, Any]) -> Any:

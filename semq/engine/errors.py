@@ -236,6 +236,13 @@ class WaitsForPieces(BadInput):
     remedy = "Wait, or cancel it: `semq msg cancel`."
 
 
+class InPieces(BadInput):
+    """The document is in pieces, so its body is not in one answer."""
+
+    code = "SEMQ-1235"
+    remedy = "`semq msg body NAME` writes the body to standard output, part by part (operation `msg.body`, `part`)."
+
+
 class PiecesMissing(BadInput):
     """Not all pieces of the document are here, so its application cannot have it; it is parked."""
 

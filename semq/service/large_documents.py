@@ -1,20 +1,25 @@
-"""Documents in pieces among the rows that people see: with the size of the document, not of its manifest.
+"""Documents in pieces among the rows that people see: with the size and the body of the document, not of its manifest.
 
 A manifest is a row like any other; what it stands for is in its payload. Only rows as small as a manifest are read.
-Called by the operations that show rows.
+Called by the operations that show rows and bodies, and by the assembly of documents for applications.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from semq.engine.bodies import decode_envelope
+from semq.engine.errors import InPieces, PayloadGone, PiecesMissing
 from semq.errors import SemqError
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
-from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, read_manifest
+from semq.umx_t.locator import parse_lk0
+from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of, parse_piece_name, read_manifest
 from semq.umx_t.status import Direction
 
+PART_BYTES = 8 << 20  # of the body, in one answer
 BODIES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 
@@ -42,7 +47,7 @@ def _manifest(store: PostgresStore, side: str, number: int, envelope: bytes, pay
     """Return the manifest in a stored body, if it is one that this node can read."""
     try:
         read = decode_envelope(Stored(envelope, b""))
-        if not read.attributes.pieces or "/" in read.attributes.pieces or (side == "outbound" and read.is_sealed):
+        if not _names_document(read.attributes.pieces) or (side == "outbound" and read.is_sealed):
             return None
         return read_manifest(store.locking.unlock(BODIES[side], number, payload))
     except SemqError:
@@ -51,3 +56,96 @@ def _manifest(store: PostgresStore, side: str, number: int, envelope: bytes, pay
 
 def _facts(manifest: PiecesManifest | None) -> dict[str, Any]:
     return {} if manifest is None else {"size": manifest.size, "pieces": {"count": manifest.count}}
+
+
+class LargeBodies:
+    """The bodies of received documents in pieces, a part at a time."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self.store = store
+        self._last: tuple[int, PiecesManifest, list[int]] | None = None  #: the document of the last part, by its row
+
+    async def part(self, row: dict[str, Any], wanted: int | None) -> dict[str, Any] | None:
+        """Return a part of a document's body, with the number of parts and the digest of all; None if it is not in
+        pieces.
+
+        Raises PayloadGone for another party's pieces, InPieces without a ``wanted`` part, PiecesMissing.
+        """
+        if "pieces" in row or (row["side"] == "outbound" and await self._is_manifest(row)):
+            raise PayloadGone("The pieces of this document are deleted here as they arrive.", name=row["name"])
+        found = await self._manifest(row) if _may_be_manifest(row) and row["side"] == "inbound" else None
+        if found is None:
+            return None
+        if wanted is None:
+            raise InPieces(name=row["name"], size=found.manifest.size)
+        pieces = await self._pieces(row, *found)
+        each = max(1, PART_BYTES // found.manifest.piece_bytes)
+        parts = -(-len(pieces) // each)
+        body = [await self._piece(bref) for bref in pieces[wanted * each : (wanted + 1) * each]]
+        return {"body": b"".join(body), "parts": parts, "digest": found.manifest.digest}
+
+    async def _stored(self, row: dict[str, Any]) -> tuple[bytes, bytes] | None:
+        found = await self.store.read(views.bodies, row["side"], [int(row["id"])])
+        return (found[0][1], found[0][2]) if found else None
+
+    async def _is_manifest(self, row: dict[str, Any]) -> bool:
+        """Whether a message of this node is a manifest, also a sealed one."""
+        stored = await self._stored(row) if _may_be_manifest(row) else None
+        return stored is not None and _names_document(decode_envelope(Stored(stored[0], b"")).attributes.pieces)
+
+    async def _manifest(self, row: dict[str, Any]) -> "_NamedManifest | None":
+        stored = await self._stored(row)
+        manifest = _manifest(self.store, "inbound", int(row["id"]), *stored) if stored else None
+        if stored is None or manifest is None:
+            return None
+        return _NamedManifest(decode_envelope(Stored(stored[0], b"")).attributes.pieces, manifest)
+
+    async def _pieces(self, row: dict[str, Any], document: str, manifest: PiecesManifest) -> list[int]:
+        number = int(row["id"])
+        if self._last is None or self._last[:2] != (number, manifest):
+            found = await self.store.read(views.arrived, str(parse_lk0(row["lk0"]).node))
+            rows, _ = await asyncio.to_thread(partial(chosen, found, document, manifest))
+            self._last = number, manifest, rows
+        return self._last[2]
+
+    async def _piece(self, bref: int) -> bytes:
+        payload = await self.store.read(views.payload, bref)
+        if payload is None:
+            raise PiecesMissing("A piece was removed while the document was read.", bref=bref)
+        return self.store.locking.unlock(BODIES["inbound"], bref, payload)
+
+
+class _NamedManifest(NamedTuple):
+    document: str
+    manifest: PiecesManifest
+
+
+def _names_document(pieces: str) -> bool:
+    return bool(pieces) and "/" not in pieces
+
+
+def chosen(
+    found: Sequence[views.RecordedMessage], document: str, manifest: PiecesManifest
+) -> tuple[list[int], list[int]]:
+    """Return the rows of the pieces of a document in order, and all its rows, with those that were sent twice.
+
+    Raises PiecesMissing unless they are the pieces that the manifest was made of.
+    """
+    rows: dict[int, tuple[int, bytes]] = {}
+    brefs: list[int] = []
+    for each in found:
+        envelope = decode_envelope(Stored(each.envelope, b""))
+        if not envelope.attributes.pieces.startswith(f"{document}/"):
+            continue
+        name = parse_piece_name(envelope.attributes.pieces)
+        if name.document != document:
+            continue
+        brefs.append(each.bref)
+        if name.number < manifest.count and each.size == manifest.size_of(name.number):
+            rows.setdefault(name.number, (each.bref, envelope.digest))
+    if len(rows) < manifest.count:
+        raise PiecesMissing(document=document, pieces=manifest.count, found=len(rows))
+    in_order = [rows[number] for number in range(manifest.count)]
+    if digest_of(digest for _, digest in in_order) != manifest.pieces:
+        raise PiecesMissing("The pieces are not those of which the sender made the document.", document=document)
+    return [bref for bref, _ in in_order], brefs

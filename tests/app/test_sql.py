@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -16,11 +17,16 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from local_node.node import LocalNode
 from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receive, send, status
 from semq.umx_t.errors import BadAppKey
+from semq.umx_t.pieces import PIECE_BYTES
 from tests.app.network import Network
+from tests.local_node.pieces.test_transfer import body_of, confirming, counted, is_clean, local, published
+from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import PATIENCE_S, until
 
+SIZE = 6 * PIECE_BYTES + 5  # of a document in pieces
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 PLAIN = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXT | st.binary(max_size=300)
@@ -225,3 +231,66 @@ def test_other_errors_of_the_database_stay_what_they_are(engine: Engine) -> None
         connection.execute(text("SET TRANSACTION READ ONLY"))
         with pytest.raises(DBAPIError):
             send(connection, "56001", b"x")
+
+
+async def in_pieces(inprocess: InProcess) -> tuple[LocalNode, LocalNode]:
+    """Start two nodes; return them when a document in pieces waits at the second one."""
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="trade/film//F1")
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '' AND app_status = 310"))
+    return a, b
+
+
+async def test_a_document_in_pieces_is_received_by_sql_and_leaves_nothing(inprocess: InProcess) -> None:
+    a, b = await in_pieces(inprocess)
+    url = b.store.url
+
+    def take(commit: bool) -> list[str]:
+        engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+        with engine.connect() as connection:
+            seen = []
+            for number, document in receive(connection, at_most=10):
+                assert document.size == SIZE
+                assert sha256(b"".join(document.blocks())).hexdigest() == document.digest
+                assert document.is_intact
+                seen.append(document.app_key.key)
+                done(connection, number)
+            if commit:
+                connection.commit()
+        return seen
+
+    assert await asyncio.to_thread(take, False) == ["F1"]
+    assert await asyncio.to_thread(take, True) == ["F1"]
+    assert await asyncio.to_thread(take, True) == []
+    await until(lambda: is_clean(a) and is_clean(b))
+
+
+async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inbox(inprocess: InProcess) -> None:
+    _, b = await in_pieces(inprocess)
+    url = b.store.url
+
+    def damage() -> None:
+        with psycopg.connect(url) as connection:
+            connection.execute(
+                "UPDATE tb_0030 SET digest = sha256('other')"
+                " WHERE bref = (SELECT min(bref) FROM tb_0030 WHERE target_user = '_pieces')"
+            )
+
+    def take(user: str) -> int:
+        engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+        with engine.begin() as connection:
+            return len(list(receive(connection, user)))
+
+    await asyncio.to_thread(damage)
+    assert await asyncio.to_thread(take, "") == 0
+    admin = await inprocess.client(b)
+
+    async def error() -> str:
+        (row,) = (await ask(admin, "failed.list", {}))["result"] or [{"error": ""}]
+        return str(row["error"])
+
+    assert str(await until(error)).startswith("SEMQ-1232")
+    with pytest.raises(RefusedByNode, match="SEMQ-1101"):
+        await asyncio.to_thread(take, "_pieces")

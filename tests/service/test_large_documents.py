@@ -1,10 +1,13 @@
 """What people see of documents in pieces: documents with size and progress, and pieces where they ask for them."""
 
+from base64 import b64decode
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from local_node.node import LocalNode
+from semq.service import large_documents
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.local_node.pieces.test_transfer import (
     PIECES,
@@ -28,6 +31,14 @@ async def answer(admin: Any, operation: str, **arguments: Any) -> Any:
     told = await ask(admin, operation, arguments)
     assert told["ok"], told
     return told["result"]
+
+
+async def parts_of(admin: Any) -> list[bytes]:
+    """Return the parts of the body of document K1."""
+    first = await answer(admin, "msg.body", id="K1", part=0)
+    rest = [await answer(admin, "msg.body", id="K1", part=number) for number in range(1, first["parts"])]
+    assert first["digest"] == sha256(body_of(SIZE)).hexdigest()
+    return [b64decode(part["body_base64"]) for part in (first, *rest)]
 
 
 @pytest.fixture
@@ -60,6 +71,11 @@ async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
     assert (side["waits_for"], side["overdue"], side["cause"]) == ("pieces", True, "PIECES_LEFT")
 
 
+async def test_a_sender_does_not_give_a_manifest_as_body(sender: Any) -> None:
+    _, admin, _ = sender
+    assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1225"
+
+
 async def test_counts_are_those_of_documents(sender: Any) -> None:
     _, admin, _ = sender
     counts = await answer(admin, "queue.counts")
@@ -84,7 +100,9 @@ async def test_counts_are_those_of_documents(sender: Any) -> None:
     assert of_cause["lk0"] == stuck["lk0"]
 
 
-async def test_a_receiver_sees_the_size_of_the_document(sender: Any, inprocess: InProcess) -> None:
+async def test_a_receiver_sees_size_and_body_of_the_document(
+    sender: Any, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, of_a, hub_port = sender
     b = await local(inprocess, "56001", hub_port, LATE)
     admin = await inprocess.client(b)
@@ -100,6 +118,12 @@ async def test_a_receiver_sees_the_size_of_the_document(sender: Any, inprocess: 
     (stuck,) = await answer(admin, "stuck.list")
     assert stuck["app_key"] == "a/b/c/K1"
     trace = await answer(of_a, "msg.trace", id="K1")
+    assert await parts_of(admin) == [body_of(SIZE)]
+    monkeypatch.setattr(large_documents, "PART_BYTES", 2 * PIECE_BYTES)
+    parts = await parts_of(admin)
+    assert [len(part) for part in parts] == [2 * PIECE_BYTES] * 3 + [5]
+    assert b"".join(parts) == body_of(SIZE)
+    assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1235"
     assert f"{COUNT} pieces, {SIZE} bytes" in trace["events"][0]["detail"]
     consumer = await KeepingConsumer.on(inprocess, b)
     consumer.channel.ack((await consumer.next()).delivery_tag)

@@ -216,10 +216,13 @@ async def trace(
 @on_node
 async def body(session: Session, id: Id) -> None:
     """Write the body of a message to standard output, unchanged."""
-    answer = await session.ask("msg.body", id=id)
     if session.out.as_json:
-        session.out.data(answer)
-    else:
+        session.out.data(await session.ask("msg.body", id=id))
+        return
+    answer = await session.ask("msg.body", id=id, part=0)
+    session.out.raw(b64decode(answer["body_base64"]))
+    for part in range(1, answer.get("parts", 1)):
+        answer = await session.ask("msg.body", id=answer["lk0"], part=part)
         session.out.raw(b64decode(answer["body_base64"]))
 
 

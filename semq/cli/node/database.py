@@ -53,7 +53,7 @@ def grant(
     config: FileOption,
     role: Annotated[str, typer.Argument(metavar="ROLE", help="Name of a role of Postgres, for instance erp.")],
     send: Annotated[bool, typer.Option("--send", help="semq_send, semq_status.")] = False,
-    receive: Annotated[bool, typer.Option("--receive", help="semq_receive, semq_done, semq_park.")] = False,
+    receive: Annotated[bool, typer.Option("--receive", help="semq_receive, semq_piece, semq_done, semq_park.")] = False,
     read: Annotated[bool, typer.Option("--read", help="Queues and ledger without payloads, for monitoring.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Remove these rights, or all.")] = False,
     institution: InstitutionOption = None,

@@ -11,9 +11,10 @@ from msgspec import Meta
 from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import Surroundings, is_overdue, why
-from semq.service.large_documents import with_sizes
+from semq.service.large_documents import LargeBodies, with_sizes
 from semq.service.message_names import find_one, newest, past
 from semq.service.operations.arguments import (
+    INT64_MAX,
     NAME_MAX,
     ROWS_MAX,
     Arguments,
@@ -35,6 +36,11 @@ from semq.umx_t.short_name import short_name
 
 State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status or an outcome.")]
 Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
+
+
+Part = Annotated[
+    int, Meta(ge=0, le=INT64_MAX, description="Part of the body, from 0. Only documents in pieces have several.")
+]
 
 
 class ReadSide(StrEnum):
@@ -69,6 +75,12 @@ class TraceMessage(ByName, frozen=True, kw_only=True):
     """One message, and whose ledgers are read."""
 
     parties: Annotated[bool, Meta(description="Also ask the other nodes that have handled the message.")] = False
+
+
+class ReadBody(ByName, frozen=True, kw_only=True):
+    """One message, and the part of its body."""
+
+    part: Part | None = None
 
 
 class ListStuck(Arguments, frozen=True, kw_only=True):
@@ -107,6 +119,7 @@ class MessageReading:
 
     def __init__(self, node: ReadableNode) -> None:
         self._node = node
+        self._large: LargeBodies | None = None
 
     async def messages(self, arguments: ListMessages) -> list[dict[str, Any]]:
         """List messages in the queues, newest first."""
@@ -154,9 +167,13 @@ class MessageReading:
         others = [one for one in others if one not in before]
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 
-    async def body(self, arguments: ByName) -> dict[str, Any]:
-        """Return the payload of a message that is still in a queue."""
+    async def body(self, arguments: ReadBody) -> dict[str, Any]:
+        """Return the payload of a message that is still in a queue; of a document in pieces, one part."""
         row = (await find_one(self._node.store, arguments.id))[0]
+        named = {"name": row["name"], "lk0": row["lk0"]}
+        large = await self._bodies().part(row, arguments.part)
+        if large is not None:
+            return {**named, **large, "body_base64": b64encode(large.pop("body")).decode()}
         payload = await self._node.store.read(messages.body_of, row)
         if payload is None or not row.get("has_payload", True):
             raise PayloadGone(name=row["name"])
@@ -164,12 +181,13 @@ class MessageReading:
         if "submission" not in row or row["id"] == row["submission"]:  # by SQL: never encrypted
             table = "tb_0031_submit" if "submission" in row else table
             payload = self._node.store.locking.unlock(table, row["id"], payload)
-        return {
-            "name": row["name"],
-            "lk0": row["lk0"],
-            "body_base64": b64encode(payload).decode(),
-            "digest": row["digest"],
-        }
+        return {**named, "body_base64": b64encode(payload).decode(), "digest": row["digest"], "parts": 1}
+
+    def _bodies(self) -> LargeBodies:
+        """Return the reader of large bodies of the present store."""
+        if self._large is None or self._large.store is not self._node.store:
+            self._large = LargeBodies(self._node.store)
+        return self._large
 
     async def counts(self, arguments: Arguments) -> dict[str, Any]:
         """Count rows by queue and status."""
@@ -218,7 +236,7 @@ class MessageReading:
 READING = (
     look("msg.list", AccessRole.VIEWER, ListMessages, MessageReading.messages),
     look("msg.show", AccessRole.VIEWER, ByName, MessageReading.show),
-    look("msg.body", AccessRole.PAYLOAD, ByName, MessageReading.body),
+    look("msg.body", AccessRole.PAYLOAD, ReadBody, MessageReading.body),
     look("queue.counts", AccessRole.VIEWER, Arguments, MessageReading.counts),
     look("queue.partners", AccessRole.VIEWER, Arguments, MessageReading.partners),
     look("stuck.list", AccessRole.VIEWER, ListStuck, MessageReading.stuck),

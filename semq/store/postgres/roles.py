@@ -27,6 +27,7 @@ RIGHTS: dict[str, tuple[str, ...]] = {
     "send": ("EXECUTE ON FUNCTION {s}.semq_send", *_STATUS),
     "receive": (
         "EXECUTE ON FUNCTION {s}.semq_receive",
+        "EXECUTE ON FUNCTION {s}.semq_piece",
         "EXECUTE ON FUNCTION {s}.semq_done",
         "EXECUTE ON FUNCTION {s}.semq_park",
     ),

@@ -4,9 +4,9 @@ from hashlib import sha256
 
 import pytest
 
-from local_node.pieces.assembly import chosen
 from semq.engine.bodies import encode_envelope
 from semq.engine.errors import PiecesMissing
+from semq.service.large_documents import chosen
 from semq.store.views.pieces import RecordedMessage
 from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Attributes, Envelope

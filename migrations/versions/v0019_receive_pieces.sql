@@ -1,0 +1,214 @@
+-- The search path of v0007: these functions run with the rights of the owner of the tables.
+SELECT set_config('semq.path_before', current_setting('search_path'), true),
+    set_config('search_path', format('%I, pg_temp', current_schema()), true);
+
+-- The view of v0009, with two columns at its end: the document in pieces of a manifest, and the rows of its pieces, which
+-- semq_receive fills in.
+CREATE OR REPLACE VIEW semq_inbox AS
+SELECT
+    p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
+    p.order_key, p.received_at, p.size, p.digest, b.payload, b.envelope,
+    e.attributes ->> 'content_type' AS content_type, e.attributes ->> 'content_encoding' AS content_encoding,
+    (e.attributes ->> 'priority')::int AS priority, e.attributes -> 'user_headers' AS headers, e.sender, p.deliveries,
+    p.proved,
+    nullif(e.attributes ->> 'pieces', '') AS document, NULL::bigint[] AS pieces
+FROM tb_0030 p
+JOIN tb_0030_body b ON b.bref = p.bref
+CROSS JOIN LATERAL (
+    SELECT u.value -> 'attributes' AS attributes, u.value ->> 'sender' AS sender FROM semq_unpack(b.envelope) u OFFSET 0
+) e
+WHERE p.app_status = 310 AND p.status = 410
+    AND NOT EXISTS (SELECT FROM tb_0030_done d WHERE d.bref = p.bref)
+    AND (p.prev_inc IS NULL OR EXISTS (
+        SELECT FROM tb_0030_stream s
+        WHERE s.store = p.store AND s.inc = p.prev_inc AND (
+            p.prev_sid < s.floor OR p.prev_sid >= s.closed
+            OR EXISTS (SELECT FROM tb_0030_ledger l WHERE l.stream = s.number AND l.sid = p.prev_sid)
+        )
+    ))
+    AND (p.order_key = '' OR NOT EXISTS (
+        SELECT FROM tb_0030 e
+        WHERE e.store = p.store AND e.order_key = p.order_key AND e.order_key <> '' AND e.src_object_id < p.src_object_id
+            AND e.app_status = 310 AND NOT EXISTS (SELECT FROM tb_0030_done d WHERE d.bref = e.bref)
+    ));
+
+-- The rows of all pieces of a document with their numbers. The document is a locator without any meaning in patterns.
+CREATE FUNCTION semq_pieces_of(source text, document text) RETURNS TABLE (bref bigint, number int, size bigint, digest bytea)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    WITH found AS (
+        SELECT p.bref, p.size, p.digest, b.envelope, position(convert_to($2 || '/', 'UTF8') IN b.envelope) AS place
+        FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref
+        WHERE p.target_user = '_pieces' AND p.source = $1 AND p.status = 410 AND p.app_status = 310
+    )
+    SELECT f.bref, n.number::int, f.size, f.digest
+    FROM found f
+    CROSS JOIN LATERAL (
+        SELECT substring(
+            encode(substring(f.envelope FROM f.place + octet_length($2) + 1 FOR 9), 'escape') FROM '^[0-9]{1,8}'
+        ) AS number
+    ) n
+    WHERE f.place > 0 AND n.number IS NOT NULL
+$$;
+
+-- A document in pieces instead of its manifest: without payload, with the rows of its pieces in order. If the pieces are not
+-- those that the sender made it of, it is parked, and `pieces` stays null.
+CREATE FUNCTION semq_joined(given semq_inbox) RETURNS semq_inbox
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    manifest jsonb := convert_from(given.payload, 'UTF8')::jsonb;
+    piece_bytes bigint := (manifest ->> 'piece_bytes')::bigint;
+    whole bigint := (manifest ->> 'size')::bigint;
+    expected bigint := (whole + piece_bytes - 1) / piece_bytes;
+    node text := (SELECT p.source FROM tb_0030 p WHERE p.bref = given.bref);
+    rows bigint[];
+    digests bytea;
+BEGIN
+    SELECT array_agg(o.bref ORDER BY o.number), string_agg(o.digest, ''::bytea ORDER BY o.number) INTO rows, digests
+    FROM (
+        SELECT DISTINCT ON (f.number) f.number, f.bref, f.digest FROM semq_pieces_of(node, given.document) f
+        WHERE f.number < expected AND f.size = least(piece_bytes, whole - f.number * piece_bytes)
+        ORDER BY f.number, f.bref
+    ) o;
+    IF coalesce(cardinality(rows), 0) <> expected OR encode(sha256(digests), 'hex') <> manifest ->> 'pieces' THEN
+        PERFORM semq_park(given.bref, 'SEMQ-1232 Not all pieces of the document are here; it has '
+            || coalesce(cardinality(rows), 0) || ' of ' || expected || '.');
+        RETURN given;
+    END IF;
+    given.payload := NULL;
+    given.size := whole;
+    given.digest := decode(manifest ->> 'digest', 'hex');
+    given.pieces := rows;
+    RETURN given;
+END $$;
+
+-- The bytes of one piece, by a number in the column `pieces` of semq_receive.
+CREATE FUNCTION semq_piece(piece bigint) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    content bytea;
+BEGIN
+    SELECT b.payload INTO content FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref
+    WHERE p.bref = piece AND p.target_user = '_pieces' AND p.status = 410;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'SEMQ-3021 no piece % is waiting', piece USING ERRCODE = 'no_data_found';
+    END IF;
+    RETURN content;
+END $$;
+
+-- semq_receive of v0013: a document in pieces comes without payload, with the rows of its pieces; pieces are no documents.
+CREATE OR REPLACE FUNCTION semq_receive(inbox_user text DEFAULT '', at_most int DEFAULT 1) RETURNS SETOF semq_inbox
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    sources text[];
+    levels smallint[];
+    passed bigint[];
+    place int := 0;
+    candidate bigint;
+    document semq_inbox;
+    may_give boolean;
+    taken int := 0;
+BEGIN
+    inbox_user := coalesce(inbox_user, '');
+    IF inbox_user = '_pieces' THEN
+        RAISE EXCEPTION 'SEMQ-1101 inbox_user: pieces are read with their document: semq_piece'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    WITH RECURSIVE one AS (
+        (SELECT p.source FROM tb_0030 p WHERE p.target_user = semq_receive.inbox_user ORDER BY p.source LIMIT 1)
+        UNION ALL
+        SELECT next.source FROM one CROSS JOIN LATERAL (
+            SELECT p.source FROM tb_0030 p
+            WHERE p.target_user = semq_receive.inbox_user AND p.source > one.source ORDER BY p.source LIMIT 1
+        ) next
+    )
+    SELECT array_agg(one.source ORDER BY random()) INTO sources FROM one;
+    levels := array_fill(10::smallint, ARRAY[coalesce(cardinality(sources), 0)]);
+    passed := array_fill(NULL::bigint, ARRAY[coalesce(cardinality(sources), 0)]);
+    WHILE taken < at_most AND cardinality(sources) > 0 LOOP
+        place := place % cardinality(sources) + 1;
+        candidate := NULL;
+        IF passed[place] IS NOT NULL THEN
+            SELECT p.bref INTO candidate FROM tb_0030 p
+            WHERE p.target_user = semq_receive.inbox_user AND p.app_status = 310 AND p.status = 410
+                -- As ranges: with equalities the order would be that of the primary key too, over the rows of all sources.
+                AND (p.source, p.priority, p.bref) > (sources[place], levels[place], passed[place])
+                AND (p.source, p.priority, p.bref) < (sources[place], levels[place], 9223372036854775807)
+            ORDER BY p.source, p.priority, p.bref LIMIT 1;
+        END IF;
+        IF candidate IS NULL THEN
+            levels[place] := (
+                SELECT p.priority FROM tb_0030 p
+                WHERE p.target_user = semq_receive.inbox_user
+                    AND (p.source, p.priority) >= (sources[place], 0::smallint)
+                    AND (p.source, p.priority) < (sources[place], levels[place])
+                ORDER BY p.source DESC, p.priority DESC LIMIT 1
+            );
+            passed[place] := -1;
+            IF levels[place] IS NULL THEN
+                sources := sources[:place - 1] || sources[place + 1:];
+                levels := levels[:place - 1] || levels[place + 1:];
+                passed := passed[:place - 1] || passed[place + 1:];
+            END IF;
+            place := place - 1;
+            CONTINUE;
+        END IF;
+        passed[place] := candidate;
+        -- Only what can be given is locked: rows that wait behind others would fill the lock table of the server.
+        may_give := EXISTS (SELECT FROM semq_inbox i WHERE i.bref = candidate);
+        IF may_give THEN
+            may_give := pg_try_advisory_xact_lock(hashtextextended('semq_inbox', candidate));
+        END IF;
+        IF may_give THEN
+            -- Read again under the lock: another transaction may have finished it since it was found.
+            SELECT i.* INTO document FROM semq_inbox i WHERE i.bref = candidate;
+            may_give := FOUND;
+        END IF;
+        IF may_give AND document.document IS NOT NULL THEN
+            document := semq_joined(document);
+            may_give := document.pieces IS NOT NULL;  -- otherwise it is parked
+        END IF;
+        IF may_give THEN
+            taken := taken + 1;
+            RETURN NEXT document;
+        ELSE
+            place := place - 1;  -- its source still has its turn
+        END IF;
+    END LOOP;
+END $$;
+
+-- semq_done of v0007: the pieces of a document end with it.
+CREATE OR REPLACE FUNCTION semq_done(bref bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    node text;
+    document text;
+BEGIN
+    INSERT INTO tb_0030_done (bref)
+    SELECT p.bref FROM tb_0030 p WHERE p.bref = semq_done.bref AND p.app_status = 310 AND p.target_user <> '_pieces';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'SEMQ-3021 no document % is waiting', semq_done.bref USING ERRCODE = 'no_data_found';
+    END IF;
+    -- A manifest is small, and the envelopes of most other documents need not be read.
+    SELECT p.source, nullif(u.value -> 'attributes' ->> 'pieces', '') INTO node, document
+    FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref CROSS JOIN LATERAL semq_unpack(b.envelope) u
+    WHERE p.bref = semq_done.bref AND p.size <= 4096 AND position('pieces'::bytea IN b.envelope) > 0;
+    IF document IS NOT NULL THEN
+        INSERT INTO tb_0030_done (bref) SELECT f.bref FROM semq_pieces_of(node, document) f ON CONFLICT DO NOTHING;
+    END IF;
+    PERFORM pg_notify('semq_done', '');
+END $$;
+
+REVOKE ALL ON FUNCTION semq_pieces_of, semq_joined, semq_piece FROM PUBLIC;
+-- Roles that may receive may read pieces.
+DO $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN
+        SELECT DISTINCT a.grantee::regrole AS role FROM pg_proc p, aclexplode(p.proacl) a
+        WHERE p.oid = 'semq_receive(text, int)'::regprocedure AND a.grantee <> 0 AND a.grantee <> p.proowner
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION semq_piece TO %s', one.role);
+    END LOOP;
+END $$;
+SELECT set_config('search_path', current_setting('semq.path_before'), true);
