@@ -70,6 +70,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--partners", type=cli.count, default=1, metavar="N", help="institutions that receive (1)")
     parser.add_argument("--backlog", type=cli.count, default=0, metavar="N", help="documents that wait meanwhile (0)")
     parser.add_argument(
+        "--idle", type=cli.rate, default=backlog.IDLE_S, metavar="S",
+        help=f"seconds at rest with the documents of --backlog ({backlog.IDLE_S:g})",
+    )  # fmt: skip
+    parser.add_argument(
         "--large", type=cli.count, nargs="?", const=large_documents.DOCUMENTS, default=0, metavar="N",
         help=f"measure N documents of 1 MiB too ({large_documents.DOCUMENTS} where N is left out)",
     )  # fmt: skip
@@ -95,11 +99,11 @@ async def measure(folder: Path, bench: phases.Bench, arguments: argparse.Namespa
     await phases.online(bench, min(WARM_UP, messages))
     if arguments.backlog:
         say(f"backlog: {arguments.backlog} documents for an institution that never comes ...")
-        show("backlog", await backlog.measure(bench, arguments.backlog))
+        show("backlog", await backlog.measure(bench, arguments.backlog, arguments.idle))
     found = await latency(folder, bench, arguments.rate, messages)
     if arguments.large:
         say("large: documents of 1 MiB beside small ones ...")
-        result = await large_documents.measure(bench, arguments.rate, arguments.large)
+        result = await large_documents.measure(bench, arguments.rate, arguments.large, messages)
         show("large", result)
         found |= {f"large_{name}": result[name] for name in ("per_s", "p99_ms", "rss_mib_max")}
     seen: dict[str, Mapping[str, Observed]] = {}

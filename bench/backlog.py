@@ -15,10 +15,10 @@ from bench.network import ABSENT, A
 from semq.engine.settings import EngineSettings
 from semq.installation.configuration import HUB
 
-IDLE_S = 20.0
+IDLE_S = 20.0  # by default
 
 
-async def measure(bench: phases.Bench, documents: int) -> dict[str, Any]:
+async def measure(bench: phases.Bench, documents: int, idle_s: float = IDLE_S) -> dict[str, Any]:
     """Measure the rate of storing, the time of a start with these rows, and the load of a waiting node.
 
     A is restarted after each window of documents, because every life of a node has streams of its own, of which the
@@ -31,7 +31,7 @@ async def measure(bench: phases.Bench, documents: int) -> dict[str, Any]:
         start_s = await _restart(bench)
     meter = gauges.ProcessorMeter(network)
     meter.start()
-    await asyncio.sleep(IDLE_S)
+    await asyncio.sleep(idle_s)
     meter.stop()
     waiting = {name: round(100 * used / meter.seconds, 1) for name, used in meter.used.items() if name != gauges.LOAD}
     return {

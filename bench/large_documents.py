@@ -15,10 +15,10 @@ SMALL_S = 5.0  # time for which small documents are submitted
 SAMPLE_S = 0.25
 
 
-async def measure(bench: phases.Bench, rate: float, documents: int) -> dict[str, Any]:
-    """Measure from the first large submit at A until all nodes are clean."""
+async def measure(bench: phases.Bench, rate: float, documents: int, small_max: int) -> dict[str, Any]:
+    """Measure from the first large submit at A until all nodes are clean; ``small_max``: of the small documents."""
     bench.large, bench.large_size = bench.numbers(documents), SIZE
-    small = bench.numbers(max(int(SMALL_S * rate), 2))
+    small = bench.numbers(max(int(min(SMALL_S * rate, small_max)), 2))
     meter = gauges.ProcessorMeter(bench.network)
     highest: dict[str, float] = {}
     async with AsyncExitStack() as stack:

@@ -22,7 +22,7 @@ NODES = {"hub", "a", "b", "b2"}
 
 @pytest.fixture(scope="module")
 def lines() -> list[dict[str, Any]]:
-    done = finished("--json", *SMALL, "--partners", "2", "--backlog", "30", "--large", "4")
+    done = finished("--json", *SMALL, "--partners", "2", "--backlog", "30", "--idle", "1", "--large", "4")
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
