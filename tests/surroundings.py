@@ -1,4 +1,5 @@
-"""Surroundings of a test run: temporary files in memory, bytecode, cheap hashes, rare collections, little measuring.
+"""Surroundings of a test run: temporary files in memory, bytecode, cheap hashes, short pauses, rare collections, little
+measuring.
 
 Most temporary files are databases. Their servers run with ``fsync`` on, as nodes require; on a disk, every test would
 wait until some hundred files of its database are durable, when it is made and when it is dropped. The results do not
@@ -12,9 +13,12 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import psycopg
 from coverage import Coverage
+from psycopg import sql
 
 from semq.broker import users
+from semq.transport import listener
 
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 6 << 30
@@ -28,6 +32,11 @@ def use_memory() -> None:
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # searched for again
+
+
+def is_memory() -> bool:
+    """Return whether temporary files are in memory."""
+    return Path(tempfile.gettempdir()).is_relative_to(MEMORY)
 
 
 def _has_room() -> bool:
@@ -49,6 +58,20 @@ def keep_bytecode() -> None:
 def hash_cheaply() -> None:
     """Hash passwords in this process at a lower cost, because a hub hashes one for each institution."""
     users._SCRYPT_N = 16
+
+
+def log_in_cheaply(url: str) -> None:
+    """Hash the password of a server's role in one round instead of 4,096, which each new connection repeats."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        if connection.info.server_version >= 160_000:
+            connection.execute("SET scram_iterations = 1")
+            query = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(query.format(sql.Identifier(connection.info.user), connection.info.password))
+
+
+def refuse_soon() -> None:
+    """Shorten the pause before a refused login is answered by a node in this process."""
+    listener.PAUSE_S = 0.05
 
 
 def collect_rarely() -> None:

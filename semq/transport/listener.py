@@ -10,7 +10,7 @@ import logging
 import ssl
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from semq.clock import Clock
@@ -19,6 +19,8 @@ from semq.transport.link import AmqpMachine, LinkOwner, SocketLink
 from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
+
+PAUSE_S = 2.0  # before the end of a failed negotiation, against guesses of passwords
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class ListenerConfig:
     port: int = 5672
     connections_max: int = 4096
     connections_per_address_max: int = 1024
-    pause_s: float = 2.0
+    pause_s: float = field(default_factory=lambda: PAUSE_S)
     backlog: int = 512
     tls: ssl.SSLContext | None = None
     handshake_s: float = 10.0  #: longest TLS handshake

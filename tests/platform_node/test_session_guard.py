@@ -36,6 +36,7 @@ async def test_a_revoked_node_is_thrown_out_and_kept_out(inprocess: InProcess) -
     # By SQL, like another process of the hub that sends no NOTIFY.
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
+    hub.clockwork.hasten("revocation")  # every few seconds
     await until(lambda: "1.56001" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
     # Documents sent to it wait at the hub, and are delivered when it has enrolled again.

@@ -33,6 +33,12 @@ def node_with(inprocess: InProcess, more: str) -> LocalNode:
     return node
 
 
+async def begun(node: LocalNode) -> None:
+    """Start it, and let its job look for a due extract now."""
+    await node.start()
+    node.clockwork.hasten("extract")
+
+
 async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess) -> None:
     node = node_with(inprocess, '[extract]\nat = "00:30"\nfolder = "shared"\n')
     yesterday = datetime.now(UTC) - timedelta(days=1)
@@ -43,7 +49,7 @@ async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess)
             " 'd', 't', '', 'k', '', 1, '')",
             [yesterday],
         )
-    await node.start()
+    await begun(node)
     await until(lambda: node.nightly.last)
     told = (await ask(await inprocess.client(node), "node.status"))["result"]["extract"]
     assert told["exit_status"] == 0, told
@@ -55,7 +61,7 @@ async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess)
 
 async def test_a_failed_extract_is_repeated_and_leaves_the_node_alone(inprocess: InProcess, tmp_path: Path) -> None:
     node = node_with(inprocess, '[extract]\nat = "00:30"\nsalt_file = "not-there"\n')
-    await node.start()
+    await begun(node)
     await until(lambda: node.nightly.last)
     assert node.nightly.last["exit_status"] == 78
     assert "SEMQ-6008" in str(node.nightly.last["said"])
@@ -69,7 +75,7 @@ async def test_without_a_time_nothing_is_extracted(inprocess: InProcess) -> None
 
 async def test_a_node_that_stops_ends_its_extract(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     node = node_with(inprocess, '[extract]\nat = "00:30"\nfolder = "shared"\n')
-    await node.start()
+    await begun(node)
     process = await until(lambda: node.nightly._process)
     await node.stop()
     assert process.returncode is not None

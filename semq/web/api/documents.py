@@ -112,7 +112,7 @@ async def _shown(call: Call) -> dict[str, Any]:
     """Return the record of a document; a caller without a role sees sent documents only. Raises NoSuchPage,
     RefusedByNode.
     """
-    found: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)}, timeout_s=PATIENCE_S)
+    found: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
     if not call.who.may(AccessRole.VIEWER) and found.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.")
     return found

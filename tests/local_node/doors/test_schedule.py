@@ -119,7 +119,12 @@ async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProce
 
         late, soon = send({"@NotBefore": now_ms() + DAY_MS}), send({"@NotBefore": now_ms() + 1500})
         assert (state(late), state(soon)) == ("SCHEDULED", "SCHEDULED")
-        await until(lambda: state(soon) not in ("SCHEDULED", "SUBMITTED"))
+
+        def is_released() -> bool:
+            a.clockwork.hasten("schedule")  # every few seconds
+            return state(soon) not in ("SCHEDULED", "SUBMITTED")
+
+        await until(is_released)
         assert state(late) == "SCHEDULED"
         for wrong in (-1, 2**60, "soon"):
             with pytest.raises(psycopg.Error, match="SEMQ-1102"):
@@ -129,7 +134,12 @@ async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProce
         plain = "INSERT INTO tb_0031_submit (target, payload, headers) VALUES ('10008', 'x', %s)"
         connection.execute(plain, ('{"@NotBefore": 9}',))
         found = "SELECT reason_text FROM tb_0031_submit WHERE reason_code = 'SEMQ-1102'"
-        await until(lambda: "not_before" in str(connection.execute(found).fetchone()))
+
+        def is_refused() -> bool:
+            a.clockwork.hasten("sql_submissions")  # every few seconds
+            return "not_before" in str(connection.execute(found).fetchone())
+
+        await until(is_refused)
 
 
 async def test_a_look_uses_the_index_of_what_is_due(inprocess: InProcess) -> None:

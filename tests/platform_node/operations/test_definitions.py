@@ -84,6 +84,7 @@ async def test_another_instance_s_import_is_followed(inprocess: InProcess) -> No
     hub = await inprocess.hub()
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("INSERT INTO definition VALUES (7, %s, now(), '')", [AGREED])
+    hub.clockwork.hasten("definitions")  # every few seconds
     await until(lambda: hub.directory.version == 7)
     assert hub.directory.knows("1.77001")
 

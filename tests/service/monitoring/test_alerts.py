@@ -154,6 +154,7 @@ async def test_a_node_whose_database_goes_away_says_so(inprocess: InProcess) -> 
             connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
     def verdicts() -> list[str]:
+        node.clockwork.hasten("alerts")  # every few seconds
         lines = told.read_text().splitlines() if told.exists() else []
         found = [json.loads(line) for line in lines]
         return [one["verdict"] for one in found if one["check"] == "store"]
