@@ -199,6 +199,7 @@ class Played:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.chdir(tmp_path)  # files of documents
     monkeypatch.setattr(session, "Client", Played)
     file = tmp_path / "definitions.toml"
     file.write_text("x = 1")
