@@ -76,6 +76,7 @@ semq.config.nearest                    test_config.py
 semq.config.reach                      test_config.py
 semq.config.sections                   test_config.py
 semq.config.settings                   test_config.py
+semq.config.web                        web/access/test_oidc.py
 semq.installation.enrolment            demo/test_scenario.py
 semq.legacy.report                     legacy/test_transfer.py
 semq.cli.messages.legacy               legacy/test_process.py

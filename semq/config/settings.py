@@ -19,7 +19,6 @@ from semq.config.sections import (
     DatabaseSection,
     ExtractSection,
     FolderSection,
-    HttpSection,
     HubSection,
     LogSection,
     NodeId,
@@ -31,6 +30,7 @@ from semq.config.sections import (
     WebhookSection,
 )
 from semq.config.telemetry import TelemetrySection
+from semq.config.web import HttpSection
 from semq.seal.webhook_signature import key_of
 from semq.umx_t.address import Address
 

@@ -9,8 +9,8 @@ import psycopg
 import structlog
 
 from semq.clock import Clock
-from semq.config.sections import HttpSection
 from semq.config.settings import Settings
+from semq.config.web import HttpSection
 from semq.service.clockwork import ScheduledJob
 from semq.store.postgres.housekeeping import Keep, tidy
 

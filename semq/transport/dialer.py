@@ -60,11 +60,19 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     except (OSError, TimeoutError, LinkLost, Broken) as error:
         _give_up(owner)
         kind = NotTrusted if _is_distrust(error) else DialFailed
-        raise kind(host=config.host, port=config.port, cause=repr(error)) from error
+        raise kind(host=config.host, port=config.port, cause=_cause(error, config.connect_s)) from error
     except BaseException:
         _give_up(owner)
         raise
     return owner
+
+
+def _cause(error: Exception, connect_s: float) -> str:
+    if isinstance(error, TimeoutError) and error.errno is None:  # of the time limit, and not of the system
+        return f"no answer within {connect_s:g} s"
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or type(error).__name__
+    return str(error)
 
 
 def _machine(config: DialConfig) -> ClientConnection:

@@ -18,6 +18,7 @@ from semq.web.errors import BadRequest, NoSuchPage
 from semq.web.pages.visit import Visit
 from semq.web.services import Web, web_of
 from semq.web.transport.failures import failure_page, problem
+from semq.web.transport.hosts import KnownHosts
 from semq.web.transport.response_headers import ResponseHeaders
 
 log = structlog.get_logger("semq.web")
@@ -53,7 +54,7 @@ def build(web: Web) -> ASGIApp:
     app.router.redirect_slashes = False
     # Without Starlette's own answer to failures, which shows no code: ``Guarded`` has one.
     app.middleware_stack = ExceptionMiddleware(app.router, app.exception_handlers)
-    return ResponseHeaders(Guarded(app), is_tls=web.is_tls)
+    return ResponseHeaders(KnownHosts(Guarded(app), web.http), is_tls=web.is_tls)
 
 
 class Guarded:

@@ -9,7 +9,8 @@ SemqError
 │   ├── BadRequest       the request cannot be read
 │   ├── BodyTooLarge     the body is larger than the limit
 │   ├── OidcRefused      the sign-in through the provider is refused
-│   └── LeaseGone        the time to acknowledge a document is over
+│   ├── LeaseGone        the time to acknowledge a document is over
+│   └── ForeignHost      the request names another host
 ├── Unavailable
 │   ├── TooManyRequests  the rate of this user is exceeded
 │   ├── BodiesFull       the bodies of other requests fill the memory
@@ -74,6 +75,13 @@ class LeaseGone(BadInput):
 
     code = "SEMQ-1406"
     remedy = "Undo the work done for it, or make that work repeatable: unless it was settled it comes again."
+
+
+class ForeignHost(BadInput):
+    """The request is for a host of another name."""
+
+    code = "SEMQ-1408"
+    remedy = "Use the address that the node prints, or add the name to http.hosts (that of a proxy: http.url)."
 
 
 class OidcRefused(BadInput):

@@ -7,18 +7,22 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import structlog
 import uvloop
 
+from semq.app.errors import NodeUnreachable
 from semq.clock import SystemClock
 from semq.config.reach import url_of
 from semq.config.settings import Settings
+from semq.config.web import HttpSection
 from semq.service.companion import process as companion_process
 from semq.service.companion.process import Job
 from semq.service.nightly_extract import DATABASE_VARIABLE
 from semq.store import accounts
 from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.files import write_safely
 from semq.web.access.secret import hash_of, new_secret
 from semq.web.application import build
 from semq.web.services import Web
@@ -38,6 +42,8 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
     server = Server(web.http, build(web))
     try:
         await server.start()
+        if not web.http.port:
+            write_safely(port_file(settings), str(server.port).encode())
         log.info("web_serves", url=server.url)
 
         async def announce() -> None:
@@ -48,6 +54,8 @@ async def serve(settings: Settings, url: str, stopped: Job) -> None:
     finally:
         await server.stop()
         await web.close()
+        if not web.http.port:
+            port_file(settings).unlink(missing_ok=True)
 
 
 async def announcement(web: Web, url: str) -> str:
@@ -81,10 +89,23 @@ def finder(settings: Settings) -> Callable[[], str | None]:
     return lambda: embedded.running_url() if settings.data_dir.exists() else None
 
 
+def port_file(settings: Settings) -> Path:
+    """Return the file with the port of the running web process, if the system has chosen it."""
+    return settings.data_dir / "web-port"
+
+
+def port_of(settings: Settings, http: HttpSection) -> int:
+    """Return the port of the running web process. Raises NodeUnreachable."""
+    try:
+        return http.port or int(port_file(settings).read_text())
+    except (OSError, ValueError) as error:
+        raise NodeUnreachable("The web process does not run.", address="http.port = 0") from error
+
+
 async def new_link(settings: Settings) -> str:
-    """Return a new one-time link to the running web process. Raises NoHttpSection, StoreUnavailable."""
+    """Return a new one-time link to the web process. Raises NoHttpSection, StoreUnavailable, NodeUnreachable."""
     web = Web(settings, url_of(settings), finder(settings), SystemClock())
     try:
-        return await one_time_link(web, address_of(web.http, web.http.port), always=True)
+        return await one_time_link(web, address_of(web.http, port_of(settings, web.http)), always=True)
     finally:
         await web.close()

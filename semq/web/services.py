@@ -8,8 +8,8 @@ from starlette.requests import Request
 
 from semq.app import Client
 from semq.clock import Clock
-from semq.config.sections import OidcSection
 from semq.config.settings import Settings
+from semq.config.web import OidcSection
 from semq.web import mounts
 from semq.web.access.limits import Attempts, Rates
 from semq.web.access.sessions import Sessions

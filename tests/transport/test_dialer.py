@@ -41,7 +41,7 @@ async def test_nobody_listens() -> None:
     with pytest.raises(DialFailed) as caught:
         await dial(DialConfig("127.0.0.1", port, user="a", password="b"), SystemClock(), Turn())
     assert caught.value.facts["port"] == port
-    assert "ConnectionRefusedError" in caught.value.facts["cause"]
+    assert caught.value.facts["cause"].startswith("Connect")  # the words of the event loop, without its classes
 
 
 async def test_another_broker_is_named_before_the_login() -> None:

@@ -17,7 +17,7 @@ from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.clock import Clock, SystemClock
 from semq.config.reach import url_of
-from semq.config.sections import HttpSection
+from semq.config.web import HttpSection
 from semq.service.operations.tokens import new_token
 from semq.store.accounts import Token, accounts, add_token
 from semq.store.audit import Wanted, lines

@@ -22,7 +22,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from semq.clock import Clock
-from semq.config.sections import OidcSection
+from semq.config.web import OidcSection
 from semq.web.access.limits import BEGUN_S
 from semq.web.access.secret import hash_of, is_same, new_secret
 from semq.web.errors import OidcAway, OidcRefused

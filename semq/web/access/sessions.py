@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from semq.clock import Clock
-from semq.config.sections import HttpSection
+from semq.config.web import HttpSection
 from semq.store import accounts
 from semq.store.accounts import AccountSession
 from semq.umx_t.address import Address

@@ -43,6 +43,7 @@ MEANINGS = {
     409: "The node refuses it in the present state.",
     410: "The time to settle the document is over.",
     413: "The body is too large.",
+    421: "The request names another host.",
     422: "The target is unknown.",
     429: "Too many requests.",
     503: "The node or its database is away.",
@@ -50,7 +51,7 @@ MEANINGS = {
     507: "There is no room for the body.",
 }
 PROBLEMS = {status: HTTPStatus(status).phrase.replace(" ", "") for status in MEANINGS}
-COMMON = (400, 401, 403, 429, 503, 504)
+COMMON = (400, 401, 403, 421, 429, 503, 504)
 CONVERTOR = re.compile(r":[a-z]+}")
 
 

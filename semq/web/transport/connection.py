@@ -12,7 +12,7 @@ from typing import Any, cast
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from semq.config.sections import HttpSection
+from semq.config.web import HttpSection
 from semq.web.errors import BadRequest
 from semq.web.transport.failures import problem
 from semq.web.transport.response_headers import ALWAYS, UNSTORED

@@ -17,6 +17,7 @@ STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.ForeignForm, 403),
     (own.NoSuchPage, 404),
     (own.BodyTooLarge, 413),
+    (own.ForeignHost, 421),
     (own.LeaseGone, 410),
     (own.TooManyRequests, 429),
     (own.SpoolFull, 507),

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from semq.config.sections import HttpSection
+from semq.config.web import HttpSection
 from semq.errors import unusable
 from semq.web.errors import WebPortTaken
 from semq.web.transport.connection import Connection

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from semq.clock import SystemClock
-from semq.config.sections import HttpSection, OidcSection
+from semq.config.web import HttpSection, OidcSection
 from semq.web.transport.server import Server
 from tests.service.inprocess import InProcess
 from tests.web.running import Browser, Site, serving

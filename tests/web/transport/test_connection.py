@@ -34,7 +34,7 @@ async def said(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
             await writer.wait_closed()
 
 
-@pytest.mark.parametrize("head", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: a\r\n"])
+@pytest.mark.parametrize("head", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
 async def test_who_does_not_finish_the_head_is_disconnected(inprocess: InProcess, head: bytes) -> None:
     async with serving(await inprocess.hub(), head_s=0.2) as site:
         assert await said(site, head) == b""
@@ -44,7 +44,7 @@ async def test_who_does_not_finish_the_head_is_disconnected(inprocess: InProcess
 async def test_line_ends_between_requests_do_not_hold_a_connection(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), head_s=0.2) as site:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
-        writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert await reader.readuntil(b"ok\n")
         await until(
             lambda: all(getattr(one, "timeout_keep_alive_task", None) for one in site.server._state.connections)
@@ -65,9 +65,9 @@ async def test_a_head_without_end_is_refused(inprocess: InProcess) -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        b"Host: a\r\nX: " + b"a" * HEAD_MAX + b"\r\n",  # complete, in one piece
+        b"Host: localhost\r\nX: " + b"a" * HEAD_MAX + b"\r\n",  # complete, in one piece
         b"",
-        b"Host: a\r\nHost: b\r\n",
+        b"Host: localhost\r\nHost: b\r\n",
     ],
 )
 async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
@@ -79,7 +79,7 @@ async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
         head, _, body = answer.partition(b"\r\n\r\n")
         assert json.loads(body)["code"] == BadRequest.code
         assert {b"content-type: application/problem+json", b"x-content-type-options: nosniff"} <= {*head.split(b"\r\n")}
-        good = await said(site, b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        good = await said(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert good.startswith(b"HTTP/1.1 200")
         probe = await said(site, b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP 1.0 has no such header
         assert b" 200 " in probe.split(b"\r\n")[0]
@@ -92,7 +92,7 @@ async def test_who_pauses_in_a_body_is_disconnected_and_gives_the_memory_back(in
     async with serving(node, body_s=0.3) as site:
         program = await site.program("submit")
         token = program.headers["authorization"]
-        head = f"POST /api/v1/documents?target=56001 HTTP/1.1\r\nHost: a\r\nAuthorization: {token}\r\n".encode()
+        head = f"POST /api/v1/documents?target=56001 HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n".encode()
         slow = [said(site, head + b"Content-Length: 100000\r\n\r\nabc") for _ in range(5)]
         chunked = said(site, head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
         assert all(answer == b"" or b" 400 " in answer for answer in await asyncio.gather(*slow, chunked))
@@ -102,7 +102,7 @@ async def test_who_pauses_in_a_body_is_disconnected_and_gives_the_memory_back(in
 
 async def test_who_does_not_read_the_answer_is_disconnected(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), body_s=0.3) as site:
-        request = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
+        request = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         host, port = site.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port), limit=1024)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -137,9 +137,9 @@ async def test_one_address_has_so_many_connections_and_no_more(inprocess: InProc
         port = site.server.port
         first, second = [await asyncio.open_connection("127.0.0.1", port) for _ in "12"]
         await until(lambda: len(site.server._state.connections) == 2)
-        assert await said(site, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n") == b""
+        assert await said(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
         first[1].close()
         await until(lambda: len(site.server._state.connections) == 1)
-        answer = await said(site, b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answer = await said(site, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert answer.endswith(b"ok\n")
         second[1].close()
