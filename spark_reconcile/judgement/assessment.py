@@ -21,6 +21,7 @@ from spark_reconcile.judgement.facts import (
     NAMES,
     NO_ACK2,
     OUTSIDE,
+    PIECE,
     PROMISED,
     UNHEARD,
     UNREADABLE,
@@ -298,6 +299,7 @@ def cells(verdicts: DataFrame) -> DataFrame:
             F.sum("size").alias("bytes"),
             F.expr("sum(greatest(att - 1, 0))").alias("resends"),
             F.expr("count_if(turned)").alias("turned"),
+            F.expr("count_if(is_piece)").alias("pieces"),
         )
     )
 
@@ -369,6 +371,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
         _absent_at().alias("absent_at"),
         F.coalesce("att", F.lit(0)).alias("att"),
         F.coalesce("size", F.lit(0)).alias("size"),
+        F.expr(f"traits & {PIECE} <> 0").alias("is_piece"),
         F.expr(f"scope = 'carried' AND reported = 0 AND {_IS_EXCEPTION}").alias("turned"),
         kept.alias("open"),
     )

@@ -45,6 +45,10 @@ class Tally:
         """Messages of a scope."""
         return sum(row["messages"] for row in self.by_finding if row["scope"] == scope)
 
+    def pieces(self, scope: str) -> int:
+        """Messages of a scope that are pieces of large documents."""
+        return sum(row["pieces"] for row in self.by_finding if row["scope"] == scope)
+
     def has(self, verdict: str) -> bool:
         """Whether any message, of the date or carried, has this verdict."""
         return any(row["verdict"] == verdict for row in self.by_finding)
@@ -63,7 +67,7 @@ def tally(profile: Iterable[dict[str, Any]]) -> Tally:
     for row in profile:
         key = (row["scope"], row["verdict"], row["finding"])
         sums = findings.setdefault(key, dict(zip(("scope", "verdict", "finding"), key, strict=True)))
-        for name in ("messages", "bytes", "resends", "turned"):
+        for name in ("messages", "bytes", "resends", "turned", "pieces"):
             sums[name] = sums.get(name, 0) + (row[name] or 0)
         born = [at for at in (sums.get("oldest_at"), row["oldest_at"]) if at is not None]
         sums["oldest_at"] = min(born, default=None)
@@ -117,6 +121,11 @@ class Findings:
     def messages(self) -> int:
         """Distinct messages of the date: the sum of its verdicts."""
         return self.tally.messages("date")
+
+    @property
+    def pieces(self) -> int:
+        """The messages of the date that are pieces of large documents; each such document is one further message."""
+        return self.tally.pieces("date")
 
     @property
     def verdicts(self) -> dict[str, int]:

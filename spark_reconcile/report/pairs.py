@@ -30,7 +30,7 @@ _NAMES = [verdict.name for verdict in VERDICTS]
 HEADINGS = (
     "Pair", "Sender", "Sender name", "Receiver", "Receiver name", "Messages", "Matched", "Exceptions",
     "Share of exceptions", "Exceptions of earlier dates", "Oldest exception", "Bytes", "Resends", "Thresholds passed",
-    *_NAMES,
+    *_NAMES, "Pieces of large documents",
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ class Pair:
     oldest_at: int | None = None  #: oldest exception: milliseconds since 1970 UTC, by the sender's clock
     bytes: int = 0
     resends: int = 0
+    pieces: int = 0  #: messages of the date that are pieces of large documents
 
     @property
     def name(self) -> str:
@@ -127,7 +128,7 @@ def write_pairs(
             pair.name, pair.sender, settings.names.get(pair.sender, ""), pair.receiver,
             settings.names.get(pair.receiver, ""), pair.messages, pair.date["MATCHED"], pair.exceptions, share,
             pair.carried_exceptions, oldest, pair.bytes, pair.resends, ", ".join(passed.get(pair.name, [])),
-            *(pair.date[name] for name in _NAMES),
+            *(pair.date[name] for name in _NAMES), pair.pieces,
         ]  # fmt: skip
 
     sheet = write_sheet(target, HEADINGS, watch(_read(table)), cells, settings.csv_rows_max, "pairs.parquet")
@@ -145,6 +146,7 @@ def _read(table: Place) -> Iterator[Pair]:
             if row["scope"] == "date":
                 pair.bytes += row["bytes"]
                 pair.resends += row["resends"]
+                pair.pieces += row["pieces"]
             if row["verdict"] in EXCEPTIONS and row["oldest_at"] is not None:
                 known = pair.oldest_at
                 pair.oldest_at = row["oldest_at"] if known is None else min(known, row["oldest_at"])

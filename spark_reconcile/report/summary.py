@@ -28,6 +28,7 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[st
         "evidence_until": f.evidence_until,
         "fingerprint": f.fingerprint,
         "messages": f.messages,
+        "pieces": f.pieces,
         "verdicts": f.verdicts,
         "findings": _findings(f.tally, "date"),
         "carried": {
@@ -75,6 +76,7 @@ def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:
         "sender": pair.sender,
         "receiver": pair.receiver,
         "messages": pair.messages,
+        "pieces": pair.pieces,
         "exceptions": pair.exceptions,
         "verdicts": dict(pair.date),
         "bytes": pair.bytes,

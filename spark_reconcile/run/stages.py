@@ -154,7 +154,14 @@ def pairs(cells: DataFrame, place: Place) -> DataFrame:
     return _stage(by_pair.withColumns(sums).orderBy(*order).drop(*sums), place)
 
 
-_SUMS = (("sum", "messages"), ("min", "oldest_at"), ("sum", "bytes"), ("sum", "resends"), ("sum", "turned"))
+_SUMS = (
+    ("sum", "messages"),
+    ("min", "oldest_at"),
+    ("sum", "bytes"),
+    ("sum", "resends"),
+    ("sum", "turned"),
+    ("sum", "pieces"),
+)
 
 
 def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:

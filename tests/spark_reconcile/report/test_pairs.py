@@ -40,7 +40,7 @@ def table(folder: Path, parts: Iterable[str] = (ROWS,)) -> Place:
             rows.append(
                 {"scope": scope, "sender": sender, "receiver": receiver, "verdict": verdict, "messages": int(messages),
                  "oldest_at": MIDNIGHT - (scope == "carried"), "bytes": 10 * int(messages), "resends": 1,
-                 "turned": int(scope == "carried")}
+                 "turned": int(scope == "carried"), "pieces": int(messages) // 4}
             )  # fmt: skip
         folder.mkdir(exist_ok=True)
         pq.write_table(pa.Table.from_pylist(rows), folder / f"part-{number:05d}.parquet")
@@ -67,6 +67,7 @@ def test_a_row_adds_up_its_pair(tmp_path: Path) -> None:
         "0.07",
     ]
     assert [first[name] for name in ("Exceptions of earlier dates", "Bytes", "Resends")] == ["2", "1000", "3"]
+    assert first["Pieces of large documents"] == "23"
     assert first["Oldest exception"] == "2026-11-19 23:59:59.999+00:00"
     assert first["Thresholds passed"] == "IN_FLIGHT"
     assert (first["MATCHED"], first["NOT_DELIVERED"], first["IN_FLIGHT"], first["QUARANTINED"]) == ("90", "7", "3", "0")

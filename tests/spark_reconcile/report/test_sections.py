@@ -79,7 +79,7 @@ def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
 
 
 def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:
-    row = {"messages": 1, "bytes": 1, "resends": 0, "oldest_at": 1, "turned": 1, "finding": "f"}
+    row = {"messages": 1, "bytes": 1, "resends": 0, "oldest_at": 1, "turned": 1, "pieces": 0, "finding": "f"}
     counted = tally(
         [
             {**row, "scope": "date", "verdict": "MATCHED", "age": 1, "latency": 0},
