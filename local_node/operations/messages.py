@@ -14,10 +14,12 @@ from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere, WaitsForPieces
 from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
+from semq.service.large_documents import pieces_of
 from semq.service.message_names import find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
 from semq.service.operations.operation import Caller, act
 from semq.store.views.names import find_messages
+from semq.store.views.pieces import unfinished
 from semq.store.views.submissions import IN_PIECES, PREFIX, SUBMITTED
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.short_name import short_name
@@ -129,7 +131,7 @@ class LocalOperations:
         names, why = [str(one) for one in arguments.ids], caller.signed(arguments.why)
         operating = self._node.engine.operating
         brefs = _record_ids(names)
-        removed = await counted(lambda done: self._node.engine.answers.remove(brefs, why, done)) if brefs else 0
+        removed = await self._remove_received(brefs, why) if brefs else 0
         for name in names:
             if not name.isdecimal():
                 lk0 = parse_lk0(name)
@@ -139,6 +141,17 @@ class LocalOperations:
                 await _act(lambda done, failed, lk0=lk0: operating.remove(lk0, why, done, failed))  # type: ignore[misc]
                 removed += 1
         return {"removed": removed}
+
+    async def _remove_received(self, brefs: list[int], why: str) -> int:
+        """Remove parked documents, then their pieces; return the number of documents."""
+        answers, store = self._node.engine.answers, self._node.store
+        pieces = await pieces_of(store, brefs)
+        removed = await counted(lambda done: answers.remove(brefs, why, done))
+        for bref in await store.read(unfinished, list(pieces)) if pieces else ():  # it was not parked
+            del pieces[bref]
+        for rows in pieces.values():
+            answers.finish(rows)
+        return removed
 
     async def _row_of(self, name: str) -> dict[str, Any]:
         found = await self._node.store.read(find_messages, name, 1)

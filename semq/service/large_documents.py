@@ -115,6 +115,22 @@ class LargeBodies:
         return self.store.locking.unlock(BODIES["inbound"], bref, payload)
 
 
+async def pieces_of(store: PostgresStore, brefs: Sequence[int]) -> dict[int, list[int]]:
+    """Return the rows of the pieces of those received messages that are manifests."""
+    found: dict[int, list[int]] = {}
+    for bref, envelope, _ in await store.read(views.bodies, "inbound", brefs) if brefs else ():
+        read = decode_envelope(Stored(envelope, b""))
+        if _names_document(read.attributes.pieces):
+            arrived = await store.read(views.arrived, str(read.lk0.node))
+            found[bref] = await asyncio.to_thread(_named, arrived, read.attributes.pieces)
+    return found
+
+
+def _named(found: Sequence[views.RecordedMessage], document: str) -> list[int]:
+    names = ((each.bref, decode_envelope(Stored(each.envelope, b"")).attributes.pieces) for each in found)
+    return [bref for bref, name in names if name.startswith(f"{document}/")]
+
+
 class _NamedManifest(NamedTuple):
     document: str
     manifest: PiecesManifest

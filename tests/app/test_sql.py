@@ -294,3 +294,6 @@ async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inb
     assert str(await until(error)).startswith("SEMQ-1232")
     with pytest.raises(RefusedByNode, match="SEMQ-1101"):
         await asyncio.to_thread(take, "_pieces")
+    (row,) = (await ask(admin, "failed.list", {}))["result"]
+    assert (await ask(admin, "failed.remove", {"ids": [row["id"]]}))["result"] == {"removed": 1}
+    await until(lambda: is_clean(b))  # its pieces, too

@@ -96,6 +96,12 @@ def others(connection: Connection, source: str, size_max: int, after: int, limit
     return _arrived(connection, conditions, limit)
 
 
+def unfinished(connection: Connection, brefs: Sequence[int]) -> list[int]:
+    """Return those of some received messages that wait or are parked."""
+    query = select(IN.bref).where(IN.bref.in_(brefs), IN.app_status != AppStatus.DONE)
+    return list(connection.execute(query).scalars())
+
+
 def _arrived(connection: Connection, conditions: Sequence[Any], limit: int | None = None) -> list[RecordedMessage]:
     query = (
         select(IN.bref, IN.size, tb_0030_body.c.envelope)
