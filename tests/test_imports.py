@@ -1,4 +1,4 @@
-"""Entry points import their program without collections, which go on afterwards."""
+"""Entry points import their program without garbage collections, which are enabled again afterwards."""
 
 import gc
 import subprocess

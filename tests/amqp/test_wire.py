@@ -175,7 +175,7 @@ def test_we_read_what_the_oracle_writes(table: dict[str, Any]) -> None:
     assert decode_table(octets) == (table, len(octets))
 
 
-# What is malformed
+# Malformed input
 
 
 @given(tables, st.data())
@@ -238,7 +238,7 @@ def test_depth_is_bounded_by_default() -> None:
         decode_table(nested(b"F", 65))
 
 
-# What we refuse to write
+# Values that cannot be written
 
 
 def deep(kind: type) -> Any:

@@ -1,4 +1,4 @@
-"""Pairs of institutions: the index says what a look at every agreement says; a change of definitions may stop some."""
+"""Pairs of institutions: the index equals a search of all agreements; pairs stopped by a change of definitions."""
 
 from dataclasses import dataclass
 from itertools import product

@@ -32,7 +32,12 @@ def check(settings: Settings) -> Iterator[Finding]:
     if program is not None:
         found = shutil.which(program)
         advice = "" if found else "alerts.command names a program of this machine, with its path if necessary."
-        yield Finding("alerts", OK if found else FAILING, found or f"{program} is no program here", advice)
+        yield Finding(
+            "alerts",
+            OK if found else FAILING,
+            found or f"{program} is not an executable program on this machine",
+            advice,
+        )
 
 
 def _paths(settings: Settings) -> Iterator[Finding]:
@@ -66,18 +71,18 @@ def _hindrance(folder: Path) -> str:
     """Return why a folder can be neither used nor created; empty if it can."""
     there = _nearest(folder)
     if not there.is_dir():
-        return f"{there} is no folder"
+        return f"{there} is not a folder"
     try:
         longest, system = os.pathconf(there, "PC_NAME_MAX"), os.statvfs(there)
     except OSError as error:
         return f"{there}: {error.strerror}"
     missing = folder.relative_to(there).parts
     if any(len(os.fsencode(name)) > longest for name in missing):
-        return f"{folder}: a name of more than {longest} bytes"
+        return f"{folder}: its file system allows names of at most {longest} bytes"
     if system.f_flag & os.ST_RDONLY:
-        return f"{there} lies in a file system that is read-only"
+        return f"{there} is in a read-only file system"
     if missing and system.f_blocks == 0:
-        return f"no folder can be made in {there}: its file system keeps no files"
+        return f"no folder can be created in {there}: its file system stores no files"
     if not os.access(there, os.W_OK | os.X_OK):
         return f"{there} cannot be written by this user"
     return ""

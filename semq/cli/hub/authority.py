@@ -36,13 +36,14 @@ async def roll(
     session: Session,
     leave_behind: Annotated[
         list[str] | None,
-        typer.Option("--leave-behind", metavar="NODE", help="An institution not to wait for; it must enrol again."),
+        typer.Option("--leave-behind", metavar="NODE", help="Do not wait for this institution; it must enrol again."),
     ] = None,
 ) -> None:
-    """Change the hub's authority while everything runs, or go on with a change in progress.
+    """Change the hub's authority during operation, or continue a change in progress.
 
-    All nodes come to trust both authorities, get new certificates over their links, and then drop the former one. A
-    node that is away is waited for, unless it is left behind; it must then enrol again, and keeps its documents.
+    All nodes first trust both authorities, then get new certificates over their links, then drop the former authority.
+    The change waits for nodes that are offline, except for those left behind: these keep their documents, but must
+    enrol again.
     """
     _print(session, await session.ask("ca.roll", leave_behind=leave_behind))
 

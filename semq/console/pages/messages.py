@@ -50,7 +50,7 @@ async def messages(visit: Visit) -> Response:
 
 
 async def _found(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response:
-    """Lead to the message with a name; without one, say so on the page of the search."""
+    """Redirect to the message with a name; if there is none, show that on the search page."""
     try:
         row = await visit.ask("msg.show", id=name)
     except SemqError as error:
@@ -61,7 +61,7 @@ async def _found(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response
 
 
 async def message(visit: Visit) -> Response:
-    """One message: where it stands, its time line, what happens next."""
+    """One message: its status, its time line, and the next events."""
     _ = translator(visit)
     name, parties = visit.request.path_params["name"], visit.query.get("parties") == "1"
     row, traced = await asyncio.gather(

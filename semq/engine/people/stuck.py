@@ -23,94 +23,94 @@ class StuckCause(Enum):
     end.
     """
 
-    HELD = "a person holds it back", "`semq msg release {id}` lets it go, `semq msg cancel {id}` ends it"
+    HELD = "a person has held it", "`semq msg release {id}` releases it, `semq msg cancel {id}` cancels it"
     REFUSED = (
         "it was refused",
-        "mend what `semq msg show {id}` names, submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
+        "correct the cause (`semq msg show {id}`), submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
     )
     SUBMISSION_REFUSED = (
-        "it was handed over by SQL, and this node refused it",
-        "mend what `semq msg show {id}` names, then `semq failed requeue {id}`; or `semq failed remove {id}`",
+        "it was submitted by SQL, and this node refused it",
+        "correct the cause (`semq msg show {id}`), then `semq failed requeue {id}`; or `semq failed remove {id}`",
     )
     SUBMISSION_WAITS = (
-        "it was handed over by SQL, and this node cannot accept it yet",
-        "the node tries again by itself: `semq msg show {id}` has the reason; `semq msg cancel {id}` withdraws it",
+        "it was submitted by SQL, and this node cannot accept it yet",
+        "the node retries: `semq msg show {id}` shows the reason; `semq msg cancel {id}` withdraws it",
     )
     PIECES_LEFT = (
         "its target has not confirmed all its pieces",
-        "they are sent again by themselves: `semq msg trace {id}` counts them; look at the target's node and its store",
+        "the node sends them again: `semq msg trace {id}` counts them; check the target's node and its store",
     )
     CANNOT_OPEN = (
         "the receiver cannot open it",
-        "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
+        "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
     )
-    LINK_DOWN = "this node has no link to the hub", "look at `semq node status`: address, password, network"
+    LINK_DOWN = "this node has no link to the hub", "check address, password and network: `semq node status`"
     TARGET_UNKNOWN = (
-        "the hub knows no such target (any more)",
-        "ask the hub's operator to restore the target; or `semq msg cancel {id}` ends it as UNKNOWN",
+        "the hub does not know its target (any more)",
+        "ask the hub's operator to restore the target, or end the document as UNKNOWN: `semq msg cancel {id}`",
         "restore it (`semq definitions import`), or `semq held refuse --target {node} --dry-run`",
     )
     TARGET_OFFLINE = (
         "its target is not online",
-        "nothing is lost: call the partner if this is unusual; `semq msg cancel {id}` if it is not wanted any more",
-        "nothing is lost: call the institution; if it has left for good, `semq held refuse --target {node} --dry-run`",
+        "nothing is lost: call the partner if this is unusual; `semq msg cancel {id}` if it is no longer needed",
+        "nothing is lost: call the institution; if it has left permanently, `semq held refuse --target {node} --dry-run`",
     )
     NOT_SENT = (
         "it waits for its turn",
-        "see the rows before it: `semq msg list --side outbound --partner {node} --state SS_SENT`",
+        "list the rows before it: `semq msg list --side outbound --partner {node} --state SS_SENT`",
     )
     NO_TRANSPORT_ACK = (
         "neither Ack-Fwd nor Ack-Save has arrived",
-        "inquiries continue by themselves, `semq msg inquire {id}` asks now; look at the hub",
+        "the node continues to ask; `semq msg inquire {id}` asks now; check the hub",
     )
     CUSTODIAN_AWAY = (
-        "the hub's store that holds it does not answer",
-        "ask the hub's operator (`semq hub stores list` there); `semq msg show {id}`: `custodian`",
+        "the store of the hub that has it does not answer",
+        "ask the hub's operator (`semq hub stores list`); `custodian` in `semq msg show {id}` names the store",
     )
     COPY_NOT_NOTED = (
-        "the hub's store that sent it has not noted our acknowledgement",
-        "ask the hub's operator if it lasts (`semq hub stores list` there); `semq msg show {id}`: `lk1`",
+        "the store of the hub that sent it has not confirmed our acknowledgement",
+        "if it persists, ask the hub's operator (`semq hub stores list`); `lk1` in `semq msg show {id}` names the store",
     )
     NO_ACK2 = (
         "its target has not confirmed it",
-        "inquiries continue by themselves, `semq msg inquire {id}` asks now; look at the target's node and its store",
+        "the node continues to ask; `semq msg inquire {id}` asks now; check the target's node and its store",
     )
     INQUIRY_SILENT = (
         "several inquiries were not answered",
-        "check the hub and the target: one of them does not work; `semq msg inquire {id}` asks now",
+        "check whether the hub and the target work; `semq msg inquire {id}` asks now",
     )
     NOT_CONSUMED = (
         "no application has taken it",
         "start the consumer of semq.inbox, or check why it does not acknowledge; `semq failed park {id}` parks it",
     )
     BLOCKED_BY_ORDER = (
-        "it waits for a document before it",
-        "look for that one: `semq msg list --side inbound --partner {node}`, and `semq stuck list` at its sender",
+        "it waits for an earlier document",
+        "find that one: `semq msg list --side inbound --partner {node}`, and `semq stuck list` at its sender",
     )
     UNREADABLE = (
         "its stored body cannot be read",
-        "put the database back and `semq msg release {id}`, or `semq msg cancel {id}` and submit the document again",
-        "put the database back and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
+        "restore the database and `semq msg release {id}`, or `semq msg cancel {id}` and submit the document again",
+        "restore the database and `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
     PARKED = (
         "it was set aside for a person",
-        "`semq failed show {id}` says why; mend that, then `semq failed requeue {id}`, or `semq failed remove {id}`",
+        "correct the cause (`semq failed show {id}`), then `semq failed requeue {id}`; or `semq failed remove {id}`",
     )
     NEVER_RECORDED = (
-        "the hub sent it often and the target never recorded it",
+        "the hub sent it repeatedly, and the target never recorded it",
         "check the log of the target's node; then `semq held resend {id}`, or `semq held refuse {id} --why TEXT`",
     )
     RETURNED = (
-        "an operator has refused it, and its sender has not noted that yet",
-        "its sender gets it when online (`semq node list`); if not served any more: `semq held refuse {id} --why TEXT`",
+        "an operator has refused it, and its sender has not confirmed that yet",
+        "its sender learns it when online (`semq node list`); if no longer served: `semq held refuse {id} --why TEXT`",
     )
     GIVEN_UP = (
         "an operator of the hub has refused it, and its target has not reported yet whether it had arrived",
-        "`semq msg show {id}` has the reason; it ends when {node} is online, or is not served any more",
+        "`semq msg show {id}` shows the reason; it ends when {node} is online or no longer served",
     )
     REACK_MISSING = (
-        "our acknowledgement is not known to be noted",
-        "inquiries continue by themselves, `semq msg inquire {id}` asks now; look at the other side",
+        "our acknowledgement is not confirmed",
+        "the node continues to ask; `semq msg inquire {id}` asks now; check the other side",
     )
 
     @property

@@ -50,11 +50,13 @@ def hear(
 
 
 def end_ungiven(row: Pending) -> AppStatus:
-    """Return the final status of a recorded row that cannot be delivered. A marker, a piece, and a document refused for
-    its size or expiry, is done; an unreadable document is kept for a person. Its ledger line is already written.
+    """Return the final status of a recorded row that is never delivered. Unreadable documents are kept for a person;
+    markers, pieces, and documents refused for size or expiry are done. The ledger line is already written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
-    is_kept = is_kept and row.target.user != PIECES_USER  # its sender's document is refused with the reason
+    is_kept = (
+        is_kept and row.target.user != PIECES_USER
+    )  # the reason of a refused piece ends its document at the sender
     return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after
 
 

@@ -129,9 +129,9 @@ class MessageReading:
         return [row | {"overdue": is_overdue(row, around)} for row in await with_sizes(self._node.store, rows)]
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
-        """Show one message: its row, whether it is overdue or stuck; when its row was deleted, the facts of the ledger.
+        """Show one message: its row, whether it is overdue or stuck; after its row was deleted, the facts of the ledger.
 
-        The latter have ``cleaned``.
+        Facts of the ledger have the field ``cleaned``.
         """
         name = arguments.id
         rows = await self._rows(name)
@@ -143,8 +143,8 @@ class MessageReading:
         return row | overdue | await self._other_end(row) | ({"stuck": described_cause(cause, row)} if cause else {})
 
     async def _other_end(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outcome at the sender of a message to the own institution; that row may be cleaned before the
-        received one.
+        """Return the sender's outcome of a message from this institution to itself: the sent row may be deleted before
+        the received one.
         """
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
@@ -153,7 +153,7 @@ class MessageReading:
         return {name: known[name] for name in ("outcome", "ended_at", "reason") if known.get(name)}
 
     async def trace(self, name: str) -> dict[str, Any]:
-        """Return this node's ledger lines about one message; of several with one key the newest, and ``others``.
+        """Return this node's ledger lines about one message. If several have the key: the newest, and the ``others``.
 
         A refused SQL submission that was tried again also has the lines under its earlier names (``before``).
         """
@@ -250,5 +250,5 @@ def _waits(row: Mapping[str, Any]) -> bool:
 
 
 def _last(rows: Sequence[Mapping[str, Any]], side: str, before: int) -> int:
-    """Return the highest number of the rows of one side, or the one before if there are none."""
+    """Return the highest number of the rows of one side, or ``before`` if there are none."""
     return max((int(row["id"]) for row in rows if row["side"] == side), default=before)

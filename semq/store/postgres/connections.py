@@ -1,12 +1,12 @@
-"""Connections of stores to Postgres, where each process has one store, and where many share a process.
+"""Connections of stores to Postgres, for processes with one store and for processes with many.
 
-For reading, a store of its own keeps up to four connections. Where many share a process, each query opens a connection
-and closes it, at most two at a time for one store, in threads that the stores share: a database that does not answer
-occupies two of them.
+Reading: the only store of a process keeps up to four connections. In a process with many stores, each query opens and
+closes a connection, at most two at a time for each store, in threads that the stores share: a database that does not
+answer occupies two of them.
 
-For writing, a store without work rests in such a process: it has no connection, and keeps its lease, its place in the
-chain of the ledger and its incarnation; the next work opens its connection again, if its epoch is still the last one.
-``Places`` bounds the connections of all; a store that needs one when all are taken waits until another has no work.
+Writing: in a process with many stores, a store without work rests. It closes its connection, and keeps its lease, its
+place in the chain of the ledger and its incarnation; the next work opens the connection again, if the store's epoch is
+still the latest. ``Places`` limits the connections of all stores; a store waits for one until another store rests.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ TIMEOUT_S = 60  # of one statement there
 
 
 class Readers(Protocol):
-    """How a store reads."""
+    """The connections with which a store reads."""
 
     def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
         """Return the engine of a store."""
@@ -64,7 +64,7 @@ class SharedReaders:
 
 
 class RestingStore(Protocol):
-    """A store, as seen from here."""
+    """The part of a store that is used here."""
 
     @property
     def idle_since(self) -> float | None:
@@ -75,7 +75,7 @@ class RestingStore(Protocol):
 
 
 class Rest(Protocol):
-    """When a store rests."""
+    """The rule by which a store rests."""
 
     after_s: float | None  #: seconds without work; None: never
     lease_s: float  #: validity of the lease of a resting store
@@ -91,7 +91,7 @@ class Rest(Protocol):
 
 
 class NeverRests:
-    """The rest of the only store of a process."""
+    """The only store of a process: it keeps its connection."""
 
     after_s: float | None = None
     lease_s = 0.0
@@ -136,5 +136,5 @@ class Places:
         self._freed.set()
 
     def idle(self) -> None:
-        """Note that a store has become idle: who waits may take its place."""
+        """Note that a store has become idle: a waiting store may take its place."""
         self._freed.set()

@@ -309,7 +309,7 @@ def test_class_2_in_clear_is_sent_again_only_where_another_key_can_help(
         assert resealed._may_sign_anew(replace_row(row, reason=(SignerGone.code, refused))) is may
     refused_row = replace_row(row, reason=(SignerGone.code, SignerGone.of(key_id(KEYS["X"])).text))
     resealed._signed_anew[row.lk0] = ours
-    assert not resealed._may_sign_anew(refused_row)  # its receiver names an old key again, for what ours has signed
+    assert not resealed._may_sign_anew(refused_row)  # the receiver names an old key again, although ours signed
     monkeypatch.setattr(resealing, "ANEW_MAX", 1)
     other = replace_row(refused_row, lk0=row.lk0._replace(object_id=77))
     assert not resealed._may_sign_anew(other)  # the maximum number is remembered

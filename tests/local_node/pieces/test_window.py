@@ -1,4 +1,4 @@
-"""How many pieces may be under way: more over a long line, one where they wait for each other."""
+"""The number of pieces under way: more over a link with a long delay, one if they wait for each other."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from local_node.pieces.window import ANEW, UNDER_WAY_MAX, PieceWindow
 
 
 class SimulatedWay:
-    """A line that takes its time, and a node behind it that works on one piece after the other."""
+    """A link with a delay, to a node that processes one piece after the other."""
 
     def __init__(self, line_s: float, work_s: float) -> None:
         self.line_s, self.work_s = line_s, work_s

@@ -174,7 +174,7 @@ async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldS
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).status == 0
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out.startswith("1 refused before")
     told = await scene.semq("stuck", "explain", lk0)
-    assert "RETURNED: an operator has refused it, and its sender has not noted that yet" in told.out
+    assert "RETURNED: an operator has refused it, and its sender has not confirmed that yet" in told.out
     assert "refused" in (await scene.semq("held", "list")).out
 
 

@@ -1,4 +1,4 @@
-"""A store of the hub that will not come back, by the command line: who waits for it, and the operator's word."""
+"""A permanently lost store of the hub, by the command line: which nodes wait for it, and how an operator retires it."""
 
 from functools import partial
 from typing import Any

@@ -84,7 +84,7 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
         return "STORED" in await events(sender, waiting)
 
     await until(is_stored)
-    sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)  # not by itself
+    sender.engine.asker.schedule.make_due(0, 1 << 62, sender.engine.core.now() + 3600)  # not by the schedule
     folder = repair_list(
         tmp_path / "repair",
         n1_10008=[deed(delivered), deed(waiting), deed(waiting, "close"), deed(waiting, "reack"), deed("1.10008.9.9.3f.1")],

@@ -1,4 +1,4 @@
-"""The connections that stores share: who gets one, and who gives one up."""
+"""The connections that stores share: which store gets one, and which store closes one."""
 
 import asyncio
 
