@@ -35,7 +35,7 @@ def check(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "alerts",
             OK if found else FAILING,
-            found or f"{program} is not an executable program on this machine",
+            found or f"cannot run {program}",
             advice,
         )
 

@@ -26,7 +26,7 @@ class StuckCause(Enum):
     HELD = "a person has held it", "`semq msg release {id}` releases it, `semq msg cancel {id}` cancels it"
     REFUSED = (
         "it was refused",
-        "correct the cause (`semq msg show {id}`), submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
+        "correct it (`semq msg show {id}`), submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
     )
     SUBMISSION_REFUSED = (
         "it was submitted by SQL, and this node refused it",
@@ -42,7 +42,7 @@ class StuckCause(Enum):
     )
     CANNOT_OPEN = (
         "the receiver cannot open it",
-        "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
+        "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
     )
     LINK_DOWN = "this node has no link to the hub", "check address, password and network: `semq node status`"
     TARGET_UNKNOWN = (
@@ -53,7 +53,7 @@ class StuckCause(Enum):
     TARGET_OFFLINE = (
         "its target is not online",
         "nothing is lost: call the partner if this is unusual; `semq msg cancel {id}` if it is no longer needed",
-        "nothing is lost: call the institution; if it has left permanently, `semq held refuse --target {node} --dry-run`",
+        "nothing is lost: call the institution; if it has left for good, `semq held refuse --target {node} --dry-run`",
     )
     NOT_SENT = (
         "it waits for its turn",
@@ -69,7 +69,7 @@ class StuckCause(Enum):
     )
     COPY_NOT_NOTED = (
         "the store of the hub that sent it has not confirmed our acknowledgement",
-        "if it persists, ask the hub's operator (`semq hub stores list`); `lk1` in `semq msg show {id}` names the store",
+        "if it lasts, ask the hub's operator (`semq hub stores list`); `lk1` in `semq msg show {id}` names the store",
     )
     NO_ACK2 = (
         "its target has not confirmed it",

@@ -56,7 +56,7 @@ def end_ungiven(row: Pending) -> AppStatus:
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
     is_kept = (
         is_kept and row.target.user != PIECES_USER
-    )  # the reason of a refused piece ends its document at the sender
+    )  # its reason ends the whole document at the sender
     return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after
 
 

@@ -129,7 +129,7 @@ class MessageReading:
         return [row | {"overdue": is_overdue(row, around)} for row in await with_sizes(self._node.store, rows)]
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
-        """Show one message: its row, whether it is overdue or stuck; after its row was deleted, the facts of the ledger.
+        """Show one message: its row, whether it is overdue or stuck; after its deletion, the facts of the ledger.
 
         Facts of the ledger have the field ``cleaned``.
         """
