@@ -66,7 +66,7 @@ class Proxy:
         self._changed = asyncio.Event()
 
     def clear(self) -> None:
-        """Fair weather again; what was silent speaks, with all that it held back."""
+        """End all faults, and pass on the bytes that were withheld."""
         self.change(**{name: getattr(Weather(), name) for name in Weather.__slots__})
 
     def cut(self) -> None:

@@ -87,7 +87,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 
 
 async def test_what_is_too_large_for_the_hub_is_refused_there_and_the_link_lives_on(inprocess: InProcess) -> None:
-    """Small enough to be read, or drained: both end in the same way, and later documents are delivered."""
+    """Refused bodies are read, or discarded if they are large; both end alike, and later documents arrive."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)

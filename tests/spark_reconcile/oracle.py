@@ -82,8 +82,8 @@ def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
         born = first([x for x in _of(lines, S, E.SENT) if x.att <= 1])
     taken = _of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED)
     begun = _of(lines, S, E.ACCEPTED, E.REFUSED, E.SENT, E.AGAIN, E.VOIDED)
-    # The sender's ledger is missing, or without the beginning of the message. A message that the hub sends without
-    # having taken it on this date was taken on an earlier one.
+    # The sender's ledger is missing, or lacks the first lines of the message. A message that the hub sends without
+    # having stored it on this date was stored on an earlier one.
     if born is None and not begun and (taken or not (_moves(lines, H) or _moves(lines, S))):
         born = first(taken, _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED))
     if born is None:

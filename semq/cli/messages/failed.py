@@ -60,7 +60,7 @@ async def show(session: Session, id: Id) -> None:
 @group.command()
 @on_node
 async def park(session: Session, id: Id, why: Why = "") -> None:
-    """Park a document that its application cannot take; `requeue` gives it again, `remove` ends it."""
+    """Park a document that its application cannot process; `requeue` returns it, `remove` ends it."""
     shown = await session.ask("msg.show", id=id)
     await session.ask("failed.park", repeat=False, id=shown["lk0"], error=why)
     session.out.say({"parked": [shown["lk0"]]}, f"{name_of(shown)}  is set aside")
@@ -72,7 +72,7 @@ async def requeue(
     session: Session, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
     key: Key = None, why: Why = "",
 ) -> None:  # fmt: skip
-    """Give parked documents to their application again, and submissions by SQL to the node; nothing is copied.
+    """Return parked documents to their application, and refused SQL submissions to the node; nothing is copied.
 
     An accepted submission has a new name, which is printed; its old name still finds it.
     """

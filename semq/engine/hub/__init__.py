@@ -2,7 +2,7 @@
 
 | module        | subject                                                           |
 |---------------|-------------------------------------------------------------------|
-| speakers      | what a node may say of whom: every packet passes here             |
+| speakers      | checks of every packet: who may state what of whom               |
 | forwarding    | messages for present targets (H1-H4, H14, H15)                    |
 | forward_notes | Ack-Fwd, held back for a moment (H3)                              |
 | custody       | stored copies for absent targets: the one door for their rows     |
@@ -10,5 +10,5 @@
 | copies        | Acks, answers and inquiries about copies (H6-H12, H17)            |
 | refusals      | acts of an operator of the hub on copies (H16-H18)                |
 | sessions      | nodes that are online                                             |
-| stores        | the hub's own store, and those that are lost for good             |
+| stores        | the hub's own store, and permanently lost ones                    |
 """

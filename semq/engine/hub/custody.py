@@ -1,11 +1,10 @@
 """Copies that the hub stores: rows of tb_0031 for absent targets, kept until the receiver's Ack (PROTOCOL.md section
 5.2, H4-H13).
 
- The store is the custodian: Ack-Save leaves after the commit that stores a copy, a
-copy is deleted only on evidence of its receiver, and every acknowledgement must echo the identity of the row (rules N9,
-N12, N13). ``hear`` takes every event of a copy: the grid decides, the row and the ledger change in the open
-transaction, and the action of the cell is carried out by ``deeds``. Statements of nodes arrive through ``copies``, acts
-of operators through ``refusals``.
+Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver, and every
+acknowledgement must contain the identity of the row (rules N9, N12, N13). ``hear`` takes every event of a copy: the
+grid decides, the row and the ledger change in the open transaction, and the action of the cell is carried out by
+``deeds``. Statements of nodes arrive through ``copies``, acts of operators through ``refusals``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -80,8 +79,8 @@ class Holding:
     def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        For a message in ``barred`` (by its index) only a copy stored before is acknowledged; without one the message is
-        passed to ``refuse`` after the commit.
+        ``barred``: reasons to refuse messages, by index. If such a message has a stored copy, the copy is
+        acknowledged; otherwise the message is passed to ``refuse`` after the commit.
         """
         expected = [message for place, message in enumerate(messages) if place not in barred]
         self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._decided(expected))
@@ -113,7 +112,7 @@ class Holding:
             self.pump.wake_track(dest, source, priority)
 
     def _decided(self, messages: Sequence[Data]) -> None:
-        """End the expectation of messages: they were stored or refused, or storing them failed."""
+        """Remove messages from the list of those being stored: they were stored or refused, or the commit failed."""
         for message in messages:
             self._less(self._storing, str(message.envelope.target.node))
 

@@ -1,7 +1,7 @@
 """Ack-Fwd, delayed for a moment: it is not sent if the Ack2 of its message passes first (PROTOCOL.md H3 and H14).
 
- ``forwarding`` notes each message that it has passed on. For most messages the Ack2 passes
-within milliseconds and removes the note. Volatile, as Ack-Fwd is a hint only.
+``forwarding`` notes each message that it has passed on. For most messages the Ack2 passes within milliseconds and
+removes the note. Volatile, because Ack-Fwd is only a hint.
 """
 
 from collections import deque

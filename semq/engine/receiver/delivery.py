@@ -54,9 +54,7 @@ def end_ungiven(row: Pending) -> AppStatus:
     markers, pieces, and documents refused for size or expiry are done. The ledger line is already written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
-    is_kept = (
-        is_kept and row.target.user != PIECES_USER
-    )  # its reason ends the whole document at the sender
+    is_kept = is_kept and row.target.user != PIECES_USER  # its reason ends the whole document at the sender
     return HANDLING.step(row.app_status, HandlingHeard.fail if is_kept else HandlingHeard.done).after
 
 

@@ -57,8 +57,8 @@ T = TypeVar("T")
 class PostgresStore:
     """A store in a Postgres database, for one process at a time. Implements ``unit.WorkStore``.
 
-    ``owner`` is this process (``semq.store.postgres.owner``); it may be replaced before a ``start``, for instance if it
-    holds a lock by then. ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or
+    ``owner`` is this process (``semq.store.postgres.owner``); it may be replaced before a ``start``, for instance by
+    one that holds a lock. ``lost`` is called once for each start that ends without ``stop``, with StoreUnavailable or
     StoreFenced; ``notified`` with the channel when an application submitted or finished something through SQL, or
     another process of the hub revoked a certificate or put definitions in force; ``after_unit`` after each unit, when
     its work has been notified; ``noted`` with the lines of the ledger of each commit, before its work is notified.
@@ -233,7 +233,7 @@ class PostgresStore:
         if self._rest.after_s is not None:
             loop = asyncio.get_running_loop()
             self._idle_at = loop.time()
-            loop.call_soon(self._rest.idle)  # behind this unit, when the writer may have no work
+            loop.call_soon(self._rest.idle)  # after this unit, because the writer may have no work then
             if self._rest_timer is None:
                 self._rest_timer = loop.call_later(self._rest.after_s, self._check_rest)
 

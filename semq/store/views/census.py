@@ -37,7 +37,7 @@ def groups(connection: Connection, late_ms: int, sent: Marks, received: Marks) -
 def _divided(
     connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the groups; marked rows, found by their numbers, are counted in groups of their own only."""
+    """Return the groups; marked rows are found by number and counted only in groups of their own."""
     every = {_key(row): facts(row) | {"mark": ""} for row in connection.execute(query)}
     of_marks = []
     for mark, numbers in marked.items():

@@ -6,6 +6,6 @@
 | bodies, spooling         | bodies in bounded memory; large ones of requests in files                |
 | hosts                    | the names under which it is reached                                      |
 | response_headers         | what a browser may do with an answer                                     |
-| event_stream, streams    | server-sent events; how many a visitor may have open                     |
+| event_stream, streams    | server-sent events; the limit of open streams per user                   |
 | failures                 | errors as pages or problem documents                                     |
 """

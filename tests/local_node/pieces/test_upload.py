@@ -1,4 +1,4 @@
-"""Large bodies from an application: what is refused before they arrive, and what is left of those that do not end."""
+"""Large bodies from an application: refusals before the body arrives, and the removal of incomplete bodies."""
 
 import asyncio
 
@@ -102,7 +102,7 @@ async def test_what_a_crash_has_left_is_removed(inprocess: InProcess) -> None:
     await until(lambda: pieces(a) == 19)
     a.remains.sweep()
     await a.store.read(lambda connection: None)
-    assert pieces(a) == 19  # it arrives still
+    assert pieces(a) == 19  # the body is still arriving
     del upload
 
     def is_gone() -> bool:
