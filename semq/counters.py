@@ -36,7 +36,7 @@ COUNTERS: dict[str, str] = {
     # at the receiver
     "received": "received and recorded",
     "duplicate": "duplicates dropped",
-    "signer_awaited": "messages not recorded yet, because the certificate of their signer has not arrived",
+    "signer_awaited": "messages and receipts ignored so far, because the certificate of their signer has not arrived",
     "floor_ignored": "floors of unknown streams ignored",
     "answer_late": "answers of applications to documents that have left the queue",
     "answer_failed": "answers of applications that could not be recorded; the documents are delivered again",

@@ -31,7 +31,7 @@ from semq.engine.time.owed_acks import PendingAsker
 from semq.engine.uplink import HubSession
 from semq.errors import SemqError
 from semq.foreign_text import shortened
-from semq.seal.errors import CertificateUnvouched
+from semq.seal.errors import CertificateUnvouched, SignerAwaited
 from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
 from semq.store.unit import Recovered
 from semq.store.work import WorkStore
@@ -141,10 +141,14 @@ class LocalEngine:
             if not placed:
                 return
             believed = self.secrecy.believe(packet) if source != peer else None
+        except SignerAwaited as error:
+            self.core.count("signer_awaited")
+            if error.is_first:
+                self._note(str(source), str(error))
         except SemqError as error:
             self._disbelieve(packet, error)
-            return
-        self._do(source, packet, placed, believed)
+        else:
+            self._do(source, packet, placed, believed)
 
     def _do(self, source: Address, packet: Packet, placed: Placed, believed: Believed | None) -> None:
         records = records_of(placed)
@@ -192,10 +196,12 @@ class LocalEngine:
             self.note_violation(parse_address(news.node), error)
             return
         what = "the first certificate" if news.is_first else "another certificate, signed by an earlier key,"
-        detail = f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}"
-        self.core.post(
-            note_lines([LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", news.node, detail=detail)])
-        )
+        self._note(news.node, f"{what} of {news.node}: SHA-256 {news.fingerprint}, key {news.key_id}")
+
+    def _note(self, node: str, detail: str) -> None:
+        """Note something about another node in the ledger."""
+        line = LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", node, detail=shortened(detail, 500))
+        self.core.post(note_lines([line]))
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
         """Note a statement without a valid proof and ignore it; timers lead to another inquiry."""

@@ -37,14 +37,14 @@ class SignerUnknown(Unavailable):
 
 
 class SignerAwaited(SignerUnknown):
-    """The certificate that signed a document has not arrived yet; the copy was not recorded, and will be repeated."""
+    """The certificate that signed documents or receipts has not arrived yet; they are ignored, and repeated."""
 
     code = "SEMQ-5217"
     remedy = (
-        "None needed: a signed document may arrive before its certificate. If the certificate is still missing after "
-        "four inquiry intervals, the sender is notified (SEMQ-5214)."
+        "None needed: what a node signs may arrive before its new certificate. If the certificate is still missing "
+        "after four inquiry intervals, documents are refused (SEMQ-5214), and receipts are violations (SEMQ-5204)."
     )
-    is_first = True  #: the first copy of its document for which the certificate is awaited
+    is_first = True  #: the first copy of a document, or receipts of a node, for which the certificate is awaited
 
 
 class SignerGone(BadInput):

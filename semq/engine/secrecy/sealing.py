@@ -148,7 +148,8 @@ class Sealing:
         self._draw = draw
         self._sessions: dict[str, PartnerSession] = {}
         self._opened = OpenedKeys(keys.own, keys.signer)
-        self._waiting: OrderedDict[str, float] = OrderedDict()  #: since when each document of an unknown signer waits
+        #: Since when each document, or the receipts of each node, wait for a certificate.
+        self._waiting: OrderedDict[str, float] = OrderedDict()
         self._verified: OrderedDict[tuple[str, bytes, bytes], None] = OrderedDict()  #: (key, signed content, signature)
 
     # --- documents that leave
@@ -235,10 +236,19 @@ class Sealing:
         return OpenedPayload(payload, digest, is_proved=True)
 
     def _wait(self, ident: str, source: Address, error: SignerUnknown) -> NoReturn:
-        """Raise SignerAwaited while a signer's certificate may still arrive; then SignerGone if the node has other
-        certificates, and SignerUnknown if it has none.
+        """Raise SignerAwaited while the certificate of a document's signer may still arrive; then SignerGone if the
+        node has other certificates, and SignerUnknown if it has none.
+        """
+        self._await(ident, error)
+        if self.keys.receiver(str(source)) is not None:
+            raise SignerGone.of(str(error.facts["key_id"])) from error
+        raise error
 
-        A document can arrive before the new certificate of its signer; a revoked certificate never arrives again.
+    def _await(self, ident: str, error: SignerUnknown) -> None:
+        """Raise SignerAwaited while a signer's certificate may still arrive.
+
+        Documents and receipts can arrive before the new certificate of their signer; a revoked certificate never
+        arrives again.
         """
         now, is_first = self._clock.monotonic(), ident not in self._waiting
         since = self._waiting.setdefault(ident, now)
@@ -248,9 +258,6 @@ class Sealing:
             awaited = SignerAwaited(**error.facts)
             awaited.is_first = is_first
             raise awaited from error
-        if self.keys.receiver(str(source)) is not None:
-            raise SignerGone.of(str(error.facts["key_id"])) from error
-        raise error
 
     def check_origin(self, message: Data) -> bool:
         """Return whether the sender of a document is proved, without opening it; False if no proof is required of it.
@@ -360,7 +367,7 @@ class Sealing:
 
     def believe(self, packet: Packet) -> Believed | None:
         """Check the source of a packet; return the facts that prove it to others, None for an unsigned one. Raises
-        ReceiptForged, SignatureWrong, SignerUnknown."""
+        ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited."""
         source = packet.source.node
         if not _is_testimony(packet) or source == self.node:
             return None
@@ -370,7 +377,12 @@ class Sealing:
                 raise ReceiptForged("It is not signed.", source=str(source))
             return None
         name, signature = read_signature(packet.signature)
-        key = self.keys.signer(str(source), name)
+        try:
+            key = self.keys.signer(str(source), name)
+        except SignerUnknown as error:
+            self._await(str(source), error)
+            raise
+        self._waiting.pop(str(source), None)
         if not _is_receipts(packet):
             verify(key, signature, _message(packet, bytes(packet.body) or encode_records(packet.records)))
             return Believed(packet.signature, b"", binds_place=not is_older)

@@ -104,6 +104,22 @@ def test_signed_answers_end_a_message_whose_ack2_was_lost(world: SealedWorld) ->
     assert world.a.told.kinds[-1] == "delivered"
 
 
+@pytest.mark.parametrize("comes", [True, False], ids=["the certificate comes", "it never comes"])
+def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(world: SealedWorld, comes: bool) -> None:
+    keys_of(world.b).mine = world.own(world.b.address, "B2", "B1")
+    send(world, SECRET)
+    world.later(1)
+    assert outcomes(world.a) == [None]
+    assert world.a.engine.core.counters.counts["signer_awaited"] > 0
+    if comes:
+        world.b.engine.introduce()
+    world.later(300)
+    assert (world.a.told.kinds[-1] == "delivered") == comes
+    assert (world.a.lines(Event.VIOLATION) == 0) == comes
+    awaited = [line.target for line in world.a.store.tables.ledger if line.detail.startswith("SEMQ-5217 ")]
+    assert awaited == ["1.56001"]  # one line, for any number of packets
+
+
 # ------------------------------------------------------------------------------------------------------------ roll-over
 
 
