@@ -67,14 +67,13 @@ class Submitter:
         self._tasks: list[asyncio.Task[None]] = []
         self.repeated = 0  #: number of repeated submissions
 
-    def start(self, *, large: bool = True) -> None:
-        """Begin; nothing is submitted before ``resume``. ``large``: also documents in pieces, in their own lane."""
+    def start(self) -> None:
+        """Begin; nothing is submitted before ``resume``. Documents in pieces have their own lane."""
         keys = (*ORDER_KEYS, *[""] * UNORDERED_LANES)
         draws: list[Callable[[], CrashDocument]] = [partial(self._stream.next, key) for key in keys]
         paces = [self._pause_s] * len(draws)
-        if large:
-            draws.append(self._stream.next_large)
-            paces.append(self._pause_s * LARGE_PAUSES)
+        draws.append(self._stream.next_large)
+        paces.append(self._pause_s * LARGE_PAUSES)
         self._tasks = [
             asyncio.create_task(self._lane(draw, pause_s, n), name=f"lane {n}")
             for n, (draw, pause_s) in enumerate(zip(draws, paces, strict=True))

@@ -1,6 +1,6 @@
 """Sealed documents in pieces, while each process on their way is killed with SIGKILL in the middle.
 
-Campaigns without certificates (``test_campaign``) send documents in pieces in clear.
+Campaigns (``test_campaign``) send documents in pieces, too, but rarely hit them in the middle.
 """
 
 import asyncio

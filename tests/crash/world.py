@@ -115,8 +115,7 @@ class CrashWorld:
             self.submitters[side] = Submitter(url, self.streams[side], target, PAUSE_S[side], self.complaints)
             chance = Random(f"{self._seed}/consumer/{side}")
             self.consumers[side] = DocumentTaker(url, self.books[side], chance, self.complaints)
-            # Not with revocations: each piece on its way is a violation then, beyond the lines of a minute.
-            self.submitters[side].start(large=not self.secure)
+            self.submitters[side].start()
             self.consumers[side].start()
 
     async def prepare(self) -> None:
