@@ -22,6 +22,8 @@ ROWS = 200  # read at a time
 SMALL = 1 << 16  # bytes of a payload up to which it is read with its row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
 SQLITE = (".db", ".sqlite", ".sqlite3")
+# Driver of a URL that names none: those of OPERATIONS.md, not SQLAlchemy's.
+DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 Values = dict[str, Any]
 PAYLOAD, SIZE = "payload", "size"
 
@@ -71,7 +73,7 @@ def _url(text: str) -> URL:
         url = make_url(text)
     except ArgumentError as error:
         raise SourceUnavailable("The URL cannot be read.") from error
-    return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
+    return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
 
 
 def _sqlite(path: Path) -> URL:

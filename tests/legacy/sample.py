@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, String, Table, create_engine, insert
+from sqlalchemy.dialects.mysql import LONGBLOB
 
 META = MetaData()
+BODY = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")  # its BLOB has at most 64 KiB
 ATTRIBUTES = [Column(name, Integer) for name in ("reliable", "save_fwd", "ack2", "fixed", "encrypt")]
 
 
@@ -19,7 +21,7 @@ def keys() -> list[Column[Any]]:
 OUTBOUND = Table(
     "tb_0031", META,
     Column("object_id", BigInteger), Column("ss_status", Integer), Column("source", String(80)),
-    Column("target", String(80)), Column("target_user", String(80)), Column("app_data", LargeBinary),
+    Column("target", String(80)), Column("target_user", String(80)), Column("app_data", BODY),
     *ATTRIBUTES, Column("session_key", String(400)), *keys(),
     Column("semq_id", Integer), Column("semq_db_id", Integer), Column("lk0_node_id", String(80)),
     Column("lk0_object_id", BigInteger),
@@ -33,7 +35,7 @@ PENDING = Table(
 TO_DO = Table(
     "tb_0032", META,
     Column("object_id", BigInteger), Column("status", Integer), Column("from_user", String(80)),
-    Column("to_user", String(80)), Column("app_data", LargeBinary), *keys(),
+    Column("to_user", String(80)), Column("app_data", BODY), *keys(),
 )  # fmt: skip
 INIT, SENT, ACK_FWD, ACK, ACK2 = range(5)
 Rows = Sequence[Mapping[str, Any]]
@@ -66,7 +68,9 @@ def to_do(object_id: int, status: int = 0, **other: Any) -> dict[str, Any]:
 
 def fill(url: str, outbound: Rows = (), pending: Rows = (), to_do: Rows = ()) -> None:
     """Create the tables and insert the rows."""
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_engine(
+        url.replace("postgresql://", "postgresql+psycopg://").replace("mysql://", "mysql+pymysql://")
+    )
     META.create_all(engine)
     with engine.begin() as connection:
         for table, rows in ((OUTBOUND, outbound), (PENDING, pending), (TO_DO, to_do)):

@@ -1,10 +1,14 @@
 """Sources of an import: the same rows from two databases and from CSV files, in order, a few at a time."""
 
+import os
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import OUTBOUND, OldTables, read_mapping
@@ -19,17 +23,41 @@ def mapping() -> OldTables:
     return read_mapping(None)
 
 
+def database_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    """Return the URL of an empty database."""
+    if kind == "mariadb":
+        url: str = request.getfixturevalue("mariadb")
+        return url
+    return str(request.getfixturevalue("empty_database")) if kind == "postgres" else f"sqlite:///{folder}/old.db"
+
+
+@pytest.fixture
+def mariadb() -> Iterator[str]:
+    """A database on the server of MySQL or MariaDB that SEMQ_MARIADB_URL names, with pymysql installed."""
+    server = os.environ.get("SEMQ_MARIADB_URL")
+    if not server:
+        pytest.skip("SEMQ_MARIADB_URL names no server")
+    name = f"semq_{uuid4().hex}"
+    engine = create_engine(server.replace("mysql://", "mysql+pymysql://", 1))
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} CHARACTER SET utf8mb4"))
+    yield f"{server.rstrip('/')}/{name}"
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP DATABASE {name}"))
+    engine.dispose()
+
+
 def read(source: OldSource, mapping: OldTables) -> list[tuple[int, bytes]]:
     [table] = [table for table in mapping.tables if table.kind == OUTBOUND]
     assert source.has(table)
     return [(int(row["object_id"]), source.payload(table, row)) for row in source.rows(table)]
 
 
-@pytest.mark.parametrize("kind", ["sqlite file", "sqlite URL", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite file", "sqlite URL", "postgres", "mariadb"])
 def test_rows_of_a_database_come_by_record_number(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
 ) -> None:
-    url = request.getfixturevalue("empty_database") if kind == "postgres" else f"sqlite:///{tmp_path}/old.db"
+    url = database_of(kind, tmp_path, request)
     sample.fill(url, ROWS)
     source = open_source(f"{tmp_path}/old.db" if kind == "sqlite file" else url, mapping)
     assert read(source, mapping) == [(number, bytes([number, 0, 255])) for number in (1, 2, 3)]
@@ -55,7 +83,7 @@ def test_a_password_is_not_shown(empty_database: str, mapping: OldTables) -> Non
     [
         ("missing.db", SourceUnavailable), ("missing.csv", UnreadableSource), ("other.csv", NoOldTables),
         ("sqlite:////nowhere/x.db", SourceUnavailable), ("no+such://h/db", DriverMissing),
-        ("mysql://u:secret@127.0.0.1:1/x", DriverMissing), ("postgresql://u:secret@127.0.0.1:1/x", SourceUnavailable),
+        ("oracle://u:secret@127.0.0.1:1/x", DriverMissing), ("postgresql://u:secret@127.0.0.1:1/x", SourceUnavailable),
         ("://", SourceUnavailable), ("broken.db", SourceUnavailable),
     ],
 )  # fmt: skip
@@ -91,11 +119,11 @@ def test_rows_are_not_read_ahead(tmp_path: Path, mapping: OldTables) -> None:
     assert len(list(islice(source.rows(table), 5))) == 5
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
 def test_payloads_of_any_size_are_read(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
 ) -> None:
-    url = request.getfixturevalue("empty_database") if kind == "postgres" else f"sqlite:///{tmp_path}/old.db"
+    url = database_of(kind, tmp_path, request)
     bodies = [b"", b"x", bytes(SMALL), bytes(SMALL + 1), bytes(3_000_000)]
     sample.fill(url, [sample.outbound(number, app_data=body) for number, body in enumerate(bodies)])
     source = open_source(url, mapping)
