@@ -7,7 +7,9 @@ database is its control database, and it has no carrier.
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
@@ -16,7 +18,7 @@ import structlog
 
 from platform_node.all_stores.asking import StoreAsking
 from platform_node.directory import HubDirectory
-from platform_node.errors import ControlOfAnotherHub, StoreNumberTaken
+from platform_node.errors import ControlOfAnotherHub, StoreIsRetired, StoreNumberTaken
 from platform_node.homes import HubHomes
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.carrier.amqp import AmqpCarrier
@@ -27,10 +29,13 @@ from semq.config.settings import Settings
 from semq.engine.hub.carrier import StoreName
 from semq.engine.hub.instances import Cluster
 from semq.engine.hub_engine import HubEngine
+from semq.service.admin import committed
 from semq.service.clockwork import ScheduledJob
 from semq.store.control import cluster as rows
+from semq.store.identities import retired_stores
 from semq.store.postgres import schema_version
 from semq.store.reader import Reader
+from semq.store.rows import RetiredStore
 from semq.store.work import Work
 from semq.transport.dialer import DialConfig
 from semq.transport.turn import Turn
@@ -61,6 +66,8 @@ class Membership:
         self.read: Read = own if self._reader is None else self._reader.read  #: from the control database
         self._directory: HubDirectory
         self._life = 0
+        self._engine: HubEngine
+        self._read_at: datetime | None = None  #: homes, by the clock of the control database
         self._identity: rows.HubIdentity
 
     # --- life
@@ -92,7 +99,7 @@ class Membership:
     def begin(self, engine: HubEngine) -> None:
         """Join the others with a new engine."""
         assert engine.instances is not None
-        self._life = engine.core.inc
+        self._life, self._engine = engine.core.inc, engine
         self.asking.begin(engine.instances)
         self.carrier.begin(self._life, self.store, self.asking)
 
@@ -101,7 +108,9 @@ class Membership:
         return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
     async def admit(self, store_uuid: UUID, endpoint: str) -> None:
-        """Add this instance and its store to the hub. Raises StoreNumberTaken."""
+        """Add this instance and its store to the hub. Raises StoreNumberTaken, StoreIsRetired."""
+        if self.store in {row.name for row, _ in await self.read(retired_stores)}:
+            raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
         known = await self.read(rows.open_store, self.store, store_uuid)
         if known != store_uuid:
             raise StoreNumberTaken(store=f"{self.store[0]}.{self.store[1]}", known=str(known), own=str(store_uuid))
@@ -109,18 +118,44 @@ class Membership:
         await self.follow()
 
     async def follow(self) -> None:
-        """Write a sign of life, read stores and homes, and allot missing homes."""
+        """Write a sign of life, and follow what the other instances change."""
         facts = {
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
         }  # fmt: skip
         await self.read(rows.sign_of_life, facts)
+        await self.read_homes()
+
+    async def read_homes(self) -> None:
+        """Read stores and changed homes, retire what others have retired, and allot missing homes."""
         self.homes.stores = await self.read(rows.stores)
-        self.homes.homes = await self.read(rows.homes)
+        retired = {row.name: row for row, _ in await self.read(retired_stores)}
+        self.homes.retired = set(retired)
+        await self._retire(retired)
+        await self._read_changed()
         missing = self.homes.missing(self._directory.nodes())
         if missing:
-            await self.read(rows.add_homes, missing)
-            self.homes.homes = await self.read(rows.homes)  # another instance may have been quicker
+            await self.read(rows.add_homes, missing, self.homes.retired)
+            await self._read_changed()  # another instance may have been quicker
+
+    async def _read_changed(self) -> None:
+        changed, self._read_at = await self.read(rows.homes, self._read_at)
+        self.homes.homes |= changed
+
+    async def _retire(self, retired: Mapping[StoreName, RetiredStore]) -> None:
+        """Note in the own store that others are lost, so that inquiries about them are answered."""
+        stores = self._engine.holding.stores
+        for name, row in retired.items():
+            if name != self.store and name not in stores.retired:
+                await committed(partial(stores.retire, name, row.retired_by, row.why))
+                log.warning("store_retired", store=f"{name[0]}.{name[1]}", by=row.retired_by, why=row.why)
+
+    async def retire(self, row: RetiredStore) -> bool:
+        """Declare for all instances that a store is lost; return whether it was before. Raises StoreServed."""
+        was_retired = row.name in self.homes.retired
+        await self.read(rows.retire, row)
+        await self.read_homes()
+        return was_retired
 
     def jobs(self) -> list[ScheduledJob]:
         """Return the jobs."""

@@ -79,3 +79,17 @@ class StoreNumberTaken(Misconfigured):
         "Two instances of one hub must not have the same node.semq_id and node.semq_db_id. If the database was made "
         "anew on purpose, retire the store and choose another node.semq_db_id."
     )
+
+
+class StoreIsRetired(Misconfigured):
+    """This store was declared lost for good; its documents were sent again."""
+
+    code = "SEMQ-1267"
+    remedy = "Start the instance with an empty database and another node.semq_db_id."
+
+
+class OneStore(BadInput):
+    """This hub has one store; institutions have no homes to move."""
+
+    code = "SEMQ-1268"
+    remedy = 'Several stores need several instances: OPERATIONS.md, "Several instances of one hub".'

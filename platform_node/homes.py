@@ -1,8 +1,9 @@
 """The homes of institutions: the store of the hub in which documents for each institution wait.
 
 An institution without a home gets one by rendezvous hashing over the stores and their weights. The home is then a row
-in the control database, so that an additional store changes no home. Each instance reads the rows every few seconds.
-Used by ``cluster``.
+in the control database, so that an additional store changes no home until an operator moves some
+(``operations.stores``). A home in a retired store counts as none. Each instance reads new rows every few seconds. Used
+by ``cluster``.
 """
 
 import math
@@ -10,14 +11,17 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 from semq.engine.hub.carrier import StoreName
+from semq.store.control.cluster import KnownStore
 from semq.umx_t.address import Address
+
+NOWHERE: StoreName = (0, 0)
 
 
 class HubHomes:
     """Stores and homes, as last read. Implements ``semq.engine.hub.instances.Homes``."""
 
     def __init__(self) -> None:
-        self.stores: dict[StoreName, float] = {}  #: weights
+        self.stores: dict[StoreName, KnownStore] = {}
         self.homes: dict[str, StoreName] = {}
         self.retired: set[StoreName] = set()
 
@@ -25,14 +29,20 @@ class HubHomes:
         return self.homes.get(str(node))
 
     def is_in_use(self, store: StoreName) -> bool:
-        return store in self.stores and store not in self.retired
+        return store in self.stores and self.stores[store].is_open and store not in self.retired
 
     def missing(self, nodes: Iterable[Address]) -> dict[str, StoreName]:
         """Return a home for each node that has none in use."""
-        open_stores = {store: weight for store, weight in self.stores.items() if self.is_in_use(store) and weight > 0}
-        if not open_stores:
-            return {}
-        return {str(node): draw(str(node), open_stores) for node in nodes if str(node) not in self.homes}
+        without = [str(node) for node in nodes if self.homes.get(str(node), NOWHERE) in self._nowhere()]
+        return self.drawn(without) if without else {}
+
+    def _nowhere(self) -> set[StoreName]:
+        return self.retired | {NOWHERE}
+
+    def drawn(self, nodes: Iterable[str]) -> dict[str, StoreName]:
+        """Return the home that each node would get now; nothing if no store takes any."""
+        taking = {name: one.weight for name, one in self.stores.items() if self.is_in_use(name) and one.weight > 0}
+        return {node: draw(node, taking) for node in nodes} if taking else {}
 
 
 def draw(node: str, stores: Mapping[StoreName, float]) -> StoreName:

@@ -4,6 +4,7 @@ A place in a list that goes from store to store is one number, so that it fits i
 have a place in one store: the position of the store among the hub's, and the place in it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -99,6 +100,18 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
                 one["stores"][store_text(store)] = row["held"]
             one |= {name: row[name] for name in ("store_uuid", "boot", "incarnation") if name in row}
     return list(found.values())
+
+
+def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
+    """Return each store once: as it describes itself, or else as another instance knows it."""
+    found: dict[str, dict[str, Any]] = {}
+    asked: Counter[str] = Counter()
+    for store, answer in answers:
+        for row in answer:
+            asked[row["store"]] += row.get("asked", 0)
+            if row["store"] == store_text(store) or row["store"] not in found:
+                found[row["store"]] = row
+    return [row | ({"asked": asked[name]} if "asked" in row else {}) for name, row in found.items()]
 
 
 def first(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:

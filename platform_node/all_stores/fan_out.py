@@ -262,6 +262,7 @@ FANNED: dict[str, Way] = {
     "queue.partners": _all(combining.rows),
     "queue.census": _all(combining.census),
     "nodes.list": _all(combining.institutions),
+    "stores.list": _all(combining.stores),
     "hub.health": _all(health),
 }
 

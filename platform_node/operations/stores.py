@@ -1,35 +1,75 @@
-"""Operations on the hub's stores: list them, and declare one lost for good (``semq.engine.hub.stores``)."""
+"""Operations on the hub's stores: list them, move homes between them, and declare one lost for good.
 
-from typing import Annotated, Any
+What a store holds stays there until it is delivered; a move of a home is one transaction on the control database, and
+concerns new documents only. The store that an institution leaves is empty of its documents when ``leaving`` is 0.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
 
 import structlog
 from msgspec import Meta
 
+from platform_node.cluster import Membership
+from platform_node.errors import OneStore
 from platform_node.operated import OperatedHub
+from platform_node.registry import node_in
 from semq.access_rights import AccessRole
+from semq.engine.errors import UnknownTarget
+from semq.engine.hub.carrier import StoreName
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
-from semq.service.operations.arguments import Arguments
+from semq.service.operations.arguments import Arguments, Institution
 from semq.service.operations.operation import Caller, act, look
+from semq.store.control import cluster as control
 from semq.store.identities import retired_stores
+from semq.store.rows import RetiredStore
 
 NUMBER_MAX = 0x7FFF_FFFF
 WHY_MAX = 500
+WEIGHT_MAX = 1000.0
+NODES_MAX = 10_000
 log = structlog.get_logger("semq.platform")
+
+
+StoreText: TypeAlias = Annotated[
+    str,
+    Meta(
+        max_length=21,
+        pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$",
+        description="Store: its two numbers, the first two of the locator of a copy (1.2).",
+    ),
+]
 
 
 class RetireStore(Arguments, frozen=True, kw_only=True):
     """A store that is lost, and why."""
 
-    store: Annotated[
-        str,
-        Meta(
-            max_length=21,
-            pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$",
-            description="Store: its two numbers, the first two of the locator of a copy (1.2).",
-        ),
-    ]
+    store: StoreText
     why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Why it is lost for good; stored with it.")]
+
+
+class WeighStore(Arguments, frozen=True, kw_only=True):
+    """A store, and its share of homes."""
+
+    store: StoreText
+    weight: Annotated[
+        float, Meta(ge=0, le=WEIGHT_MAX, description="Share of homes relative to other stores; 0: it gets none.")
+    ] = 1.0
+
+
+class MoveHomes(Arguments, frozen=True, kw_only=True):
+    """Institutions, and the store that becomes their home."""
+
+    store: StoreText
+    nodes: Annotated[tuple[Institution, ...], Meta(min_length=1, max_length=NODES_MAX, description="Institutions.")]
+
+
+class BalanceHomes(Arguments, frozen=True, kw_only=True):
+    """Whether homes are moved, or only counted."""
+
+    dry_run: Annotated[bool, Meta(description="Move nothing; only count the homes that would move.")] = False
 
 
 class StoreOperations:
@@ -39,20 +79,92 @@ class StoreOperations:
         self._node = node
 
     async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """List the hub's own store, the retired ones, and unknown ones that nodes have asked for."""
+        """List the hub's stores, the retired ones, and unknown ones that nodes have asked for."""
         stores = self._node.engine.holding.stores
-        held = sum(self._node.engine.holding.held.values())
-        rows: list[dict[str, Any]] = [{"store": _text(stores.home), "state": "in use", "held": held}]
+        held = self._node.engine.holding.held
+        own: dict[str, Any] = {"store": _text(stores.home), "state": "in use", "held": sum(held.values())}
+        member, known = self._node.membership, dict[StoreName, dict[str, Any]]()
+        if member is not None:
+            counted = Counter(member.homes.homes.values())
+            known = {
+                name: {"store": _text(name), "state": "elsewhere" if one.is_open else "new", "weight": one.weight,
+                       "homes": counted[name]}
+                for name, one in member.homes.stores.items() if name not in member.homes.retired
+            }  # fmt: skip
+            homes = member.homes.homes
+            leaving = sum(count for node, count in held.items() if homes.get(node, stores.home) != stores.home)
+            own = known.pop(stores.home, {}) | own | {"leaving": leaving}
+        rows = [own, *known.values()]
         rows += [
             {"store": _text(one.name), "state": "retired", "by": one.retired_by, "why": one.why, "at": at}
             for one, at in await self._node.store.read(retired_stores)
         ]
-        missed = sorted(stores.missed.items())
+        missed = sorted(item for item in stores.missed.items() if item[0] not in known)
         return rows + [{"store": _text(name), "state": "not here", "asked": count} for name, count in missed]
+
+    async def add(self, arguments: WeighStore, caller: Caller) -> dict[str, Any]:
+        """Add a store to those of the hub, or change its share of homes. No home moves yet."""
+        member, name = self._membership(), _name(arguments.store)
+        if name in member.homes.retired:
+            raise BadArguments("This store is retired.", store=arguments.store)
+        await member.read(control.weigh, name, arguments.weight)
+        await member.read_homes()
+        return {"store": _text(name), "weight": arguments.weight}
+
+    async def move(self, arguments: MoveHomes, caller: Caller) -> dict[str, Any]:
+        """Make a store the home of institutions; what other stores hold for them is delivered from there."""
+        member, name = self._membership(), _name(arguments.store)
+        await member.read_homes()
+        if not member.homes.is_in_use(name):
+            raise BadArguments("This is no store of the hub that an instance has opened.", store=arguments.store)
+        nodes = [str(node_in(node)) for node in arguments.nodes]
+        for node in nodes:
+            if not self._node.is_node(node):
+                raise UnknownTarget(target=node)
+        return await self._moved({node: name for node in nodes if member.homes.homes.get(node) != name})
+
+    async def balance(self, arguments: BalanceHomes, caller: Caller) -> dict[str, Any]:
+        """Move homes until each store has its share by weight, as few as possible."""
+        member = self._membership()
+        await member.read_homes()
+        drawn = member.homes.drawn(map(str, self._node.directory.nodes()))
+        if not drawn:
+            raise BadArguments("No store takes homes: all have weight 0.")
+        moves = {node: store for node, store in drawn.items() if member.homes.homes.get(node) != store}
+        if arguments.dry_run:
+            return self._counted(moves)
+        return await self._moved(moves)
+
+    async def _moved(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
+        member = self._membership()
+        answer = self._counted(moves)
+        await member.read(control.move_homes, moves)
+        await member.read_homes()
+        log.warning("homes_moved", **answer)
+        return answer
+
+    def _counted(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
+        homes = self._membership().homes.homes
+        ways = Counter((homes.get(node), store) for node, store in moves.items())
+        return {
+            "homes": len(moves),
+            "moves": [
+                {"from": _text(one) if one is not None else None, "to": _text(other), "homes": count}
+                for (one, other), count in sorted(ways.items(), key=lambda item: item[0][1])
+            ],
+        }
+
+    def _membership(self) -> Membership:
+        if self._node.membership is None:
+            raise OneStore
+        return self._node.membership
 
     async def retire(self, arguments: RetireStore, caller: Caller) -> dict[str, Any]:
         """Declare a store lost: its messages are sent again, or end as their receivers' ledgers say."""
         name, why = _name(arguments.store), arguments.why.strip()
+        if self._node.membership is not None and name != self._node.membership.store:
+            row = RetiredStore(*name, caller.user, why)
+            return {"store": _text(name), "was_retired": await self._node.membership.retire(row)}
         stores = self._node.engine.holding.stores
         was_retired: bool = await committed(lambda done, failed: stores.retire(name, caller.user, why, done, failed))
         log.warning("store_retired", store=_text(name), by=caller.user, why=why)
@@ -61,6 +173,9 @@ class StoreOperations:
 
 STORES = (
     look("stores.list", AccessRole.VIEWER, Arguments, StoreOperations.list),
+    act("stores.add", AccessRole.ADMIN, WeighStore, StoreOperations.add),
+    act("stores.move", AccessRole.ADMIN, MoveHomes, StoreOperations.move),
+    act("stores.balance", AccessRole.ADMIN, BalanceHomes, StoreOperations.balance),
     act("stores.retire", AccessRole.ADMIN, RetireStore, StoreOperations.retire),
 )
 

@@ -79,6 +79,7 @@ OPERATION = {
         "$ref": BAD, "$defs": {BAD: {"properties": {BAD: {"type": BAD, "description": BAD, "default": BAD}}}},
     },
 }  # fmt: skip
+MOVED = {"homes": 1, "moves": [{"from": BAD, "to": BAD, "homes": BAD}]}
 ROLL = {
     "authority": BAD, "phase": BAD, "former": BAD, "new": BAD, "started_at": BAD, "waiting_for": [BAD],
     "nodes": [{"node": BAD, "state": BAD, "online": BAD, "left_behind": BAD, "fault": BAD}],
@@ -101,6 +102,8 @@ ANSWERS: dict[str, Any] = {
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
     "definitions.export": DEFINITIONS, "definitions.diff": DEFINITIONS, "definitions.import": DEFINITIONS,
     "stores.list": [{"store": BAD, "state": "retired", "by": BAD, "why": BAD}],
+    "stores.add": {"store": BAD, "weight": 1.0},
+    "stores.move": MOVED, "stores.balance": MOVED,
     "hub.health": [{"store": BAD, "host": BAD, "checks": [{"check": BAD, "verdict": BAD, "detail": BAD}]}],
     "hub.instances": [{"store": BAD, "alive": True, "host": BAD, "endpoint": BAD, "started": BAD}],
     **dict.fromkeys(("ca.show", "ca.roll", "ca.leave"), ROLL),
@@ -132,7 +135,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "node list": (), "hub nodes token": ("1",), "hub nodes rebind": ("1",),
     "server list": (), "server reload": (), "server restart": ("1",),
     "hub ca show": (), "hub ca roll": (), "hub ca leave": ("1",),
-    "hub instances": (), "hub health": (), "hub stores list": (), "hub stores retire": ("1.2", "--why", "x"),
+    "hub instances": (), "hub health": (),
+    "hub stores list": (), "hub stores add": ("1.2",),
+    "hub stores move": ("1.2", "1"), "hub stores balance": (), "hub stores retire": ("1.2", "--why", "x"),
     "cert list": (), "cert show": (),
     "cert trust": (), "cert renew": (), "cert rotate": (), "cert revoke": ("1",), "cert needs-renewal": (),
     "definitions export": (), "definitions diff": ("FILE",),

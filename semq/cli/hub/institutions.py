@@ -14,7 +14,8 @@ group = typer.Typer()
 nodes = typer.Typer()
 stores = typer.Typer()
 group.add_typer(nodes, name="nodes", help="Institutions: tokens for enrolment, stores.", no_args_is_help=True)
-group.add_typer(stores, name="stores", help="The hub's stores: list them, declare one lost.", no_args_is_help=True)
+group.add_typer(stores, name="stores", help="The hub's stores: list, add, move homes, retire.", no_args_is_help=True)
+Store = Annotated[str, typer.Argument(metavar="STORE", help="The two numbers of the store, for instance 1.2.")]
 Institution = Annotated[str, typer.Argument(metavar="NODE", help="The institution's number.")]
 
 
@@ -104,28 +105,74 @@ async def show_health(session: Session) -> None:
 @stores.command("list")
 @on_node
 async def list_stores(session: Session) -> None:
-    """List the hub's store, the retired ones, and unknown ones that nodes have asked for since its start."""
+    """List the hub's stores with their homes, the retired ones, and unknown ones that nodes have asked for."""
     rows = await session.ask("stores.list")
-    table = [(row["store"], row["state"], _what(row)) for row in rows]
     if session.out.as_json:
         session.out.data(rows)
+        return
+    if any("weight" in row for row in rows):
+        heads = (("store", "<"), ("state", "<"), ("weight", ">"), ("homes", ">"), ("what", "<"))
+        table = [(row["store"], row["state"], row.get("weight"), row.get("homes"), _what(row)) for row in rows]
+        session.out.table(heads, table)
     else:
-        session.out.table((("store", "<"), ("state", "<"), ("what", "<")), table)
+        short = (("store", "<"), ("state", "<"), ("what", "<"))
+        session.out.table(short, [(row["store"], row["state"], _what(row)) for row in rows])
 
 
 def _what(row: dict[str, Any]) -> str:
     if row["state"] == "in use":
-        return counted(row["held"], "copy", "copies")
-    return (
-        f"by {row['by']}: {row['why']}" if row["state"] == "retired" else f"asked for {counted(row['asked'], 'time')}"
-    )
+        leaving = f", {row['leaving']} of them for institutions with another home" if row.get("leaving") else ""
+        return counted(row["held"], "copy", "copies") + leaving
+    if row["state"] == "retired":
+        return f"by {row['by']}: {row['why']}"
+    return f"asked for {counted(row['asked'], 'time')}" if "asked" in row else ""
+
+
+@stores.command()
+@on_node
+async def add(
+    session: Session,
+    store: Store,
+    weight: Annotated[
+        float, typer.Option("--weight", metavar="W", min=0, help="Share of homes; 0: it gets no further ones.")
+    ] = 1.0,
+) -> None:
+    """Add a store, or change its share of homes. No home moves before `balance`, or `move`."""
+    answer = await session.ask("stores.add", repeat=True, store=store, weight=weight)
+    session.out.say(answer, f"{answer['store']}  has weight {answer['weight']:g}")
+
+
+@stores.command()
+@on_node
+async def move(
+    session: Session, store: Store, institutions: Annotated[list[str], typer.Argument(metavar="NODE...")]
+) -> None:
+    """Make a store the home of institutions. Documents that wait elsewhere are delivered from there (`list` counts
+    them).
+    """
+    _say_moved(session, await session.ask("stores.move", repeat=True, store=store, nodes=institutions))
+
+
+@stores.command()
+@on_node
+async def balance(
+    session: Session,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the homes that would move.")] = False,
+) -> None:
+    """Move homes until each store has its share by weight: a new store gets its share, one with weight 0 loses all."""
+    _say_moved(session, await session.ask("stores.balance", repeat=True, dry_run=dry_run))
+
+
+def _say_moved(session: Session, answer: dict[str, Any]) -> None:
+    lines = [f"{row['from'] or 'none'} → {row['to']}  {counted(row['homes'], 'home')}" for row in answer["moves"]]
+    session.out.say(answer, *lines or ["nothing to move"])
 
 
 @stores.command()
 @on_node
 async def retire(
     session: Session,
-    store: Annotated[str, typer.Argument(metavar="STORE", help="The two numbers of the store, for instance 1.2.")],
+    store: Store,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it is lost for good; stored with it.")],
 ) -> None:
     """Declare a store of the hub lost for good. Never start it again.

@@ -4,18 +4,23 @@ Functions on a connection of a ``semq.store.reader.Reader``; each change is a tr
 ``platform_node.cluster``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Connection, func, select, text, update
+from sqlalchemy import Connection, and_, false, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
+from semq.errors import BadInput
 from semq.store.control.cluster_tables import hub_identity, hub_instance, hub_store, node_home
+from semq.store.rows import RetiredStore
+from semq.store.tables import semq_retired_store
 
 VALID_S = 15  # an instance without a sign of life for so long counts as ended
+COMMITTED_S = 60  # the longest transaction that sets homes
+PAGE = 10_000  # homes in one round trip
 KEPT_S = 86_400  # ended instances are shown for a day
 StoreName = tuple[int, int]
 
@@ -26,6 +31,30 @@ class HubIdentity(NamedTuple):
     hub: str
     hub_id: UUID
     carrier_key: bytes
+
+
+class KnownStore(NamedTuple):
+    """A store of the hub."""
+
+    weight: float  #: its share of new homes
+    is_open: bool  #: an instance has opened it
+
+
+class HomesRead(NamedTuple):
+    """A reading of homes."""
+
+    homes: dict[str, StoreName]
+    at: datetime  #: by the clock of the database
+
+
+class StoreServed(BadInput):
+    """An instance of the hub serves this store, so it is not lost."""
+
+    code = "SEMQ-1266"
+    remedy = (
+        "Move its homes away (`semq hub stores add STORE --weight 0`, then `balance`), wait until it holds nothing, "
+        "end the instance, and retire the store 15 s later."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +93,81 @@ def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> UU
     return found
 
 
-def stores(connection: Connection) -> dict[StoreName, float]:
-    """Return the weight of each store, in the order in which they were added."""
+def stores(connection: Connection) -> dict[StoreName, KnownStore]:
+    """Return the stores in the order in which they were added."""
     query = select(hub_store).order_by(hub_store.c.added_at, hub_store.c.semq_id, hub_store.c.semq_db_id)
-    return {(row.semq_id, row.semq_db_id): row.weight for row in connection.execute(query)}
+    return {
+        (row.semq_id, row.semq_db_id): KnownStore(row.weight, row.store_uuid is not None)
+        for row in connection.execute(query)
+    }
 
 
-def homes(connection: Connection) -> dict[str, StoreName]:
-    """Return the home of each node that has one."""
-    return {row.node: (row.semq_id, row.semq_db_id) for row in connection.execute(select(node_home))}
-
-
-def add_homes(connection: Connection, drawn: Mapping[str, StoreName]) -> None:
-    """Give nodes a home that have none."""
-    rows = [{"node": node, "semq_id": store[0], "semq_db_id": store[1]} for node, store in drawn.items()]
+def weigh(connection: Connection, store: StoreName, weight: float) -> None:
+    """Set the weight of a store; add it if it is not known."""
+    values = {"semq_id": store[0], "semq_db_id": store[1], "weight": weight}
     with connection.begin():
-        connection.execute(insert(node_home).on_conflict_do_nothing(), rows)
+        known = ["semq_id", "semq_db_id"]
+        change = insert(hub_store).values(**values).on_conflict_do_update(index_elements=known, set_={"weight": weight})
+        connection.execute(change)
+
+
+def homes(connection: Connection, since: datetime | None = None) -> HomesRead:
+    """Return the homes that were set since a time, which an earlier reading has returned; by default all."""
+    query = select(node_home.c.node, node_home.c.semq_id, node_home.c.semq_db_id)
+    if since is not None:
+        # a transaction that began before the last reading may have been committed after it
+        query = query.where(node_home.c.since > since - timedelta(seconds=COMMITTED_S))
+    found: dict[str, StoreName] = {}
+    with connection.begin():
+        now: datetime = connection.execute(select(func.now())).scalar_one()
+        rows = connection.execution_options(stream_results=True, yield_per=PAGE).execute(query)
+        for row in rows:
+            found[row.node] = (row.semq_id, row.semq_db_id)
+    return HomesRead(found, now)
+
+
+def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: Collection[StoreName] = ()) -> None:
+    """Give homes to nodes that have none, or one in a retired store."""
+    table = node_home.c
+    with connection.begin():
+        for rows in _pages(drawn):
+            new = insert(node_home)
+            gone = or_(
+                false(), *(and_(table.semq_id == store[0], table.semq_db_id == store[1]) for store in sorted(retired))
+            )
+            set_ = {name: new.excluded[name] for name in ("semq_id", "semq_db_id")} | {"since": func.now()}
+            connection.execute(new.on_conflict_do_update(index_elements=["node"], set_=set_, where=gone), rows)
+
+
+def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
+    """Give nodes another home, in one transaction."""
+    with connection.begin():
+        for rows in _pages(moved):
+            new = insert(node_home)
+            set_ = {name: new.excluded[name] for name in ("semq_id", "semq_db_id")} | {"since": func.now()}
+            connection.execute(new.on_conflict_do_update(index_elements=["node"], set_=set_), rows)
+
+
+def retire(connection: Connection, row: RetiredStore) -> None:
+    """Declare for all instances that a store is lost. Raises StoreServed if an instance serves it."""
+    served = select(hub_instance.c.endpoint).where(
+        hub_instance.c.semq_id == row.semq_id, hub_instance.c.semq_db_id == row.semq_db_id,
+        hub_instance.c.until > func.now(),
+    )  # fmt: skip
+    with connection.begin():
+        endpoint = connection.execute(served.limit(1)).scalar_one_or_none()
+        if endpoint is not None:
+            raise StoreServed(store=f"{row.semq_id}.{row.semq_db_id}", endpoint=endpoint)
+        values = {
+            "semq_id": row.semq_id, "semq_db_id": row.semq_db_id, "retired_by": row.retired_by, "why": row.why,
+        }  # fmt: skip
+        connection.execute(insert(semq_retired_store).values(**values).on_conflict_do_nothing())
+
+
+def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
+    rows = [{"node": node, "semq_id": store[0], "semq_db_id": store[1]} for node, store in homes_of.items()]
+    for start in range(0, len(rows), PAGE):
+        yield rows[start : start + PAGE]
 
 
 def sign_of_life(connection: Connection, facts: Mapping[str, Any]) -> None:

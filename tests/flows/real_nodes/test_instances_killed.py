@@ -10,6 +10,7 @@ import pytest
 from local_node.node import LocalNode
 from semq.amqp.events import Delivered
 from semq.transport.client_channel import ClientChannel
+from tests.cli.command import semq_aside
 from tests.flows.real_nodes.instance_processes import instance_processes
 from tests.local_node.test_node import confirming, publish
 from tests.service.inprocess import InProcess, linked
@@ -111,4 +112,28 @@ async def test_the_broker_between_instances_ends_and_comes_back(
         await hub.restart_broker()
         for each in (a, b):
             await each.send()
+        await all_delivered(a, b)
+
+
+async def test_homes_move_while_instances_are_killed(inprocess: InProcess, new_database: Callable[[], str]) -> None:
+    async with instance_processes(inprocess, new_database) as hub:
+        one = hub.instance(1)
+        await one.ready()
+        two = hub.instance(2)
+        await two.ready()
+        a = await Correspondent(await hub.local("10008", one, two), "56001").begin(inprocess)
+        b = await Correspondent(await hub.local("56001", two, one), "10008").begin(inprocess)
+        await linked(a.node, b.node)
+        for turn, store in enumerate(("1.1", "2.2", "1.1", "2.2")):
+            struck, other = (one, two) if turn % 2 else (two, one)
+            for each in (a, b):
+                await each.send()
+            url = f"amqp://guest:guest@127.0.0.1:{other.port}"
+            moved = await semq_aside("hub", "stores", "move", store, "10008", "56001", "--node", url)
+            assert moved.status == 0, moved
+            struck.end(signal.SIGKILL)
+            for each in (a, b):
+                await each.send()
+            struck.launch()
+            await struck.ready()
         await all_delivered(a, b)
