@@ -18,7 +18,7 @@ import structlog
 
 from platform_node.all_stores.asking import StoreAsking
 from platform_node.directory import HubDirectory
-from platform_node.errors import ControlOfAnotherHub, StoreIsRetired, StoreNumberTaken
+from platform_node.errors import ControlOfAnotherHub, StoreIsRetired, StoreNumberTaken, StoreServed
 from platform_node.homes import HubHomes
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.carrier.amqp import AmqpCarrier
@@ -153,7 +153,9 @@ class Membership:
     async def retire(self, row: RetiredStore) -> bool:
         """Declare for all instances that a store is lost; return whether it was before. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
-        await self.read(rows.retire, row)
+        endpoint = await self.read(rows.retire, row)
+        if endpoint is not None:
+            raise StoreServed(store=f"{row.semq_id}.{row.semq_db_id}", endpoint=endpoint)
         await self.read_homes()
         return was_retired
 

@@ -93,3 +93,13 @@ class OneStore(BadInput):
 
     code = "SEMQ-1268"
     remedy = 'Several stores need several instances: OPERATIONS.md, "Several instances of one hub".'
+
+
+class StoreServed(BadInput):
+    """An instance of the hub serves this store, so it is not lost."""
+
+    code = "SEMQ-1266"
+    remedy = (
+        "Move its homes away (`semq hub stores add STORE --weight 0`, then `balance`), wait until it holds nothing, "
+        "end the instance, and retire the store 15 s later."
+    )

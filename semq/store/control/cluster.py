@@ -13,7 +13,6 @@ from uuid import UUID
 from sqlalchemy import Connection, and_, false, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from semq.errors import BadInput
 from semq.store.control.cluster_tables import hub_identity, hub_instance, hub_store, node_home
 from semq.store.rows import RetiredStore
 from semq.store.tables import semq_retired_store
@@ -45,16 +44,6 @@ class HomesRead(NamedTuple):
 
     homes: dict[str, StoreName]
     at: datetime  #: by the clock of the database
-
-
-class StoreServed(BadInput):
-    """An instance of the hub serves this store, so it is not lost."""
-
-    code = "SEMQ-1266"
-    remedy = (
-        "Move its homes away (`semq hub stores add STORE --weight 0`, then `balance`), wait until it holds nothing, "
-        "end the instance, and retire the store 15 s later."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +137,23 @@ def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
             connection.execute(new.on_conflict_do_update(index_elements=["node"], set_=set_), rows)
 
 
-def retire(connection: Connection, row: RetiredStore) -> None:
-    """Declare for all instances that a store is lost. Raises StoreServed if an instance serves it."""
+def retire(connection: Connection, row: RetiredStore) -> str | None:
+    """Declare for all instances that a store is lost; return the endpoint of the instance that serves it, if there is
+    one: then it is not.
+    """
     served = select(hub_instance.c.endpoint).where(
         hub_instance.c.semq_id == row.semq_id, hub_instance.c.semq_db_id == row.semq_db_id,
         hub_instance.c.until > func.now(),
     )  # fmt: skip
     with connection.begin():
-        endpoint = connection.execute(served.limit(1)).scalar_one_or_none()
+        endpoint: str | None = connection.execute(served.limit(1)).scalar_one_or_none()
         if endpoint is not None:
-            raise StoreServed(store=f"{row.semq_id}.{row.semq_db_id}", endpoint=endpoint)
+            return endpoint
         values = {
             "semq_id": row.semq_id, "semq_db_id": row.semq_db_id, "retired_by": row.retired_by, "why": row.why,
         }  # fmt: skip
         connection.execute(insert(semq_retired_store).values(**values).on_conflict_do_nothing())
+    return None
 
 
 def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
