@@ -146,7 +146,7 @@ async def test_acts_reach_copies_in_both_stores(platform: OneHub) -> None:
     done = await semq(platform.two, "held", "refuse", "--all", "--why", "wrong batch", "--json")
     assert (done.status, done.out.strip()) == (0, f'{{"refused": {2 * EACH}}}')
     counted = await platform.asked(platform.one, "held.count")
-    assert {row["store"]: row["refused"] + row["markers"] for row in counted} == {"1.1": EACH, "2.2": EACH}
+    assert [row for row in counted if row["rows"] > row["refused"] + row["markers"]] == []
 
 
 async def test_a_store_that_is_away_is_named(platform: OneHub, inprocess: InProcess) -> None:

@@ -30,6 +30,10 @@ async def has_ended(app: ClientLink, lk0: str) -> bool:
     return any(line["event"] == "LOST" for line in told["result"]["events"])
 
 
+async def is_explained(node: Any, lk0: str) -> bool:
+    return "CUSTODIAN_AWAY" in (await semq(node, "stuck", "explain", lk0)).out
+
+
 async def is_asked_for(hub: HubNode) -> bool:
     return (1, 1) in hub.engine.holding.stores.missed
 
@@ -49,8 +53,8 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     text = HUB_CONFIG.replace("[amqp]\nport = 0", f"semq_db_id = 2\n[amqp]\nport = {port}")
     hub = await inprocess.hub(text)
     await until(partial(is_asked_for, hub))
+    await until(partial(is_explained, node, lk0))
     told = await semq(node, "stuck", "explain", lk0)
-    assert "CUSTODIAN_AWAY" in told.out
     assert "semq hub stores list" in told.out
     listed = await semq(hub, "hub", "stores", "list")
     assert "1.2" in listed.out
