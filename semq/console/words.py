@@ -16,25 +16,25 @@ from spark_reconcile.judgement.verdicts import VERDICTS
 
 # Check of ``node.health`` | its name, and the next step if it is not ok
 CHECKS: dict[str, tuple[str, str]] = {
-    "store": ("database", "Look at the log of the node and at Postgres; the node opens its store again by itself."),
+    "store": ("database", "Check the log of the node and Postgres; the node opens its store again when possible."),
     "link": (
         "link to the hub",
         "Documents wait here meanwhile. Check address, password and network: `semq node status`, `semq doctor`.",
     ),
-    "intake": ("acceptance of documents", "Stop the node, or start it again: then it accepts documents."),
-    "certificate": ("own certificate", "It is renewed by itself; if it is not, see the page on certificates."),
+    "intake": ("acceptance of documents", "Stop the node, or restart it to accept documents again."),
+    "certificate": ("own certificate", "The node renews it; if it does not, see the page on certificates."),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
-    "resources": ("memory and disk", "Publishers wait until there is room: look for consumers that are away."),
-    "quotas": ("quotas of partners", "These partners are full: call them, or raise quota_rows_per_partner."),
-    "submissions": ("documents handed over by SQL", "Look at the page of failed documents."),
+    "resources": ("memory and disk", "Publishers wait until there is space: check for stopped consumers."),
+    "quotas": ("quotas of partners", "Their quota is used up: call these partners, or raise quota_rows_per_partner."),
+    "submissions": ("documents handed over by SQL", "See the page of failed documents."),
     "violations": ("violations by peers", "Tell the operator of that node what was refused, and the version of yours."),
     "telemetry": ("export of spans", "Check address, headers and the collector; documents are not affected."),
-    "extract": ("nightly extract", "Look at the log of the node; run the job again on the page of scheduled work."),
-    "folders": ("folders", "Repair what the detail names; documents wait meanwhile, and are tried again."),
-    "webhooks": ("webhooks", "Repair what the detail names; documents wait meanwhile, and are tried again."),
-    "http": ("web process", "The process is started again by itself: its log says why it ended."),
+    "extract": ("nightly extract", "Check the log of the node; run the job again on the page of scheduled work."),
+    "folders": ("folders", "Correct the problem named in the detail; documents wait meanwhile, and are tried again."),
+    "webhooks": ("webhooks", "Correct the problem named in the detail; documents wait meanwhile, and are tried again."),
+    "http": ("web process", "The process restarts automatically: its log has the reason of its end."),
 }
-ELSE = ("", "Look at the log of the node.")
+ELSE = ("", "Check the log of the node.")
 # Verdict of a check | its word
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
 SIDES = {"sender": "Sender", "hub": "Hub", "receiver": "Receiver"}

@@ -108,7 +108,7 @@ async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_that_s
     for fields, said in (
         ({"act": "resend", "why": ""}, "give%20a%20reason"),
         ({"act": "explode", "why": "x"}, "no%20such%20act"),
-        ({"act": "inquire"}, "asks%20about"),
+        ({"act": "inquire"}, "inquires%20about"),
         ({"act": "resend", "why": "the partner asked"}, "Another%20copy"),
     ):
         answer = await browser.post_form("/messages/act", id=lk0, **fields)
@@ -240,7 +240,7 @@ async def test_definitions_are_compared_before_they_are_imported(shown: Scene) -
     page = (await browser.post_form("/definitions/compare", document=proposed)).text
     assert 'class="added"' in page
     assert "only documents with an agreement are allowed" in page
-    assert "could not send any more" in page
+    assert "could no longer send" in page
     assert (await shown.ask("hub", "definitions.export"))["document"] == inforce
     wrong = (await browser.post_form("/definitions/compare", document="nonsense = 1")).text
     assert 'class="say bad"' in wrong

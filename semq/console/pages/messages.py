@@ -146,7 +146,7 @@ def _said(_: Any, wanted: str, answer: Mapping[str, Any]) -> str:
     if answer.get("withdrawn"):
         return str(_("The submission was withdrawn."))
     words = {
-        "inquire": _("The node asks about the message now."),
+        "inquire": _("The node inquires about the message now."),
         "resend": _("Another copy is sent: same name, same bytes."),
         "hold": _("The message is held back."),
         "release": _("The message is released."),

@@ -31,11 +31,11 @@ DESCRIPTIONS: dict[str, str] = {
     "certificate": "renews the node's own certificate before it ends",
     "certificates": "logs which institutions have not renewed their certificates",
     "lives": "records the store of each node",
-    "definitions": "applies definitions that another process has imported",
+    "definitions": "applies definitions imported by another process",
     "revocation": "ends links of revoked certificates",
     "pieces": "sends the pieces of large documents, and the documents whose pieces have arrived",
     "remains": "deletes pieces that no document needs any more",
-    "cluster": "records this instance of the hub, and follows what the other instances change",
+    "cluster": "records this instance of the hub, and applies changes of the other instances",
     "authority": "continues a change of the hub's authority",
 }
 log = structlog.get_logger("semq.jobs")
