@@ -375,7 +375,7 @@ ALOUD = {
 
 
 @pytest.mark.parametrize("what", ALOUD)
-def test_what_may_be_open_to_a_network(what: str, file: Path) -> None:
+def test_endpoints_that_may_listen_on_a_network(what: str, file: Path) -> None:
     assert read(file, ALOUD[what]).node.id
 
 

@@ -67,7 +67,7 @@ def test_a_frame_in_one_piece_is_not_copied_by_the_reader() -> None:
     assert reader.buffer is data
 
 
-def test_who_reads_on_moves_the_place() -> None:
+def test_reading_on_moves_the_position() -> None:
     reader = FrameReader(100)
     data = frame(1, 1, b"a") + frame(2, 1, b"b") + frame(3, 1, b"c")
     seen = []
@@ -103,7 +103,7 @@ def test_an_oversize_frame_ends_it_at_its_head(places: list[int]) -> None:
     assert reader._pieces.size == 0
 
 
-def test_what_is_declared_is_not_allocated() -> None:
+def test_a_declared_size_is_not_allocated() -> None:
     reader = FrameReader((1 << 32) - 1)
     assert read(reader, b"\x03\x00\x01\xff\xff\xff\xffabc") == []
     assert reader._pieces.size == 3

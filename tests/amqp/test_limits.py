@@ -33,7 +33,7 @@ def test_no_limit_is_a_limit() -> None:
     assert ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0
 
 
-def test_what_is_streamed_needs_no_room_in_memory() -> None:
+def test_a_streamed_body_is_not_counted_as_memory() -> None:
     assert ConnectionLimits(body_max=ANY_SIZE, stream_from=11, arriving_max=10).whole_max == 10
     assert ConnectionLimits(body_max=5, stream_from=11, arriving_max=5).whole_max == 5
     with pytest.raises(LocalMisuse):

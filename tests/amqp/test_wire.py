@@ -269,7 +269,7 @@ def unwritable() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("value", list(unwritable()), ids=lambda value: f"{value!r:.30}")
-def test_what_cannot_be_written_is_misuse(value: Any) -> None:
+def test_an_unwritable_value_is_misuse(value: Any) -> None:
     with pytest.raises(LocalMisuse):
         encode_table({"k": value})
     with pytest.raises(LocalMisuse):

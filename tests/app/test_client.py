@@ -89,7 +89,7 @@ async def test_a_token_makes_a_repeat_safe(sender: Client) -> None:
     assert caught.value.code == "SEMQ-1205"
 
 
-async def test_what_is_given_back_comes_again_and_is_marked(sender: Client, receiver: Client) -> None:
+async def test_a_requeued_document_is_delivered_again_and_marked(sender: Client, receiver: Client) -> None:
     # An inbox of its own, because a consumer of another test, whose connection has just ended, may still get a
     # document.
     sent = await sender.send("56001/returner", b"twice")
@@ -104,7 +104,7 @@ async def test_what_is_given_back_comes_again_and_is_marked(sender: Client, rece
     assert seen == [(sent.lk0, False, 1), (sent.lk0, True, 2)]
 
 
-async def test_what_was_not_acknowledged_comes_again_after_the_connection_has_ended(
+async def test_unacknowledged_documents_are_delivered_again_after_a_disconnection(
     network: Network, sender: Client, receiver: Client
 ) -> None:
     sent = await sender.send("56001", b"left lying")
@@ -116,7 +116,7 @@ async def test_what_was_not_acknowledged_comes_again_after_the_connection_has_en
     assert document.redelivered
 
 
-async def test_what_is_rejected_is_not_given_again(sender: Client, receiver: Client) -> None:
+async def test_a_rejected_document_is_not_delivered_again(sender: Client, receiver: Client) -> None:
     bad = await sender.send("56001", b"cannot be read")
     async with receiver.receive(idle_s=PATIENCE_S) as documents:
         async for document in documents:

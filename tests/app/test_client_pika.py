@@ -76,7 +76,7 @@ def test_events_come_out_of_a_topic_exchange(network: Network) -> None:
     assert properties.headers["@LK0"] == told["lk0"]
 
 
-def test_what_is_not_acknowledged_comes_again(network: Network) -> None:
+def test_unacknowledged_documents_are_delivered_again(network: Network) -> None:
     body = str(uuid4()).encode()
     with channel_to(network.sender.url) as sender:
         sender.confirm_delivery()
@@ -128,7 +128,7 @@ def test_too_large_is_refused(network: Network, size: int, code: str) -> None:
         assert code in caught.value.reply_text
 
 
-def test_who_asks_for_an_answer_is_told_and_keeps_the_channel(network: Network) -> None:
+def test_a_client_that_requests_an_answer_gets_it_and_keeps_the_channel(network: Network) -> None:
     with channel_to(network.sender.url) as channel:
         channel.confirm_delivery()
         queue = channel.queue_declare("", exclusive=True).method.queue

@@ -28,7 +28,7 @@ def test_the_closest_fit_is_taken() -> None:
         assert handlers.find(key) is handlers.kinds[kind]
 
 
-def test_what_nobody_is_for() -> None:
+def test_a_document_without_a_handler() -> None:
     handlers = Handlers()
     handlers.on("trade")(lambda _document, _body: None)
     with pytest.raises(NoHandler, match="health"):

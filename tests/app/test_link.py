@@ -18,7 +18,7 @@ def test_an_address_is_read() -> None:
     assert "a/b" not in repr(config)
 
 
-def test_what_is_left_out_has_its_usual_value() -> None:
+def test_omitted_parts_have_defaults() -> None:
     config = read_url("amqp://localhost")
     assert (config.port, config.virtual_host, config.user, config.password) == (5672, "/", "guest", "guest")
     assert read_url("amqps://localhost").port == 5671
@@ -33,7 +33,7 @@ def test_a_bad_address_is_refused_and_shows_no_password(url: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["?cafile=/nowhere.pem", "?verify=no"])
-def test_what_is_said_of_tls_is_checked(query: str) -> None:
+def test_tls_options_are_checked(query: str) -> None:
     with pytest.raises(BadUrl) as caught:
         read_url(f"amqps://app:secret@host{query}")
     assert "secret" not in caught.value.advice()

@@ -94,7 +94,7 @@ async def test_a_document_is_done_if_the_transaction_commits(engine: Engine, sen
     assert "DONE" in events
 
 
-async def test_what_amqp_cannot_carry_is_refused_and_stops_nobody(engine: Engine, sender: Client) -> None:
+async def test_a_row_that_amqp_cannot_carry_is_refused_and_delays_no_other(engine: Engine, sender: Client) -> None:
     with engine.begin() as connection:
         for header in ("h", "x" * 300, "h"):
             send(connection, "56001/nobody", b"", app_key=AppKey("a", "b", "c", "carried"), headers={header: 1})
@@ -220,7 +220,7 @@ def test_an_envelope_that_ends_too_early_is_an_error(engine: Engine) -> None:
         connection.execute(text("SELECT semq_unpack(:data)"), {"data": msgspec.msgpack.encode({"a": "b" * 50})[:20]})
 
 
-def test_what_is_not_waiting_cannot_be_done(engine: Engine) -> None:
+def test_only_a_waiting_document_can_be_finished(engine: Engine) -> None:
     with engine.connect() as connection, pytest.raises(RefusedByNode) as caught:
         done(connection, 4711)
     assert caught.value.code == "SEMQ-3021"

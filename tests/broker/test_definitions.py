@@ -86,7 +86,7 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding_and_a_chain_of_them_
     assert {"first", "second"} & set(vhost.exchanges) == set()
 
 
-def test_what_belongs_to_the_node_stays_as_it_is() -> None:
+def test_definitions_of_the_node_do_not_change() -> None:
     model = Model()
     vhost = model.vhost
     vhost.register(ServiceExchange("semq", "x-semq"))

@@ -255,7 +255,7 @@ async def test_deliveries_within_credit_and_settlements_in_batches() -> None:
         assert inbox.settlements[3:] == [(tag, [b"5"], Disposition.ACK), (tag, [b"3"], Disposition.LOST)]
 
 
-async def test_what_is_out_is_lost_with_the_connection() -> None:
+async def test_unsettled_deliveries_are_lost_with_the_connection() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:
         channel = await confirming(both)
@@ -339,7 +339,7 @@ async def test_a_channel_rests_until_a_service_has_answered() -> None:
         assert (told.message_count, told.consumer_count) == (7, 3)
 
 
-async def test_what_a_service_finds_for_a_channel_that_is_closed_comes_back() -> None:
+async def test_a_delivery_for_a_closed_channel_returns_to_the_service() -> None:
     house = House()
     house.inbox.is_slow = True
     async with pair(prepare=house.prepare) as both:
@@ -386,7 +386,7 @@ async def test_a_service_may_refuse_and_end_consumers() -> None:
         assert house.inbox.settlements[1] == (tag, [b"2"], Disposition.LOST)
 
 
-async def test_what_belongs_to_the_node_is_not_for_clients_to_change() -> None:
+async def test_clients_cannot_change_definitions_of_the_node() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:
         link = await both.dial()

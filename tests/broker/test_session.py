@@ -39,7 +39,7 @@ def test_a_soft_error_names_the_method_and_frees_the_channel_when_answered(broke
         client.ask(m.BasicQos(), m.BasicQosOk, 1)
 
 
-def test_what_comes_behind_an_error_on_its_channel_is_ignored(broker: Served) -> None:
+def test_methods_after_an_error_on_the_channel_are_ignored(broker: Served) -> None:
     with broker.raw().opened(2) as client:
         client.machine.send(2, m.QueueDeclare(exclusive=True))
         client.machine.send(1, m.QueueDeclare("none", passive=True))
@@ -213,7 +213,7 @@ def test_reading_pauses_while_too_much_waits_for_the_store() -> None:
             client.until(MethodReceived)
 
 
-def test_what_waits_is_dropped_with_its_channel(broker: Served) -> None:
+def test_waiting_methods_are_dropped_with_their_channel(broker: Served) -> None:
     with broker.raw().opened(2) as client:
         client.machine.send(1, m.QueueDeclare("once", durable=True))
         client.machine.send(1, m.QueueDeclare("once", passive=True))

@@ -45,7 +45,7 @@ def test_the_driver_hears_of_an_earlier_deadline_only() -> None:
     assert heard == [5.0, 2.0]
 
 
-def test_what_is_cancelled_does_not_pile_up() -> None:
+def test_cancelled_timers_do_not_accumulate() -> None:
     timers = Timers()
     stays = [timers.at(1e9 + number, lambda: None) for number in range(10)]
     for number in range(1000):

@@ -53,7 +53,7 @@ def test_permissions_search_names(right: Right, name: str, allowed: bool) -> Non
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), None),
     ],
 )
-async def test_who_is_let_in(mechanism: str, credentials: Credentials, peer: PeerInfo, who: str | None) -> None:
+async def test_accepted_logins(mechanism: str, credentials: Credentials, peer: PeerInfo, who: str | None) -> None:
     table = UserTable([ANN, BOB, EVE])
     for _ in range(2):  # the second time from memory
         assert await table.authenticate(mechanism, credentials, peer) == who
@@ -67,7 +67,7 @@ async def test_a_changed_password_counts_at_once() -> None:
     assert await table.authenticate("PLAIN", Credentials("ann", b"new"), HERE) == "ann"
 
 
-def test_where_a_user_may_go() -> None:
+def test_virtual_hosts_of_a_user() -> None:
     table = UserTable([ANN])
     assert table.permissions("ann", "/") == Permissions("", "^a", ".*")
     assert table.permissions("ann", "other") is None

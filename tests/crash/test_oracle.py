@@ -90,7 +90,7 @@ def test_a_broken_order_is_found(stream: DocumentStream, book: Book) -> None:
     assert len(judged(stream, book).violations) == 1
 
 
-def test_what_was_never_accepted_is_found(stream: DocumentStream, book: Book) -> None:
+def test_a_delivery_that_was_never_accepted_is_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
     book.write(BookEntry("lk0-9", "1-a-9", "", ""), flagged=False)

@@ -42,7 +42,7 @@ def test_a_message_comes_back_as_it_was() -> None:
     assert frame.body == b"payload"
 
 
-def test_what_is_passed_on_keeps_its_bytes() -> None:
+def test_a_forwarded_frame_keeps_its_bytes() -> None:
     body = memoryview(b"payload")
     frame = again(*write_frame(Data(ENVELOPE, body)))
     routing_key, header, passed = write_frame(frame)

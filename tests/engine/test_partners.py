@@ -11,7 +11,7 @@ from semq.umx_t.records import Presence
 END = Presence(node="", complete=True)
 
 
-def test_who_is_not_named_until_the_list_is_complete_is_unknown() -> None:
+def test_a_target_missing_from_the_complete_list_is_unknown() -> None:
     known = Partners()
     known.check("1.a")  # no list has arrived yet, so any target is accepted
     known.hear([Presence(node="1.a"), Presence(node="1.b", allowed=False), END])

@@ -35,7 +35,7 @@ def test_sources_take_turns_and_the_highest_priority_goes_first() -> None:
     assert names(tracks.pick(4)) == [("quiet", 3, 2), ("flood", 0, 2)]
 
 
-def test_what_came_back_during_a_look_is_not_jumped_over() -> None:
+def test_a_row_returned_during_a_search_is_not_skipped() -> None:
     tracks = Tracks()
     tracks.wake("a", 0)
     ((pick,),) = tracks.pick(10)

@@ -393,7 +393,7 @@ def test_a_person_removes_what_was_parked_or_refused() -> None:
     assert len(trio.a.refused) == 1
 
 
-def test_what_the_application_gives_back_comes_again_and_is_parked_in_the_end() -> None:
+def test_a_requeued_document_is_delivered_again_and_finally_parked() -> None:
     trio = Trio(replace(SETTINGS, deliveries_max=3))
     trio.b.app.acks = False
     trio.a.send(b"x")

@@ -189,7 +189,7 @@ def in_order(message: Data, prev: Pos) -> Data:
     return Data(with_facts(message.envelope, attributes=attributes, prev=prev), message.body)
 
 
-def test_what_waits_for_a_message_of_a_life_that_never_sent_it_asks_and_goes_on() -> None:
+def test_a_document_after_a_never_sent_predecessor_is_delivered_after_an_inquiry() -> None:
     """F5 and F6: the sender was restored from a backup, and does not know the incarnation of the predecessor."""
     trio = Trio()
     (message,) = trio.caught(b"x")
@@ -200,7 +200,7 @@ def test_what_waits_for_a_message_of_a_life_that_never_sent_it_asks_and_goes_on(
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_what_waits_goes_on_when_the_floor_passes_the_one_before() -> None:
+def test_a_waiting_document_is_delivered_when_the_floor_passes_its_predecessor() -> None:
     trio = Trio()
     first, second = trio.caught(b"1", b"2")
     inc = first.envelope.lk0.inc
@@ -214,7 +214,7 @@ def test_what_waits_goes_on_when_the_floor_passes_the_one_before() -> None:
     assert trio.b.app.payloads == [b"2"]
 
 
-def test_what_the_application_has_is_not_given_again_with_what_it_gave_back() -> None:
+def test_only_requeued_documents_are_delivered_again() -> None:
     trio = Trio()
     trio.b.app.acks = False
     trio.a.send(b"1", b"2")

@@ -7,7 +7,7 @@ from tests.flows.trio import Trio, is_message
 
 
 @pytest.mark.parametrize("save_fwd", [2, 3])
-def test_what_needs_no_receipt_is_told_to_be_stored(save_fwd: int) -> None:
+def test_a_document_without_a_receipt_is_reported_as_stored(save_fwd: int) -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", save_fwd=save_fwd, ack2=False, key="S1")

@@ -23,7 +23,7 @@ def in_ms(trio: Trio, seconds: float) -> int:
     return int((trio.time.wall().timestamp() + seconds) * 1000)
 
 
-def test_what_expires_before_it_was_sent_ends_rejected_with_its_body() -> None:
+def test_a_document_expired_before_sending_ends_rejected_with_its_body() -> None:
     trio = Trio()
     trio.cut(trio.a)
     soon = in_ms(trio, 2)
@@ -174,7 +174,7 @@ def test_the_receiver_refuses_what_comes_after_its_time(save_fwd: int, order_key
     _has_expired(trio)
 
 
-def test_what_was_received_in_time_is_given_whenever_its_application_comes() -> None:
+def test_a_document_received_in_time_is_delivered_at_any_later_time() -> None:
     trio = Trio()
     trio.b.app.places = 0
     trio.a.send(b"x", expires_at=in_ms(trio, 3))

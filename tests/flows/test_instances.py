@@ -65,7 +65,7 @@ def test_documents_for_a_node_that_is_offline_wait_in_its_home_in_their_order(
 
 
 @pytest.mark.parametrize(("a", "b", "home_a", "home_b"), PLACES)
-def test_what_the_carrier_loses_is_repaired(a: int, b: int, home_a: int, home_b: int) -> None:
+def test_losses_of_the_carrier_are_repaired(a: int, b: int, home_a: int, home_b: int) -> None:
     several = pair(a, b, home_a, home_b)
     chance = Random(f"{a}{b}{home_a}{home_b}")
     several.letters.lose = lambda message: chance.random() < 0.3
@@ -179,7 +179,7 @@ def test_the_later_of_two_sessions_of_one_node_ends() -> None:
     assert first.ended == [several.b.address] or second.ended == [several.b.address]
 
 
-def test_what_an_instance_has_missed_it_asks_for() -> None:
+def test_an_instance_requests_missed_reports() -> None:
     several = Several(3)
     several.at(several.a, 1, home=3)
     several.letters.lose = lambda message: isinstance(message, Came)

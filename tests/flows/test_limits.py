@@ -86,7 +86,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
     return node
 
 
-async def test_what_is_too_large_for_the_hub_is_refused_there_and_the_link_lives_on(inprocess: InProcess) -> None:
+async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
     """Refused bodies are read, or discarded if they are large; both end alike, and later documents arrive."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
@@ -98,7 +98,7 @@ async def test_what_is_too_large_for_the_hub_is_refused_there_and_the_link_lives
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["forwarded", "stored"])
-async def test_what_is_too_large_for_the_receiver_is_refused_there(inprocess: InProcess, waits: bool) -> None:
+async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess: InProcess, waits: bool) -> None:
     scene = await scene_of(inprocess, LARGE_HUB)
     if waits:
         await scene.send(900, 1001, DRAINED, 901)

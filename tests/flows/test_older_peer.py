@@ -43,7 +43,7 @@ def test_not_received_sends_it_again_and_nothing_is_doubled() -> None:
 
 
 @pytest.mark.parametrize("result", [None, 7])
-def test_what_says_nothing_changes_nothing(result: int | None) -> None:
+def test_an_empty_answer_changes_nothing(result: int | None) -> None:
     trio = forwarded()
     before = [str(row) for row in trio.a.store.tables.outbound.values()]
     hear(trio, result=result)

@@ -19,7 +19,7 @@ def silent(trio: Trio) -> None:
     trio.lose = lambda wire, frame: wire is trio.b.up
 
 
-def test_what_has_arrived_gives_its_place_in_the_credit_back() -> None:
+def test_a_received_message_frees_its_credit() -> None:
     trio = Trio(replace(SETTINGS, credit_messages=1))
     for body in (b"1", b"2", b"3"):
         trio.a.send(body)
@@ -27,7 +27,7 @@ def test_what_has_arrived_gives_its_place_in_the_credit_back() -> None:
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (3, 0)
 
 
-def test_what_is_not_acknowledged_gives_it_back_after_the_first_inquiry() -> None:
+def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() -> None:
     trio = Trio(replace(SETTINGS, credit_messages=1, inquiry_s=600))
     silent(trio)
     trio.a.send(b"1")
@@ -42,7 +42,7 @@ def test_what_is_not_acknowledged_gives_it_back_after_the_first_inquiry() -> Non
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (2, 0)
 
 
-def test_what_is_forwarded_again_is_the_newest() -> None:
+def test_a_message_forwarded_again_is_the_newest() -> None:
     """Otherwise it would prevent later messages from freeing their places."""
     trio = Trio(replace(SETTINGS, credit_messages=3, inquiry_s=600))
     trio.lose = lambda wire, frame: True
@@ -58,7 +58,7 @@ def test_what_is_forwarded_again_is_the_newest() -> None:
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (5, 0)
 
 
-def test_what_was_under_way_to_a_session_takes_no_place_in_the_next() -> None:
+def test_messages_under_way_in_a_former_session_use_no_credit() -> None:
     trio = Trio(replace(SETTINGS, credit_messages=1))
     trio.cut(trio.b)
     trio.a.send(b"1", b"2")
@@ -90,7 +90,7 @@ def test_a_target_that_comes_back_is_asked_soon_however_long_it_was_away() -> No
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_who_is_away_is_not_asked() -> None:
+def test_offline_nodes_get_no_inquiries() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -166,7 +166,7 @@ def test_receipts_of_lower_classes_are_not_answered() -> None:
 
 
 @pytest.mark.parametrize("before", ["recorded", "stored", "cancelled"])
-def test_what_waits_for_a_target_that_is_none_ends_when_a_person_cancels_it(before: str) -> None:
+def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str) -> None:
     """It ends UNKNOWN: no later record of the target can contradict that."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up

@@ -107,7 +107,7 @@ def test_two_documents_of_one_name_are_two_files(doors: tuple[NodeFolders, NodeF
         (f"56001/{'n' * 150}.xml", b"x", "SEMQ-1103"),
     ],
 )
-def test_what_is_refused_goes_to_failed_with_its_reason(
+def test_a_refused_file_is_moved_to_failed_with_the_reason(
     doors: tuple[NodeFolders, NodeFolders], place: str, body: bytes, code: str
 ) -> None:
     sender, _ = doors

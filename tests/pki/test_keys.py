@@ -51,7 +51,7 @@ def test_a_key_under_another_passphrase_is_refused_and_shows_none(tmp_path: Path
 
 
 @pytest.mark.parametrize("data", [b"", b"x" * 100, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
-def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, data: bytes) -> None:
+def test_an_invalid_key_is_refused_without_showing_it(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "key"
     path.write_bytes(data)
     path.chmod(0o600)

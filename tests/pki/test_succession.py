@@ -14,7 +14,7 @@ from tests.pki.people import NOW, authority, issued
 FORMER, NEW, OTHER = authority(), create_authority("hub 2", NOW), create_authority("another", NOW)
 
 
-def test_who_trusts_the_former_one_believes_its_statement() -> None:
+def test_trust_in_the_former_authority_extends_to_its_statement() -> None:
     said = succession(FORMER, NEW)
     assert verified(said, TrustStore([FORMER.certificate])) == NEW.certificate
     assert said.fingerprint == NEW.fingerprint

@@ -12,7 +12,7 @@ SCOPE = SealScope("alg", "k", "s", "1.1", "1.2")
 
 
 @given(st.binary(), st.binary(), st.text("0123456789abcdef"), st.binary())
-def test_what_is_written_is_read(session_id: bytes, wrapped: bytes, signer: str, signature: bytes) -> None:
+def test_written_files_are_read(session_id: bytes, wrapped: bytes, signer: str, signature: bytes) -> None:
     token = SessionToken(session_id, wrapped, signer, signature)
     assert read_token(write_token(token)) == token
 

@@ -51,7 +51,7 @@ async def test_nonsense_is_named(inprocess: InProcess) -> None:
     assert not node.engine.accepting.stopping
 
 
-async def test_what_is_missing_is_named(inprocess: InProcess) -> None:
+async def test_missing_arguments_are_named(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     admin = await inprocess.client(node)
     told = await ask(admin, "msg.show")

@@ -97,7 +97,7 @@ def test_every_step_can_be_asked_for() -> None:
     "text",
     ["S1", "S1:after", "S1:after:0", "S1:after:x", "S1:later:1", "X9:after:1", "MSG:amid:1", ":::", "S1:after:-1"],
 )
-def test_what_is_no_failpoint_is_refused(text: str) -> None:
+def test_an_unknown_failpoint_is_refused(text: str) -> None:
     with pytest.raises(NoSuchFailpoint):
         armed({failpoints.VARIABLE: text})
 

@@ -111,7 +111,7 @@ async def test_a_speaker_that_has_gone_is_heard_for_one_turn_at_most() -> None:
     assert await desk.turn() == []
 
 
-async def test_what_fails_to_be_heard_takes_no_room_for_ever() -> None:
+async def test_failing_pieces_free_their_memory() -> None:
     desk = IntakeDesk()
 
     def fail(speaker: str, pieces: list[int]) -> None:

@@ -50,7 +50,7 @@ except ValueError:
 
 
 @pytest.mark.parametrize("format", ["console", "json"])
-def test_what_others_wrote_neither_steers_a_terminal_nor_forges_a_line(format: str) -> None:
+def test_foreign_text_neither_controls_a_terminal_nor_forges_a_line(format: str) -> None:
     done = subprocess.run([sys.executable, "-c", PLANTED, format], capture_output=True, timeout=60, check=True)
     told = done.stderr.decode()
     colours = re.sub(r"\x1b\[[0-9;]*m", "", told) if format == "console" else told

@@ -92,7 +92,7 @@ async def test_a_server_that_dies_again_while_it_recovers(
     assert await lives(hub, inprocess) == 2
 
 
-async def test_what_clients_do_while_the_store_is_away_is_durable_when_it_is_back(
+async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients were told that their changes are not stored.

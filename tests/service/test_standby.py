@@ -124,7 +124,7 @@ async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: HubProcesse
     await third.ready()
 
 
-async def test_who_was_killed_comes_back_at_once_and_nobody_waits_in_vain(pair: HubProcesses) -> None:
+async def test_a_killed_node_restarts_at_once_and_no_standby_waits_forever(pair: HubProcesses) -> None:
     first = await pair.start("one")
     await first.ready()
     first.process.kill()
@@ -170,9 +170,7 @@ async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_proce
     assert fenced.value.facts["owner"] == "2.hub elsewhere f00 -"
 
 
-async def test_who_stands_by_reads_anew_what_it_read_at_its_start(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_standby_reads_its_settings_again(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = await inprocess.hub()
     text = (inprocess.folder / "hub.toml").read_text().replace('data_dir = "hub"', 'data_dir = "other"')
     (inprocess.folder / "other.toml").write_text(text)

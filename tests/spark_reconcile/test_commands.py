@@ -62,7 +62,7 @@ def test_a_date_that_is_being_run_ends_with_5(office: Office, capsys: Output) ->
         (["extract", "--node", "1.a", "--database-url", "postgresql://127.0.0.1:1/none"], 69),
     ],
 )
-def test_what_cannot_be_done_has_its_exit_code(
+def test_failures_have_exit_codes(
     office: Office, capsys: Output, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
 ) -> None:
     monkeypatch.delenv("SEMQ_DATABASE_URL", raising=False)
@@ -131,7 +131,7 @@ def test_the_file_of_the_node_may_be_named_by_a_variable(
     assert "The ledger is unknown" in call(office.clock, capsys, "extract")[1]["error"]
 
 
-def test_where_there_are_no_runs_status_says_so(office: Office, capsys: Output) -> None:
+def test_status_reports_missing_runs(office: Office, capsys: Output) -> None:
     assert commands.main(["status", *places(office)], office.clock) == 0
     assert office.settings.reports in capsys.readouterr().err
 

@@ -55,7 +55,7 @@ def test_without_a_file_or_table_the_defaults_hold(tmp_path: Path) -> None:
         {"pair_thresholds": {"1.a-1.b": {"MATCHED": {"max_count": 0}}}},
     ],
 )
-def test_what_means_nothing_is_refused(table: dict[str, object]) -> None:
+def test_meaningless_settings_are_refused(table: dict[str, object]) -> None:
     with pytest.raises(BadSettings):
         from_table(table)
 

@@ -17,7 +17,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(system, "bucket/semq", "s3a")
 
 
-def test_what_is_written_is_read(place: Place) -> None:
+def test_written_files_are_read(place: Place) -> None:
     (place / "a").make()
     (place / "a" / "x.txt").write("发票".encode())
     (place / "a" / "x.txt").write("订单".encode())

@@ -50,7 +50,7 @@ def test_people_may_leave_out_the_type_of_an_institution(text: str, address: Add
         "-1.a",
     ],
 )
-def test_what_is_not_an_address_is_refused(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     with pytest.raises(BadAddress) as refusal:
         parse_address(text)
     assert refusal.value.facts["address"] == text[:80]

@@ -26,7 +26,7 @@ def test_nothing_is_no_key() -> None:
 @pytest.mark.parametrize(
     "text", ["trade", "a/b/c", "a/b/c/" + "x" * (PART_MAX + 1), "a/b/\x00/d", "a/b/c/\n", "a/b/c/\ud800"]
 )
-def test_what_is_not_an_app_key_is_refused(text: str) -> None:
+def test_invalid_app_keys_are_refused(text: str) -> None:
     with pytest.raises(BadAppKey):
         parse_app_key(text)
 

@@ -207,7 +207,7 @@ def test_an_operator_of_the_hub_ends_no_document_without_the_receivers_ledger() 
     assert {SENDER.step(standing, Heard.returned).after for standing in UNSETTLED} == {Standing.SS_INIT}
 
 
-def test_what_was_refused_is_told_whenever_anybody_asks() -> None:
+def test_refusals_are_reported_to_every_inquiry() -> None:
     rules = {on: HUB.step(standing, on) for standing, on in HUB.cells() if standing is Held.REFUSED}
     told = {on for on, rule in rules.items() if rule.deed is HubDeed.refusal}
     assert told == {HubHeard.again, HubHeard.inquired, HubHeard.asked, HubHeard.ask, HubHeard.refuse}
@@ -283,7 +283,7 @@ def test_the_first_record_of_a_message_is_the_last() -> None:
             assert rule.after is standing
 
 
-def test_what_is_noted_stays_noted_and_what_is_done_stays_done() -> None:
+def test_noted_and_done_are_final() -> None:
     assert all(OWED.step(AckStatus.AS_ACK, on).after is AckStatus.AS_ACK for on in OwedHeard)
     done = [HANDLING.step(standing, on) for standing, on in HANDLING.cells() if standing is AppStatus.DONE]
     assert all((rule.after, rule.deed) == (AppStatus.DONE, None) for rule in done)

@@ -34,7 +34,7 @@ def test_every_envelope_survives_the_wire(envelope: Envelope) -> None:
     assert read_envelope(properties, headers, str(envelope.target)) == envelope
 
 
-def test_what_has_its_default_value_is_left_out() -> None:
+def test_default_values_are_omitted() -> None:
     lk0 = read_envelope(PEER, {"@Sid": 0}, "56001").lk0
     plain = Envelope(source=lk0.node, target=lk0.node, lk0=lk0, attributes=Attributes(), sid=0)
     properties, headers = write_envelope(plain)
@@ -98,7 +98,7 @@ def test_defaults_of_a_submission() -> None:
 
 
 @pytest.mark.parametrize("value", [1, "1", b"1", True])
-def test_what_may_be_dropped_asks_for_no_receipt_by_default(value: Any) -> None:
+def test_class_1_requests_no_receipt_by_default(value: Any) -> None:
     attributes, _ = read_submission({"@SaveFwd": value}, {})
     assert attributes.save_fwd is SaveFwd.DROP
     assert not attributes.ack2

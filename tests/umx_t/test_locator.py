@@ -62,7 +62,7 @@ TOO_BIG = INT64_MAX + 1
         (parse_pos, f"1.{TOO_BIG}"),
     ],
 )
-def test_what_is_not_a_locator_is_refused(read: Callable[[object], Any], text: str) -> None:
+def test_invalid_locators_are_refused(read: Callable[[object], Any], text: str) -> None:
     with pytest.raises(BadLocator):
         read(text)
 

@@ -68,7 +68,7 @@ def test_the_header_has_one_field_of_ours() -> None:
     assert list(headers) == [PACKED]
 
 
-def test_what_later_releases_add_stands_beside_it_or_behind() -> None:
+def test_later_attributes_follow_or_travel_beside_the_field() -> None:
     assert read(pack(PLAIN), **{"@Colour": "red", "x": 1}).unknown == {"@Colour": "red"}
     assert read(pack(PLAIN), x=1).attributes.user_headers == {"x": 1}
     assert read(msgspec.msgpack.encode([*VALUES, "new"])) == PLAIN
@@ -100,7 +100,7 @@ def test_what_a_peer_cannot_mean_is_refused(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x80", "text", 5, [1], pack(PLAIN)[:-1], pack(PLAIN) + b"x"])
-def test_what_is_no_packed_envelope_is_refused(packed: Any) -> None:
+def test_an_invalid_packed_envelope_is_refused(packed: Any) -> None:
     with pytest.raises(BadEnvelope):
         read(packed)
 

@@ -52,5 +52,5 @@ def test_other_texts_are_none(text: str) -> None:
     assert read_short_name(text) is None
 
 
-def test_what_is_no_locator_has_no_short_name() -> None:
+def test_an_invalid_locator_has_no_short_name() -> None:
     assert short_name("") == short_name("u-1.x") == short_name("1.2.٣") == ""

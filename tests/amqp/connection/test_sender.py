@@ -249,7 +249,7 @@ def refused(pair: WirePair) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", range(23))
-def test_what_the_protocol_forbids_is_misuse_and_sends_nothing(case: int) -> None:
+def test_a_forbidden_method_is_misuse_and_sends_nothing(case: int) -> None:
     pair = opened(SMALLEST)
     cases = refused(pair)
     assert len(cases) == 23

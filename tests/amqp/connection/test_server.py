@@ -250,7 +250,7 @@ def test_a_consumer_is_cancelled() -> None:
     assert pair.flow()[1] == [MethodReceived(1, m.BasicCancel("c", True))]
 
 
-def test_what_a_client_does_not_know_is_not_sent() -> None:
+def test_methods_unknown_to_the_client_are_not_sent() -> None:
     pair = opened(client_properties={"capabilities": {}})
     assert not pair.server.block("low on disk")
     assert not pair.server.unblock()

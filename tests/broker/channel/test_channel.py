@@ -36,7 +36,7 @@ async def test_a_consumer_that_a_service_ends_takes_no_transaction_with_it() -> 
         assert house.inbox.settlements[1:] == [(tag, [b"1"], Disposition.ACK)]
 
 
-async def test_what_was_out_comes_back_in_order_whatever_a_transaction_had_of_it() -> None:
+async def test_unacknowledged_messages_return_in_order_also_after_a_transaction() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:
         channel = await (await both.dial()).open_channel()

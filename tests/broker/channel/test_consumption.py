@@ -106,7 +106,9 @@ def test_get_tells_how_many_are_left_and_when_there_are_none(channel: BlockingCh
 
 
 @pytest.mark.parametrize("how", ["channel", "connection", "abrupt", "error"])
-def test_what_is_out_comes_back_when_the_consumer_is_lost(broker: Served, channel: BlockingChannel, how: str) -> None:
+def test_unacknowledged_messages_return_when_the_consumer_is_lost(
+    broker: Served, channel: BlockingChannel, how: str
+) -> None:
     channel.queue_declare("lost")
     publish(channel, "lost", b"1", b"2")
     with broker.raw().opened() as other:

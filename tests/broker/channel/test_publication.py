@@ -35,7 +35,7 @@ def test_a_message_without_a_queue_is_confirmed(channel: BlockingChannel) -> Non
     channel.basic_publish("amq.direct", "nowhere", b"body")
 
 
-def test_what_goes_nowhere_is_confirmed_one_by_one(broker: Served) -> None:
+def test_unroutable_messages_are_confirmed_one_by_one(broker: Served) -> None:
     with broker.raw().opened() as client:
         client.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
         client.machine.publish(1, "", "nowhere", ContentHeader.build(0, Properties()), b"")
@@ -180,7 +180,7 @@ def test_direct_replies_have_their_rules(channel: BlockingChannel) -> None:
         channel.basic_qos(prefetch_count=1)
 
 
-def test_what_a_full_queue_refuses_is_not_called_unroutable(broker: Served) -> None:
+def test_a_message_refused_by_a_full_queue_is_not_unroutable(broker: Served) -> None:
     with broker.raw().opened() as client:
         arguments: dict[str, Any] = {"x-max-length": 0, "x-overflow": "reject-publish"}
         queue = client.ask(m.QueueDeclare("", exclusive=True, arguments=arguments), m.QueueDeclareOk).queue

@@ -58,7 +58,7 @@ def test_acknowledgements_take_effect_at_the_commit(channel: BlockingChannel, qu
     assert (body, method.redelivered) == (b"2", True)
 
 
-def test_what_was_settled_and_not_committed_comes_back_with_the_channel(channel: BlockingChannel, queue: str) -> None:
+def test_uncommitted_settlements_are_undone_with_the_channel(channel: BlockingChannel, queue: str) -> None:
     channel.basic_publish("", queue, b"1")
     tx = channel.connection.channel()
     tx.tx_select()
@@ -131,7 +131,7 @@ def overdo(channel: BlockingChannel, size: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"expiration": "soon"}, {"delivery_mode": 7}, {"headers": {"CC": "text"}}])
-def test_what_cannot_be_is_refused_before_the_commit_and_nothing_takes_effect(
+def test_an_impossible_settlement_is_refused_before_the_commit_without_effects(
     channel: BlockingChannel, queue: str, wrong: dict[str, Any]
 ) -> None:
     tx = channel.connection.channel()

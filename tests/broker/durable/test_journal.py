@@ -64,7 +64,7 @@ def test_drops_and_marks_are_gathered_per_queue_behind_the_rest() -> None:
     assert journal._take_ops() == []
 
 
-def test_of_a_deleted_queue_nothing_more_is_said() -> None:
+def test_operations_on_a_deleted_queue_are_omitted() -> None:
     journal = Model().journal
     journal.drop(1, 5)
     journal.handed_out(1, 5)
@@ -104,7 +104,7 @@ def without_a_store(model: Model, *ops: StoreOp, failure: BaseException | None =
     model.store.failure = None
 
 
-def test_what_was_defined_while_the_store_was_away_goes_ahead_of_what_comes_next() -> None:
+def test_definitions_made_without_the_store_precede_later_operations() -> None:
     model = Model()
     without_a_store(model, QUEUE, EXCHANGE, row(1))
     without_a_store(model, Bind(*BINDING), DropMessages(1, [1]))
@@ -136,7 +136,7 @@ def test_a_queue_that_was_declared_while_the_store_was_away_is_there_in_the_next
     assert len(model.store.messages) == 1
 
 
-def test_only_the_last_word_on_a_definition_is_owed() -> None:
+def test_only_the_last_state_of_a_definition_is_written_later() -> None:
     model = Model()
     model.store.save([EXCHANGE, Bind(*BINDING), OTHER], lambda _: None)
     without_a_store(model, QUEUE, DeleteQueue(2))
@@ -146,7 +146,7 @@ def test_only_the_last_word_on_a_definition_is_owed() -> None:
     assert (list(model.store.queues), list(model.store.exchanges), model.store.bindings) == ([2], [("/", "e")], {})
 
 
-def test_what_is_refused_is_not_owed_and_harms_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest.LogCaptureFixture) -> None:
     model, heard = Model(), list[BaseException | None]()
     without_a_store(model, QUEUE, failure=BadInput("no"))
     model.flush()

@@ -72,7 +72,7 @@ class ConnectionOwner:
 OWNER = ConnectionOwner()
 
 
-async def test_what_was_out_is_flagged_and_what_was_not_is_not() -> None:
+async def test_only_delivered_messages_are_marked_redelivered() -> None:
     first = Model()
     queue, consumer = first.queue("q", durable=True), RecordingConsumer(3)
     queue.subscribe(consumer, False)
@@ -99,7 +99,7 @@ async def test_after_an_end_out_of_order_everything_is_flagged() -> None:
     assert [entry.deliveries for entry in queue_of(third, "q").ready] == [0, 0, 0, 0]
 
 
-async def test_what_is_left_of_a_deleted_queue_goes_at_the_load() -> None:
+async def test_remains_of_a_deleted_queue_are_deleted_at_the_load() -> None:
     first = Model()
     queue = first.queue("q", durable=True)
     first.publish("q", b"1", delivery_mode=2)
@@ -153,7 +153,7 @@ async def test_rows_without_their_host_or_their_ends_rest(caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("later", [False, True])
-async def test_what_leaves_out_of_order_takes_no_flag_back(later: bool) -> None:
+async def test_deletions_out_of_order_keep_the_marks(later: bool) -> None:
     first = Model()
     queue, consumer = first.queue("q", durable=True, max_priority=9), RecordingConsumer(0)
     queue.subscribe(consumer, False)

@@ -158,7 +158,7 @@ def test_lists_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes == [2, 3, 2, 0, 0, 0]
 
 
-def test_of_a_deleted_queue_only_that_is_owed() -> None:
+def test_only_the_deletion_of_a_deleted_queue_is_written_later() -> None:
     owed, more = Owed(), row(2)
     about: list[StoreOp] = [row(1), more, DropMessages(1, [1, 7]), MarkDelivered(1, 2, 1), MarkHandedOut(1, 2)]
     owed.owe([*about, DeleteQueue(1)])
@@ -176,7 +176,7 @@ def test_there_is_an_end_to_what_is_remembered(
     assert list(owed.take()) == [[DropMessages(1, [1, 2])], [DropMessages(2, [1])]]
 
 
-def test_what_makes_room_for_a_message_is_in_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drop_that_makes_room_for_a_message_is_in_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIST_COUNT", 1)
     owed = Owed()
     owed.owe([row(1), row(2)])

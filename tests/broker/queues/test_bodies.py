@@ -127,7 +127,7 @@ async def test_transactions_hold_bodies_until_their_end() -> None:
         assert got.body == BIG
 
 
-async def test_what_was_published_to_an_exchange_that_is_gone_at_the_commit_is_forgotten() -> None:
+async def test_a_publish_to_an_exchange_deleted_before_the_commit_is_dropped() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await (await both.dial()).open_channel()
@@ -180,7 +180,7 @@ async def test_many_at_once_cost_little_memory_and_others_have_their_turn() -> N
         await until(lambda: not store.bodies)
 
 
-async def test_what_is_half_out_comes_back_with_its_channel() -> None:
+async def test_a_partly_sent_message_returns_with_its_channel() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         publisher, reader = await opened(both), await both.dial()
@@ -195,7 +195,7 @@ async def test_what_is_half_out_comes_back_with_its_channel() -> None:
         assert (got.body, got.redelivered) == (BIG, True)
 
 
-async def test_what_is_half_in_is_forgotten_with_its_channel() -> None:
+async def test_a_partly_received_message_is_dropped_with_its_channel() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         link = await both.dial()

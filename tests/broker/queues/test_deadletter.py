@@ -57,7 +57,7 @@ def test_a_key_of_its_own_replaces_all_others() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [1, "x", ["x", 2], [{"queue": 5}], {"a": 1}])
-def test_what_a_client_wrote_there_does_no_harm(nonsense: Any) -> None:
+def test_values_that_a_client_wrote_there_do_no_harm(nonsense: Any) -> None:
     message = die(message_of(headers={"x-death": nonsense}), "q", REJECTED)
     assert read_deaths(message)[0]["queue"] == "q"
     odd = message_of(headers={"x-death": [{"queue": "q", "reason": "rejected", "count": "many"}]})

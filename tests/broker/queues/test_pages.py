@@ -88,7 +88,7 @@ def test_priorities_go_first_though_they_came_last() -> None:
     assert drained(model, queue, 1) == sorted(range(90), key=lambda number: (-(number % 3), number))
 
 
-def test_what_is_returned_goes_before_what_is_out_of_memory() -> None:
+def test_returned_messages_precede_those_out_of_memory() -> None:
     model, queue = filled(40)
     taken: list[QueueEntry] = []
     while len(taken) < 9:

@@ -207,7 +207,7 @@ def test_a_single_active_consumer_is_followed_by_the_next() -> None:
     assert second.bodies == [b"2"]
 
 
-def test_what_a_consumer_without_acknowledgement_takes_is_never_stored() -> None:
+def test_a_message_for_a_consumer_without_acknowledgements_is_never_stored() -> None:
     model = Model()
     queue = model.queue(durable=True)
     queue.subscribe(RecordingConsumer(no_ack=True), False)
@@ -249,7 +249,7 @@ def test_a_limit_in_bytes() -> None:
     assert bodies(queue) == []
 
 
-def test_what_must_be_dropped_is_of_the_lowest_priority() -> None:
+def test_messages_of_the_lowest_priority_are_dropped_first() -> None:
     model = Model()
     queue = model.queue(max_length=2, max_priority=5)
     for body, priority in ((b"high", 5), (b"low", 1), (b"middle", 3)):
@@ -360,7 +360,7 @@ def test_a_message_restored_keeps_its_place_and_its_history() -> None:
     assert bodies(queue) == [b"new"]
 
 
-def test_what_nobody_will_acknowledge_makes_no_publisher_wait() -> None:
+def test_no_publisher_waits_for_a_message_without_acknowledgement() -> None:
     model = Model()
     queue, consumer = model.queue(durable=True), RecordingConsumer(no_ack=True)
     queue.subscribe(consumer, False)
@@ -369,7 +369,7 @@ def test_what_nobody_will_acknowledge_makes_no_publisher_wait() -> None:
     assert (consumer.bodies, model.memory.bytes) == ([b"1"], 0)
 
 
-def test_what_comes_back_after_its_time_expires_by_itself() -> None:
+def test_a_message_returned_after_its_expiry_expires() -> None:
     model = Model()
     dead = model.queue("dead")
     queue = model.queue(message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="dead")

@@ -21,7 +21,7 @@ def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) ->
     ]  # fmt: skip
 
 
-def test_what_has_been_sent_cannot_be_held(network: Network) -> None:
+def test_a_sent_message_cannot_be_held(network: Network) -> None:
     lk0 = semq("msg", "send", "--to", ABSENT, "--node", network.sender.url, "--json", stdin=b"x").data["lk0"]
     until_held_at_the_hub(network, lk0)
     semq("msg", "hold", lk0, "--node", network.sender.url).fails(1, "SEMQ-1226", "msg cancel")
@@ -62,7 +62,7 @@ def test_every_command_takes_the_short_name_that_every_node_prints(network: Netw
     assert semq("held", "resend", name, "--why", "test", *hub).status == 0
 
 
-def test_what_comes_too_late_is_told_the_end_and_its_time(network: Network) -> None:
+def test_a_late_act_is_answered_with_the_end_and_its_time(network: Network) -> None:
     at = ["--node", network.sender.url]
     words = ["--to", "56001/late", "--wait", "delivered", "--timeout", "60"]
     name = semq("msg", "send", *words, *at, stdin=b"done").out.split()[0]

@@ -152,7 +152,7 @@ def test_too_large_is_refused(network: Network) -> None:
     said.fails(1, "SEMQ-1203")
 
 
-def test_what_nobody_knows_is_refused(network: Network) -> None:
+def test_unknown_messages_are_refused(network: Network) -> None:
     for command in ("show", "trace", "body", "cancel"):
         semq("msg", command, "no-such-key", "--node", network.sender.url).fails(1, "SEMQ-1207")
 

@@ -118,7 +118,7 @@ def test_a_worker_that_is_told_to_stop_ends_what_it_has_begun(network: Network, 
     assert book.read_text().splitlines() == ["holds one", "done one"]
 
 
-def test_what_a_dead_worker_had_in_hand_comes_again(network: Network, tmp_path: Path) -> None:
+def test_documents_of_a_dead_worker_are_delivered_again(network: Network, tmp_path: Path) -> None:
     book = tmp_path / "book"
     with working(network, book) as worker:
         send(network, "held", "again", b"")

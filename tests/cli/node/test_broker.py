@@ -20,7 +20,7 @@ def test_every_list_is_a_table_and_json(network: Network, what: str, place: str)
         assert few.err == "there are more than 1: --limit N\n"
 
 
-def test_what_is_known_is_found(network: Network) -> None:
+def test_known_objects_are_found(network: Network) -> None:
     node = ["--node", network.hub.url, "--json"]
     links = semq("broker", "connections", "--vhost", "umx", *node).data
     assert {row["user"] for row in links} == {"1.10008", "1.56001"}

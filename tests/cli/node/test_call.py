@@ -184,7 +184,7 @@ def test_the_arguments_of_every_operation_can_be_shown(row: Operation) -> None:
     assert all(value and meaning for _, value, _, meaning in shown)
 
 
-def test_what_a_node_says_of_its_operations_is_safe_on_a_terminal(recording: Path) -> None:
+def test_descriptions_of_operations_are_safe_on_a_terminal(recording: Path) -> None:
     for words in (["--list"], ["--list", BAD], ["--list", BAD, "--json"], ["msg.show"]):
         said = semq("call", *words, "--node", "played")
         assert said.status == 0, said
@@ -192,7 +192,7 @@ def test_what_a_node_says_of_its_operations_is_safe_on_a_terminal(recording: Pat
 
 
 @pytest.mark.parametrize("word", ["limit", "=5", "ids=[1", ""])
-def test_what_is_no_argument_is_refused(word: str) -> None:
+def test_an_invalid_argument_is_refused(word: str) -> None:
     with pytest.raises(BadArgument):
         read_argument(word)
 

@@ -56,7 +56,7 @@ def test_defaults_and_values() -> None:
         ("--colour=green", "'green' is not one of red, blue."),
     ],
 )
-def test_what_is_no_value_is_refused(word: str, says: str) -> None:
+def test_an_invalid_value_is_refused(word: str, says: str) -> None:
     with pytest.raises(typer.BadParameter, match=says):
         told(word)
 

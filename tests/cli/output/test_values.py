@@ -32,7 +32,7 @@ def test_times_have_a_zone() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [None, 0, "x", True, 1e300, -1e300, float("nan"), [1]])
-def test_what_is_no_time_is_nothing(nonsense: object) -> None:
+def test_an_invalid_time_is_empty(nonsense: object) -> None:
     assert moment(nonsense) == brief(nonsense) == ""
 
 

@@ -52,13 +52,15 @@ CASES: list[tuple[Function, Primitive, Address, Any, bool]] = [
 
 
 @pytest.mark.parametrize(("function", "primitive", "to", "record", "may"), CASES)
-def test_what_a_node_may_say(function: Function, primitive: Primitive, to: Address, record: Any, may: bool) -> None:
+def test_permitted_statements_of_a_node(
+    function: Function, primitive: Primitive, to: Address, record: Any, may: bool
+) -> None:
     honest, wrong = faults(Packet(PEER, to, function, primitive, [record]), PEER, HUB)
     assert list(honest) == ([record] if may else [])
     assert [one for one, _ in wrong] == ([] if may else [record])
 
 
-def test_what_is_honest_in_a_packet_goes_on() -> None:
+def test_permitted_records_of_a_packet_are_passed_on() -> None:
     good, bad = Inquiry(role=InquiryRole.S, ident=MINE), Inquiry(role=InquiryRole.S, ident=THIRD)
     honest, wrong = faults(Packet(PEER, OTHER, Q, ASKS, [good, bad, good]), PEER, HUB)
     assert list(honest) == [good, good]

@@ -112,7 +112,7 @@ def test_the_seal_binds_every_fact(row: Attribute) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in CARRIED if row not in BOUND], ids=lambda row: row.name)
-def test_what_changes_on_the_way_is_not_bound(row: Attribute) -> None:
+def test_attributes_that_change_in_transit_are_not_bound(row: Attribute) -> None:
     assert attested(altered(FULL, row)) == attested(FULL)
 
 

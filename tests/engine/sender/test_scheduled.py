@@ -136,7 +136,7 @@ def test_the_same_token_is_the_same_document_before_and_after_its_time() -> None
     ("attributes", "code"),
     [({"expires_at": 1}, "SEMQ-1104"), ({"save_fwd": SaveFwd.STORE, "order_key": "k"}, "SEMQ-1104")],
 )
-def test_what_contradicts_itself_is_refused_at_once(attributes: dict[str, Any], code: str) -> None:
+def test_contradictory_attributes_are_refused_at_once(attributes: dict[str, Any], code: str) -> None:
     trio = ScheduledTrio()
     trio.send(b"x", trio.at(5), **attributes)
     assert codes(trio.a.refused) == [code]

@@ -14,7 +14,7 @@ NEVER_CLEANS = replace(SETTINGS, clean_rows=0)
 COUNT, BATCH = 40, 7
 
 
-def test_what_is_delivered_and_handled_leaves_no_row_to_a_cleaner() -> None:
+def test_finished_documents_leave_no_row_for_the_cleanup() -> None:
     trio = Trio(NEVER_CLEANS)
     trio.a.send(*[b"%d" % n for n in range(COUNT)])
     trio.settle()  # no time passes, so the cleaner does not run
@@ -51,7 +51,7 @@ def test_a_row_that_its_unit_deletes_is_not_written_before() -> None:
     assert sum(len(unit.deleted_pending) for unit in written) == 1
 
 
-def test_what_was_left_over_goes_after_a_restart_in_batches() -> None:
+def test_remaining_rows_are_deleted_in_batches_after_a_restart() -> None:
     """Rows that a node of an older version left: ended, and not deleted."""
     trio = Trio(replace(SETTINGS, clean_rows=BATCH))
     trio.b.app.acks = False

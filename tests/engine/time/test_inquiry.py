@@ -46,7 +46,7 @@ def test_a_backlog_in_custody_is_asked_about_at_its_pace() -> None:
     assert max(later.count(ident) for ident in set(later)) - min(later.count(ident) for ident in set(later)) <= 1
 
 
-def test_what_is_under_way_does_not_wait_for_it() -> None:
+def test_inquiries_about_messages_under_way_do_not_wait_for_it() -> None:
     trio = waiting()
     trio.later(60)
 

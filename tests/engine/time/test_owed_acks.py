@@ -45,7 +45,7 @@ def test_documents_that_wait_for_an_application_have_the_slower_pace() -> None:
     assert sum(found) <= PER_S * 30 + PACED.ask_rows
 
 
-def test_what_its_sender_has_not_noted_does_not_wait_for_them() -> None:
+def test_unconfirmed_acknowledgements_to_senders_do_not_wait_for_them() -> None:
     trio = without_application()
     trio.lose = lambda wire, frame: wire is trio.b.up  # the receipt
     trio.a.send(b"owed")

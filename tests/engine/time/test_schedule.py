@@ -102,7 +102,7 @@ def test_no_row_is_ever_forgotten(steps: list[tuple[float, bool]], jitter: float
     assert covered >= set(range(rows))
 
 
-def test_what_is_asked_about_at_the_slower_pace_holds_up_nothing_else() -> None:
+def test_slow_inquiries_delay_no_others() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.put_back(Slice(0, 9, 1.0, patient=True), 1.0)
     schedule.put_back(Slice(10, 19, 2.0), 2.0)

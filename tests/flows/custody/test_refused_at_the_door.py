@@ -70,7 +70,7 @@ def test_a_frame_that_is_heard_twice_is_not_taken_and_refused() -> None:
     assert trio.a.told.events[-1].outcome == Outcome.DELIVERED.name
 
 
-def test_what_is_not_held_is_refused_also_where_another_copy_is() -> None:
+def test_a_copy_that_is_not_stored_is_refused_although_another_one_is() -> None:
     trio, (frame,) = stored()
     other = changed(frame, envelope=named_anew(frame.envelope))
     assert trio.a.up is not None
@@ -86,7 +86,7 @@ def test_what_is_not_held_is_refused_also_where_another_copy_is() -> None:
     assert trio.hub.holding.is_clear("1.56001", class3=True)  # no message is expected any more
 
 
-def test_what_is_refused_takes_no_place_of_what_comes_with_it() -> None:
+def test_refused_messages_do_not_use_the_quota_of_others() -> None:
     trio, (frame,) = stored(replace(SETTINGS, quota_rows_per_partner=2))
     late = changed(named_anew(frame.envelope), attributes=changed(frame.envelope.attributes, expires_at=1))
     good = changed(frame.envelope, lk0=frame.envelope.lk0._replace(object_id=7), sid=7)

@@ -76,7 +76,7 @@ def catch(on: TrioWire | None, caught: list[Frame]) -> Callable[[TrioWire, Frame
 WORDS = "refused at the hub by ops: it has closed"
 
 
-def test_what_never_left_the_hub_ends_rejected_when_its_receiver_has_the_marker() -> None:
+def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker() -> None:
     trio = stored()
     assert refuse(trio) == {"refused": 1}
     row = row_of(trio)
@@ -99,7 +99,7 @@ def test_what_never_left_the_hub_ends_rejected_when_its_receiver_has_the_marker(
 
 
 @pytest.mark.parametrize("save_fwd", [3, 2])
-def test_what_was_refused_and_comes_back_with_a_backup_of_the_hub_is_never_reported_as_refused(
+def test_a_refused_copy_restored_from_a_backup_is_never_reported_as_refused(
     save_fwd: int,
 ) -> None:
     """The restored store has no record of the refusal, and delivers its copy."""
@@ -144,7 +144,7 @@ def test_a_sender_that_is_away_hears_of_it_when_it_comes(restart: bool) -> None:
 
 
 @pytest.mark.parametrize("lost", ["the refusal", "that it is noted"])
-def test_what_is_lost_on_the_way_is_said_again(lost: str) -> None:
+def test_lost_refusals_are_repeated(lost: str) -> None:
     trio = stored()
     count = 0
 
@@ -241,7 +241,7 @@ def test_a_marker_is_refused_only_where_nobody_could_answer_it() -> None:
     assert (trio.held, trio.a.rows["tb_0031"]) == (0, 0)
 
 
-def test_what_may_have_arrived_at_a_target_that_has_left_ends_unknown_with_its_body() -> None:
+def test_a_copy_possibly_delivered_to_a_removed_target_ends_unknown_with_its_body() -> None:
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.down
     trio.connect(trio.b)
@@ -348,7 +348,7 @@ def test_a_parked_copy_is_sent_again_at_once() -> None:
     assert lines(trio, Event.OPERATOR) == ["sent again by ops: it has closed"]
 
 
-def test_what_was_refused_is_not_sent_again() -> None:
+def test_a_refused_copy_is_not_sent_again() -> None:
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
@@ -424,7 +424,7 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
 
 
 @pytest.mark.parametrize("what", ["altered", "gone"])
-def test_what_cannot_be_read_can_be_cancelled(what: str) -> None:
+def test_an_unreadable_document_can_be_cancelled(what: str) -> None:
     """A marker is built from the row alone, so the unreadable body does not matter."""
     trio = Trio()
     trio.cut(trio.a)
@@ -462,7 +462,7 @@ def test_a_copy_that_cannot_be_read_is_refused_or_tried_again() -> None:
     assert trio.held == 0
 
 
-def test_what_is_refused_while_it_is_being_claimed_stays_refused_and_holds_nobody_up() -> None:
+def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other() -> None:
     """Act and claim share a commit, the act first."""
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)

@@ -129,7 +129,7 @@ def test_a_receiver_that_is_away_is_asked_when_it_comes() -> None:
     assert trio.is_clean()
 
 
-def test_who_keeps_the_payload_needs_no_operator() -> None:
+def test_a_sender_with_the_payload_needs_no_operator() -> None:
     trio = elsewhere()
     trio.later(HOUR, STEP)
     assert trio.b.app.payloads == [b"x"]
@@ -165,7 +165,7 @@ def test_the_store_that_works_is_not_lost() -> None:
     assert trio.hub.holding.stores.retired == set()
 
 
-def test_what_peers_name_is_counted_within_bounds() -> None:
+def test_stores_named_by_peers_are_counted_within_bounds() -> None:
     trio = Trio()
     stores = trio.hub.holding.stores
     assert not any(stores.is_retired(trio.hub.core.lk1(1)._replace(semq_db_id=number)) for number in range(2, 500))

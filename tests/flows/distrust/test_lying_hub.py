@@ -125,7 +125,7 @@ def voided(world: SealedWorld) -> int:
     return 0
 
 
-def test_what_the_receiver_says_of_one_position_is_not_believed_of_another(world: SealedWorld) -> None:
+def test_a_statement_about_one_position_is_not_accepted_for_another(world: SealedWorld) -> None:
     """The hub inquires at B in A's name about A's present document, at a position with a marker: B answers VOID,
     signed.
     """

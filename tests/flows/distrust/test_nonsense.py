@@ -90,7 +90,7 @@ UNREADABLE = [
 ]
 
 
-async def test_what_cannot_be_read_is_noted(scene: NonsenseScene) -> None:
+async def test_unreadable_frames_are_noted(scene: NonsenseScene) -> None:
     for type_, body in UNREADABLE:
         await scene.peer.say_bytes(HUB, type_, body)
         await scene.peer.say_bytes(OTHER, type_, body)

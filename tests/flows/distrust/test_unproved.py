@@ -75,7 +75,7 @@ def test_a_document_made_of_nothing_is_not_recorded() -> None:
         pytest.param(Policy(unsigned_floors_from=["10008"]), False, id="an older version"),
     ],
 )
-def test_what_counts_without_a_proof_is_the_operators_to_say(policy: Policy, taken: bool) -> None:
+def test_the_operator_decides_about_statements_without_a_proof(policy: Policy, taken: bool) -> None:
     world = SealedWorld(policy, certified="B")
     world.a.send(b"in clear")
     world.later(20)
@@ -235,7 +235,7 @@ def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(worl
     assert world.a.told.kinds[-1] == "delivered"
 
 
-def test_what_was_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld) -> None:
+def test_a_document_signed_with_a_revoked_key_is_signed_anew(world: SealedWorld) -> None:
     """In clear, and stored by the hub while the key of its sender is revoked."""
     world.settle()
     world.cut(world.b)

@@ -88,7 +88,7 @@ def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: Sea
     assert sum(int(one["count"]) for one in told) == 600
 
 
-def test_what_a_hub_is_shown_is_counted_by_its_code_with_words(world: SealedWorld) -> None:
+def test_violations_at_the_hub_are_counted_by_code(world: SealedWorld) -> None:
     world.cut(world.b)
     world.a.send(b"in clear")
     world.settle()

@@ -78,7 +78,7 @@ def test_a_claim_that_meets_the_end_of_the_window_closes_no_lane_that_has_opened
     assert sent(trio) == then
 
 
-def test_what_is_accepted_while_a_claim_finds_nothing_goes_with_the_next() -> None:
+def test_a_document_accepted_during_an_empty_claim_is_in_the_next_one() -> None:
     trio = Trio()
     trio.a.send(b"x")
     trio.a.engine.rows.pump.wake_track(TO, "", 0)
@@ -86,7 +86,7 @@ def test_what_is_accepted_while_a_claim_finds_nothing_goes_with_the_next() -> No
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_what_is_accepted_waits_behind_what_waits() -> None:
+def test_new_documents_are_sent_after_waiting_ones() -> None:
     trio = Trio()
     assert trio.a.up is not None
     trio.a.up.room = 0
@@ -110,7 +110,7 @@ def test_class_1_goes_past_what_waits() -> None:
     assert trio.a.lines(Event.DROPPED) == 1
 
 
-def test_what_ends_before_it_is_claimed_is_not_sent() -> None:
+def test_a_document_that_ends_before_its_claim_is_not_sent() -> None:
     trio = Trio(connected=False)
     trio.a.send(b"x", save_fwd=2)
     trio.settle()
@@ -122,7 +122,7 @@ def test_what_ends_before_it_is_claimed_is_not_sent() -> None:
     assert [event.outcome for event in trio.a.told.events] == [Outcome.CANCELLED.name]
 
 
-def test_what_ends_before_it_is_asked_about_is_not_asked_about_again() -> None:
+def test_a_document_that_ends_before_its_inquiry_causes_none() -> None:
     trio = forwarded()
     (row,) = trio.a.store.tables.outbound.values()
     due = trio.a.engine.asker.sweep.next_due
@@ -153,7 +153,7 @@ def test_only_free_places_are_filled_with_what_arrives_together(places: int) -> 
     assert trio.b.app.payloads == [b"1", b"2", b"3"]
 
 
-def test_what_arrives_waits_behind_what_waits() -> None:
+def test_arriving_documents_are_delivered_after_waiting_ones() -> None:
     trio = Trio()
     trio.b.app.places = 0
     trio.a.send(b"1")
@@ -193,7 +193,7 @@ def arriving(trio: Trio) -> None:
 
 
 @pytest.mark.parametrize(("scene", "then"), [(given_back, [b"1", b"2", b"1"]), (arriving, [b"2"])])
-def test_what_comes_to_wait_while_others_are_looked_for_is_given_with_the_next(
+def test_a_document_recorded_during_a_search_is_delivered_by_the_next_one(
     scene: Callable[[Trio], None], then: list[bytes]
 ) -> None:
     trio = Trio()
@@ -217,7 +217,7 @@ def test_a_duplicate_is_acknowledged_like_the_first() -> None:
         assert [(record.ack_flag, record.status) for record in packet.records] == [(AckFlag.END_TO_END, Answer.RECV)]
 
 
-def test_what_cannot_be_read_waits_for_a_person_and_those_behind_it_go_on() -> None:
+def test_an_unreadable_document_to_send_waits_for_a_person_and_delays_no_other() -> None:
     trio = Trio(connected=False)
     trio.a.send(b"1", b"2")
     trio.settle()
@@ -234,7 +234,7 @@ def test_what_cannot_be_read_waits_for_a_person_and_those_behind_it_go_on() -> N
 
 
 @pytest.mark.parametrize("order_key", ["", "k"])
-def test_what_cannot_be_given_is_parked_and_those_behind_it_go_on(order_key: str) -> None:
+def test_an_unreadable_received_document_is_parked_and_delays_no_other(order_key: str) -> None:
     trio = Trio()
     trio.b.app.places = 0
     trio.a.send(b"1", b"2", order_key=order_key)

@@ -150,7 +150,7 @@ def test_after_a_restart_the_inbox_knows_all_sources_and_priorities() -> None:
     assert set(take(trio, 4)) >= {b"88001 1", b"88001 0"}
 
 
-def test_what_waits_at_the_sender_leaves_by_priority() -> None:
+def test_waiting_documents_are_sent_by_priority() -> None:
     trio = Trio(connected=False)
     for number, priority in enumerate((0, 5, 0, 9, 5)):
         send(trio.a, b"%d" % number, priority=priority)
@@ -179,7 +179,7 @@ def test_an_urgent_document_passes_those_that_wait_but_not_its_order() -> None:
     assert trio.a.rows == trio.b.rows == CLEAN
 
 
-def test_what_lies_beyond_the_window_waits_for_the_others_only() -> None:
+def test_documents_beyond_the_window_wait_for_earlier_ones_only() -> None:
     """Urgent documents beyond the window must not stop the documents that would move it."""
     trio = Trio(changed(SETTINGS, window=3), connected=False)
     send(trio.a, *(b"%d" % n for n in range(6)))

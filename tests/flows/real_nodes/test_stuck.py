@@ -125,7 +125,7 @@ async def refuse(peer: Peer, lk0: str, code: str) -> None:
     await peer.say(Packet(ME, OTHER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 
-async def test_what_its_receiver_refuses(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_refused_by_its_receiver(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
     unreadable, unwanted = await scene.submit("10008"), await scene.submit("10008")
@@ -139,7 +139,7 @@ async def test_what_its_receiver_refuses(inprocess: InProcess, scene: StuckScene
     ] == [True] * 2
 
 
-async def test_what_the_hub_does_not_answer(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_without_an_answer_of_the_hub(inprocess: InProcess, scene: StuckScene) -> None:
     """Ack-Fwd and Ack-Save are lost, and no inquiry is due yet."""
     await scene.node.stop()
     proxy = LosingProxy(scene.hub.port)
@@ -156,7 +156,7 @@ async def test_what_the_hub_does_not_answer(inprocess: InProcess, scene: StuckSc
     await scene.comes_to(lk0, "NO_TRANSPORT_ACK")
 
 
-async def test_what_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_that_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) -> None:
     """One document is under way at a time, and its receiver does not answer."""
     await scene.node.stop()
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
@@ -169,7 +169,7 @@ async def test_what_waits_for_its_turn(inprocess: InProcess, scene: StuckScene) 
     await scene.comes_to(await scene.submit("10008"), "NOT_SENT")
 
 
-async def test_what_cannot_be_read_is_ended_by_the_act_that_is_named(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_an_unreadable_document_is_ended_by_the_suggested_act(inprocess: InProcess, scene: StuckScene) -> None:
     """The envelope of a waiting row is altered in the database."""
     await scene.node.stop()
     text = LOCAL.format(name="88001", hub=scene.hub.port) + "flight = 1\n"
@@ -205,7 +205,7 @@ async def received(peer: Peer, lk0: str) -> None:
     await peer.say(Packet(ME, SENDER, Function.RECEIPTS, Primitive.INDICATION, [ack2]))
 
 
-async def test_what_its_target_never_records(
+async def test_a_document_that_its_target_never_records(
     inprocess: InProcess, scene: StuckScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hub sends its copy whenever 10008 answers that it does not have it."""
@@ -235,7 +235,7 @@ async def test_what_its_target_never_records(
     assert (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"] == []
 
 
-async def test_what_the_application_refuses(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_refused_by_the_application(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await by_hand(inprocess, scene.hub)
     channel = await scene.admin.open_channel()
     await channel.consume("semq.inbox", lambda batch: channel.reject(batch[0].delivery_tag, requeue=False))
@@ -249,7 +249,7 @@ async def test_what_the_application_refuses(inprocess: InProcess, scene: StuckSc
     await scene.comes_to(lk0, "PARKED")
 
 
-async def test_what_waits_at_the_receiver(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_document_that_waits_at_the_receiver(inprocess: InProcess, scene: StuckScene) -> None:
     peer = await by_hand(inprocess, scene.hub)
     await peer.say(message(1, 0))
     after = message(2, 2)
@@ -272,7 +272,7 @@ async def test_what_waits_at_the_receiver(inprocess: InProcess, scene: StuckScen
     await scene.comes_to(first, "REACK_MISSING")
 
 
-async def test_what_a_person_does_is_in_the_ledger(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_acts_of_persons_are_in_the_ledger(inprocess: InProcess, scene: StuckScene) -> None:
     await scene.hub.stop()
     await until(lambda: scene.node.uplink.link is None)
     lk0 = await scene.submit("10008")

@@ -123,7 +123,7 @@ def test_receipts_that_arrive_before_their_certificate_are_no_violation_yet(worl
 # ------------------------------------------------------------------------------------------------------------ roll-over
 
 
-def test_what_was_sealed_for_an_old_key_opens_as_long_as_the_receiver_keeps_it(world: SealedWorld) -> None:
+def test_a_document_sealed_for_an_old_key_opens_while_the_receiver_keeps_the_key(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, SECRET)
     world.settle()
@@ -137,9 +137,7 @@ def test_what_was_sealed_for_an_old_key_opens_as_long_as_the_receiver_keeps_it(w
 
 
 @pytest.mark.parametrize("new", ["B2", "B3"])
-def test_what_the_receiver_cannot_open_is_sealed_for_its_new_key_by_the_senders_node(
-    world: SealedWorld, new: str
-) -> None:
+def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWorld, new: str) -> None:
     world.cut(world.b)
     send(world, SECRET, key="S1", user_headers={"n": 1})
     send(world, b"second")
@@ -262,7 +260,7 @@ def revoked(world: SealedWorld) -> None:
     world.later(1)
 
 
-def test_what_a_revoked_key_has_signed_is_refused_and_goes_again_under_the_new_one(world: SealedWorld) -> None:
+def test_a_document_signed_with_a_revoked_key_is_refused_and_signed_again(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, SECRET, b"second")
     world.settle()
@@ -296,7 +294,7 @@ def refused_in_clear(world: SealedWorld, *bodies: bytes) -> None:
     assert world.held == len(bodies)
 
 
-def test_class_2_in_clear_that_a_revoked_key_has_signed_goes_again_under_the_new_one(world: SealedWorld) -> None:
+def test_class_2_in_clear_signed_with_a_revoked_key_is_signed_again(world: SealedWorld) -> None:
     refused_in_clear(world, b"first", b"second")
     revoked(world)
     world.connect(world.b)

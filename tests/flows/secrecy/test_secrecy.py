@@ -44,7 +44,7 @@ def test_a_document_is_sealed_in_the_store_on_the_wire_and_opened_at_the_receive
     assert world.is_clean()
 
 
-def test_what_the_hub_stores_is_the_ciphertext_and_opens_later(world: SealedWorld) -> None:
+def test_the_hub_stores_ciphertext_that_opens_later(world: SealedWorld) -> None:
     world.cut(world.b)
     send(world, *[SECRET + bytes([n]) for n in range(5)])
     world.later(1)

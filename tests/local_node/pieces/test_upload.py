@@ -39,7 +39,7 @@ def pieces(node: LocalNode) -> int:
         ("99999", {}, "SEMQ-1201"),
     ],
 )
-async def test_what_cannot_go_in_pieces_is_refused_before_its_body(
+async def test_documents_that_cannot_be_split_are_refused_before_the_body(
     inprocess: InProcess, target: str, headers: dict[str, str | int], code: str
 ) -> None:
     hub = await inprocess.hub()
@@ -60,7 +60,7 @@ async def test_what_cannot_go_in_pieces_is_refused_before_its_body(
         ({"Fixed": 1}, "order_key <> ''"),
     ],
 )
-async def test_what_cannot_go_in_pieces_is_one_message_up_to_the_size_of_one(
+async def test_documents_that_cannot_be_split_are_one_message_up_to_its_limit(
     inprocess: InProcess, headers: dict[str, str | int], status: str
 ) -> None:
     a = await local(inprocess, "10008", 1)  # no hub: the message waits
@@ -94,7 +94,7 @@ async def test_a_body_that_does_not_end_leaves_nothing(inprocess: InProcess) -> 
     assert not counted(a, "SELECT count(*) FROM tb_0031_submit")
 
 
-async def test_what_a_crash_has_left_is_removed(inprocess: InProcess) -> None:
+async def test_remains_of_a_crash_are_removed(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     upload = a.uploads.begin(SIZE, lambda is_paused: None)

@@ -28,7 +28,7 @@ async def test_over_a_long_line_many_are_under_way() -> None:
     assert sum(way.sizes) / len(way.sizes) > 0.8 * UNDER_WAY_MAX
 
 
-async def test_where_pieces_wait_for_each_other_few_are_under_way() -> None:
+async def test_few_pieces_are_under_way_if_they_wait_for_each_other() -> None:
     window, way = PieceWindow(lambda: True), SimulatedWay(0.001, 0.02)
     await SimulatedWay(0.1, 0.01).carry(window, 100)  # the way changes
     await way.carry(window, 1000)
@@ -36,7 +36,7 @@ async def test_where_pieces_wait_for_each_other_few_are_under_way() -> None:
     assert sum(way.sizes) / len(way.sizes) < 2
 
 
-async def test_who_waits_may_send_when_a_piece_has_ended() -> None:
+async def test_a_waiting_sender_continues_when_a_piece_has_ended() -> None:
     window = PieceWindow(lambda: True)
     window.size = 1.0
     await window.enter()

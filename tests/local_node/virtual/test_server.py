@@ -49,7 +49,7 @@ REFUSED = (
 )
 
 
-async def test_who_may_enter(inprocess: InProcess) -> None:
+async def test_logins_by_institution(inprocess: InProcess) -> None:
     async with hosting(inprocess, ('amqp.users.erp = "secret"', "")) as found:
         assert (await found.client(found.names[0], "erp", "secret")).is_open
         for host, user, password in REFUSED:
@@ -57,7 +57,7 @@ async def test_who_may_enter(inprocess: InProcess) -> None:
                 await found.client(host.format(*found.names), user, password)
 
 
-async def test_what_is_wrong_with_one_does_not_hold_up_another(inprocess: InProcess) -> None:
+async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InProcess) -> None:
     wrong = "protocol.windows = 3"
     missing = 'database.url = "postgresql://127.0.0.1:1/none"'
     async with hosting(inprocess, ("", wrong, missing, "")) as found:

@@ -29,7 +29,7 @@ def keys() -> NodeKeys:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_what_a_hostile_directory_says_is_not_believed_and_stops_nothing(what: str) -> None:
+def test_a_hostile_directory_is_not_believed_and_stops_nothing(what: str) -> None:
     mine = keys()
     assert not mine.learn(B, [HOSTILE[what]])
     assert not mine.knows(B)

@@ -60,7 +60,7 @@ async def test_a_change_is_told_once_it_has_lasted_and_so_is_its_end(tmp_path: P
     assert (back["verdict"], back["before"]) == (OK, FAILING)
 
 
-async def test_what_passes_by_itself_wakes_nobody(tmp_path: Path) -> None:
+async def test_short_failures_cause_no_alert(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path)
     for now in range(0, 600, 50):
         assert await desk.at(now, DOWN) == []
@@ -106,7 +106,7 @@ async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> Non
     assert not (tmp_path / "began").exists(), "it was told"
 
 
-async def test_what_a_program_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
+async def test_children_of_the_program_are_not_awaited(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path, "cat >> told; sleep 100 & echo begun >&2")
     await desk.at(0, DOWN)
     assert len(await desk.at(60, DOWN)) == 1

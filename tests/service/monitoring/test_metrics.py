@@ -69,7 +69,7 @@ def test_hostile_names_stay_values_of_labels() -> None:
     assert told[("semq_partner_certificate_days_left", 'node=1."\n\\')] == 3
 
 
-def test_what_grows_with_the_partners_is_in_the_detailed_figures_only() -> None:
+def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
     many = {f"1.{number}": {"online": True} for number in range(10_000, 30_000)}
     plain = render(figures(partners=many), detailed=False)
     assert len(plain.splitlines()) < 120

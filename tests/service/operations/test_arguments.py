@@ -27,7 +27,7 @@ class Open(msgspec.Struct):
     id: str
 
 
-def test_what_is_absent_has_its_default_and_null_is_absent() -> None:
+def test_absent_arguments_and_null_have_defaults() -> None:
     assert read_arguments("x.y", Some, {"id": "7", "limit": None, "from": "a"}) == Some(id="7", first="a")
 
 
@@ -54,7 +54,7 @@ def test_texts_of_numbers_are_numbers() -> None:
         ({"id": "7", "more": {"\0": 1}}, "The argument more of x.y contains a NUL character."),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, Any], text: str) -> None:
+def test_wrong_arguments_are_named(given: dict[str, Any], text: str) -> None:
     with pytest.raises(BadArguments) as caught:
         read_arguments("x.y", Some, given)
     assert caught.value.text == text

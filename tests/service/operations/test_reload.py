@@ -244,7 +244,7 @@ async def test_partners_are_answered_or_not_from_now_on(inprocess: InProcess) ->
     assert not node.settings.hub.answer_partners
 
 
-def test_what_can_be_reloaded_is_there() -> None:
+def test_reloadable_settings_exist() -> None:
     for section, keys in RELOADED.items():
         field: Any = Settings.model_fields[section].annotation
         model = next((one for one in get_args(field) if one is not type(None)), field) if section == "hub" else field

@@ -89,7 +89,7 @@ def test_the_spool_of_a_node_has_an_end(folder: Place, collector: Collector) -> 
         Piece("00" * 32, 1, 1, b"").encode()[:-5],
     ],
 )
-def test_what_is_no_piece_is_refused(body: bytes) -> None:
+def test_an_invalid_piece_is_refused(body: bytes) -> None:
     with pytest.raises(BadExtract):
         read_piece(body)
 

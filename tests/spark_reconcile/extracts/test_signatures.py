@@ -75,7 +75,7 @@ def test_other_authorities_and_old_certificates_are_not_believed(tmp_path: Path,
         assert not verify("1.10008", CONTENT, made(CONTENT), None), name
 
 
-def test_what_the_certificate_before_has_signed_is_believed_until_it_ends(tmp_path: Path, trust: Path) -> None:
+def test_signatures_of_the_former_certificate_are_valid_until_it_ends(tmp_path: Path, trust: Path) -> None:
     before = sign_of(tmp_path, days=10)(CONTENT)
     keys = ring_of(load(config(tmp_path), {}))
     add(keys, OURS)
@@ -89,7 +89,7 @@ def test_what_the_certificate_before_has_signed_is_believed_until_it_ends(tmp_pa
         assert [verifier(trust, clock)("1.10008", CONTENT, one, None) for one in (before, after)] == believed
 
 
-def test_what_a_ledger_said_is_believed_after_its_certificate_has_ended(tmp_path: Path, trust: Path) -> None:
+def test_an_extract_stays_valid_after_the_end_of_its_certificate(tmp_path: Path, trust: Path) -> None:
     signature = sign_of(tmp_path, days=10)(CONTENT)
     clock = StandingClock()
     clock.now = NOW + timedelta(days=400)
@@ -112,7 +112,7 @@ def test_nonsense_is_no_signature(tmp_path: Path, trust: Path, field: str, text:
     assert not verifier(trust, CLOCK)("1.10008", CONTENT, msgspec.structs.replace(signature, **{field: text}), None)
 
 
-def test_who_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
+def test_a_node_that_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
     assert signer_of(config(tmp_path)) is None
     assert authorities("", config(tmp_path)) is None
     job = config(tmp_path, "[reconcile]\n")

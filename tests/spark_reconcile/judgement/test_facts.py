@@ -137,7 +137,7 @@ NAMES = {"a locator with a line's end": "1.a.1.1.3f.7\n", "a locator without an 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_planted_has_the_verdict_that_is_promised(verdicts: dict[str, str], case: str) -> None:
+def test_planted_defects_have_the_expected_verdicts(verdicts: dict[str, str], case: str) -> None:
     lk0 = NAMES.get(case, OfficeMessage(list(CASES).index(case)).lk0)
     assert verdicts.get(lk0, "") == CASES[case][0]
 
@@ -146,7 +146,7 @@ def test_a_copy_that_is_kept_is_seen_whichever_other_was_let_go(verdicts: dict[s
     assert {verdicts[OfficeMessage(5_000 + number).lk0] for number in range(COPIES)} == {"ACK_NOT_RETURNED"}
 
 
-def test_what_happens_every_day_is_fine_beside_it(verdicts: dict[str, str]) -> None:
+def test_ordinary_messages_beside_them_are_fine(verdicts: dict[str, str]) -> None:
     daily = [verdicts[OfficeMessage(number + 900).lk0] for number in range(3)]
     daily += [verdicts[OfficeMessage(number + 950, "1.c", "1.b").lk0] for number in range(3)]
     assert daily == ["MATCHED"] * 6

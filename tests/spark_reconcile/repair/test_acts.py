@@ -112,7 +112,7 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
     assert inquiries(sender) == before
 
 
-async def test_what_a_node_refuses_is_told(inprocess: InProcess) -> None:
+async def test_refusals_of_a_node_are_reported(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     sender = await inprocess.local("10008", hub.port)
     lk0 = await sent(sender, "56001")
@@ -130,7 +130,7 @@ def test_every_deed_of_the_findings_has_an_act() -> None:
     assert wanted <= {(act.deed, act.side) for act in ACTS}
 
 
-async def test_what_a_node_is_not_asked_it_says(inprocess: InProcess, tmp_path: Path) -> None:
+async def test_a_node_without_repairs_is_reported(inprocess: InProcess, tmp_path: Path) -> None:
     hub = await inprocess.hub()
     folder = repair_list(tmp_path / "repair", n1_10008=[deed("1.10008.1.1.3f.1")])
     assert await applied(hub, folder, yes=True) == (
@@ -144,7 +144,7 @@ async def test_what_a_node_is_not_asked_it_says(inprocess: InProcess, tmp_path: 
     ("failure", "told", "tried"),
     [(NodeUnreachable("Gone."), "2 of 3 were not done", 2), (NoAnswer("Silent."), "1 done, 2 failed", 3)],
 )
-async def test_what_fails_is_told_and_not_taken_for_done(
+async def test_failures_are_reported_and_not_counted_as_done(
     inprocess: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str, tried: int
 ) -> None:
     hub = await inprocess.hub()
@@ -204,7 +204,7 @@ def test_a_list_that_cannot_be_believed_is_refused(tmp_path: Path, state: str, s
     assert caught.value.facts["state"] == state
 
 
-def test_where_signatures_are_asked_for_a_list_without_one_is_refused(tmp_path: Path) -> None:
+def test_an_unsigned_list_is_refused_if_signatures_are_required(tmp_path: Path) -> None:
     folder = repair_list(tmp_path / "repair", hub=[deed("1.10008.1.1.3f.1", side="hub")])
     with pytest.raises(BadRepairList, match="not signed"):
         read_repair(Place.at(folder), "hub", lambda *_: True)

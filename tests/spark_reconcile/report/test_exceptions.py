@@ -68,7 +68,7 @@ def test_a_row_says_whose_it_is_when_it_was_and_what_to_type_next(tmp_path: Path
     assert (first["At"], first["Command"]) == ("'1.10", "semq msg inquire 1.10.1.1.3f2a.7 --config FILE")
 
 
-def test_of_a_shown_pair_as_many_findings_as_possible_are_told(tmp_path: Path) -> None:
+def test_a_shown_pair_has_as_many_findings_as_possible(tmp_path: Path) -> None:
     findings = [f"finding_{number}" for number in range(4)]
     rows = [{"finding": name, "receiver": to, "att": n} for name in findings for to in ("1.x", "1.y") for n in range(9)]
     written = write(tmp_path, [rows], pairs=("1.10>1.y", "1.10>1.none"))

@@ -194,7 +194,7 @@ def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report:
     assert sum(map(number, lists.values())) == sum(report.result.deeds.values())
 
 
-def test_what_is_missing_old_or_by_a_wrong_clock_is_said(report: PublishedReports) -> None:
+def test_missing_sources_old_messages_and_wrong_clocks_are_reported(report: PublishedReports) -> None:
     text = report.text
     assert "No ledger</a> of <bdi>1.c.1.1</bdi>: 6 messages cannot be judged." in text
     assert "up to then the delivered ledgers speak; others are absent" in text

@@ -20,7 +20,7 @@ from spark_reconcile.storage import Place
         "1.1.5", "11-20", "2026-11-20", "20/11/26", "12:30", "12:30:59", " 1.1.5 ",  # dates and times
     ],
 )  # fmt: skip
-def test_what_a_spreadsheet_would_guess_is_marked_as_text(text: str) -> None:
+def test_values_that_a_spreadsheet_would_convert_are_marked_as_text(text: str) -> None:
     assert cell(text) == f"'{text}"
 
 

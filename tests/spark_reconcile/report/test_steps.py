@@ -41,7 +41,7 @@ def _understood(group: str, arguments: list[str]) -> None:
         pass
 
 
-def test_what_others_wrote_is_no_command_of_its_own() -> None:
+def test_foreign_text_is_not_a_command() -> None:
     (step,) = next_steps(row("never_arrived", "MISSING_AT_HUB", "1.a; rm -rf ~"), "2026-11-20", "")
     assert step == Next("sender", "1.10", "semq msg inquire '1.a; rm -rf ~' --config FILE")
 

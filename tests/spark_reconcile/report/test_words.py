@@ -37,7 +37,7 @@ def test_every_word_of_a_ledger_is_put_as_a_person_would() -> None:
     assert stands("hub", "none") == "has no line"
 
 
-def test_of_a_business_key_is_shown_what_its_institution_discloses() -> None:
+def test_business_keys_are_shown_as_far_as_disclosed() -> None:
     assert app_key_type({"app_domain": "trade", "app_type": "order", "app_subtype": None}) == "trade/order/"
     assert app_key_type({"app_domain": None, "app_type": "", "app_subtype": None}) == app_key_type({}) == ""
 

@@ -263,7 +263,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_not_taken_for_loss(
     assert "No ledger</a> of <bdi>1.gone.1.1</bdi>: 2 messages cannot be judged." in page
 
 
-def test_where_all_are_required_absent_ones_are_named_before_spark_works(office: Office) -> None:
+def test_missing_required_sources_are_named_before_spark_starts(office: Office) -> None:
     office.write(OfficeMessage(1, "1.a", "1.gone"), DIRECT)
     office.extract(only=["1.a", HUB])
 
@@ -325,7 +325,7 @@ def test_a_bad_extract_is_refused_by_name(office: Office) -> None:
     assert "1.a.1.1 TRUNCATED" in caught.value.facts["sources"][0]
 
 
-def test_what_spark_cannot_do_is_said_and_nothing_is_published(
+def test_a_failure_of_spark_is_reported_and_nothing_is_published(
     office: Office, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     office.write(OfficeMessage(1), DIRECT)

@@ -42,9 +42,7 @@ def test_a_pointer_to_a_run_that_was_removed_counts_for_nothing(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("damage", [b'{"messages": 1', b"\xff", b"", b"[]"])
-def test_what_an_old_run_said_and_can_no_longer_be_read_is_left_out(
-    tmp_path: Path, clock: StandingClock, damage: bytes
-) -> None:
+def test_unreadable_results_of_old_runs_are_omitted(tmp_path: Path, clock: StandingClock, damage: bytes) -> None:
     reports = Place.at(tmp_path)
     run = runs.begin(reports, DAY, clock, "ab" * 32)
     runs.point_to(reports, run)

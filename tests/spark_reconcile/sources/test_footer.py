@@ -43,7 +43,7 @@ def found(file: Place) -> list[Chunk]:
         {"compression": "brotli"},
     ],
 )
-def test_what_is_sound_is_read_as_arrow_reads_it(tmp_path: Path, how: dict[str, Any]) -> None:
+def test_valid_footers_are_read_as_by_arrow(tmp_path: Path, how: dict[str, Any]) -> None:
     file = write(tmp_path, **how)
     metadata = pq.read_metadata(file.path)
     theirs = []
@@ -103,7 +103,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path, absent: str) -> Non
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"\0" * 8, b"\xff\xff\xff\x7fPAR1", b"\1\0\0\0PAR1", b"\x19\1\0\0\0PAR1"]
 )
-def test_what_has_no_footer_is_said_so(tmp_path: Path, content: bytes) -> None:
+def test_a_missing_footer_is_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(BadFooter):
         found(Place.at(tmp_path / FILE))

@@ -147,7 +147,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 
 @pytest.mark.parametrize("how", WRONG)
-def test_what_is_wrong_with_an_extract_has_a_name(office: Office, folder: Path, how: str) -> None:
+def test_faults_of_extracts_have_names(office: Office, folder: Path, how: str) -> None:
     state, spoil = WRONG[how]
     spoil(folder)
     assert states(office) == {"1.a.1.1": "COMPLETE", "1.b.1.1": state, f"{HUB}.1.1": "COMPLETE"}
@@ -208,7 +208,7 @@ def test_two_extracts_that_contradict_each_other_are_both_refused(office: Office
     assert found == ["CONFLICTING", "CONFLICTING"]
 
 
-def test_where_signatures_are_required_each_is_checked(office: Office, folder: Path) -> None:
+def test_required_signatures_are_checked(office: Office, folder: Path) -> None:
     set_manifest(folder, signature={"key_id": "b", "algorithm": "test", "value": "right"})
     set_manifest(office.folder(HUB), signature={"key_id": "h", "algorithm": "test", "value": "wrong"})
 

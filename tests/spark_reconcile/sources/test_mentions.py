@@ -29,7 +29,9 @@ def absent(office: Office) -> list[str]:
         ("1.gone", "1.a", "R:RECEIVED@0", ["1.gone.1.1"]),
     ],
 )
-def test_who_is_named_and_absent(office: Office, sender: str, receiver: str, course: str, named: list[str]) -> None:
+def test_institutions_named_without_a_ledger(
+    office: Office, sender: str, receiver: str, course: str, named: list[str]
+) -> None:
     office.write(OfficeMessage(1), DIRECT)
     office.write(OfficeMessage(2, sender, receiver), course)
     office.extract(only=[name for name in office.lines if name != "1.gone"])

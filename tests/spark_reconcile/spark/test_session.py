@@ -76,9 +76,7 @@ KILLED = (
 )
 
 
-def test_what_a_killed_process_leaves_is_removed_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -122,7 +120,7 @@ STATED = {
 }
 
 
-def test_what_is_submitted_keeps_its_settings_and_its_exit_code(tmp_path: Path) -> None:
+def test_a_submitted_run_keeps_its_settings_and_its_exit_code(tmp_path: Path) -> None:
     script = tmp_path / "submitted.py"
     script.write_text(SUBMITTED)
     conf = [f"--conf={key}={value}" for key, (value, _) in STATED.items() if value]

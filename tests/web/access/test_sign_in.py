@@ -68,7 +68,7 @@ async def test_no_link_is_offered_when_somebody_can_sign_in(inprocess: InProcess
         assert urlsplit(site.link).path == "/"
 
 
-async def test_who_is_not_signed_in_sees_the_sign_in(inprocess: InProcess) -> None:
+async def test_without_a_session_the_sign_in_is_shown(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         browser = await site.browser()
         answer = await browser.get("/users", params={"q": "a b"})

@@ -136,7 +136,7 @@ async def _pieces(size: int) -> Any:
         yield b"x" * min(10_000, size - begin)
 
 
-async def test_who_may_only_submit_sees_no_document_and_who_follows_events_sees_sent_ones(inprocess: InProcess) -> None:
+async def test_submit_shows_no_document_and_events_show_sent_ones(inprocess: InProcess) -> None:
     async with serving(await linked_node(inprocess)) as site:
         program = await site.program("submit")
         sent = await program.post("/documents?target=10008", content=b"x")

@@ -36,7 +36,7 @@ async def receive(program: httpx.AsyncClient, **query: Any) -> list[dict[str, An
     return documents
 
 
-async def test_what_is_not_acknowledged_in_time_comes_again(site: Site) -> None:
+async def test_an_unacknowledged_document_is_delivered_again_after_its_lease(site: Site) -> None:
     program = await site.program("receive")
     await send(site, b"a")
     (first,) = await receive(program, lease_s=1)

@@ -38,7 +38,7 @@ async def test_a_token_needs_a_name_and_scopes(inprocess: InProcess) -> None:
         assert await site.web.database.read(tokens, 10) == []
 
 
-async def test_who_may_not_see_payloads_gives_nobody_a_right_to(inprocess: InProcess) -> None:
+async def test_only_users_with_the_payload_right_grant_it(inprocess: InProcess) -> None:
     """Tokens, new users, roles, and passwords of users who may: otherwise an administrator would sign in as one."""
     async with serving(await inprocess.hub()) as site:
         full, admin = await site.signed_in("admin", "payload"), await site.signed_in("admin")

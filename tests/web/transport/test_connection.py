@@ -35,7 +35,7 @@ async def said(site: Site, *pieces: bytes, finish: bool = True) -> bytes:
 
 
 @pytest.mark.parametrize("head", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
-async def test_who_does_not_finish_the_head_is_disconnected(inprocess: InProcess, head: bytes) -> None:
+async def test_a_client_with_an_incomplete_head_is_disconnected(inprocess: InProcess, head: bytes) -> None:
     async with serving(await inprocess.hub(), head_s=0.2) as site:
         assert await said(site, head) == b""
         assert (await (await site.browser()).get("/sign-in")).status_code == 200
@@ -85,7 +85,7 @@ async def test_a_head_that_is_too_large_or_does_not_name_one_host_is_refused(
         assert b" 200 " in probe.split(b"\r\n")[0]
 
 
-async def test_who_pauses_in_a_body_is_disconnected_and_gives_the_memory_back(inprocess: InProcess) -> None:
+async def test_a_client_that_pauses_in_a_body_is_disconnected_and_its_memory_freed(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
@@ -100,7 +100,7 @@ async def test_who_pauses_in_a_body_is_disconnected_and_gives_the_memory_back(in
         assert site.web.memory._free == site.web.http.memory_bytes
 
 
-async def test_who_does_not_read_the_answer_is_disconnected(inprocess: InProcess) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), body_s=0.3) as site:
         request = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         host, port = site.url.removeprefix("http://").split(":")
@@ -125,7 +125,7 @@ async def test_connections_beyond_the_limit_are_told_so(inprocess: InProcess) ->
 @pytest.mark.parametrize(
     "request_", [b"\0\1\2\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /\xff HTTP/1.1\r\nA: b\r\n\r\n"]
 )
-async def test_what_is_no_http_is_refused(inprocess: InProcess, request_: bytes) -> None:
+async def test_input_that_is_not_http_is_refused(inprocess: InProcess, request_: bytes) -> None:
     async with serving(await inprocess.hub(), head_s=1.0) as site:
         answer = await said(site, request_)
         assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 303"))

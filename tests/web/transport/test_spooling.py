@@ -112,7 +112,7 @@ async def test_a_full_disk_refuses_the_document(site: Site) -> None:
     assert is_free(site)
 
 
-async def test_of_a_client_that_disconnects_or_announces_another_length_nothing_stays(site: Site) -> None:
+async def test_incomplete_bodies_leave_no_file(site: Site) -> None:
     token, body = await site.token("submit"), body_of(SIZE)
     for announced, ending in ((SIZE, b""), (SIZE, body[: SIZE // 2]), (SIZE // 2, body[: SIZE // 2] + b"\0 more")):
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
