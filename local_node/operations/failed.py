@@ -13,6 +13,7 @@ from local_node.operated import OperatedLocalNode
 from local_node.operations.messages import counted
 from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere
+from semq.service.large_documents import with_sizes
 from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import ByName, Limit, Name
 from semq.service.operations.messages import MessageSelection, message_filter
@@ -46,7 +47,8 @@ class FailedOperations:
     async def list(self, arguments: ListFailed) -> list[dict[str, Any]]:
         """List failed documents, newest first; or those with one name."""
         wanted = message_filter(arguments, arguments.limit)
-        return await self._node.store.read(list_failed, wanted, arguments.id or "")
+        rows = await self._node.store.read(list_failed, wanted, arguments.id or "")
+        return await with_sizes(self._node.store, rows)
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
         """Show a failed document with its whole error. Raises NotThere; NotAccepted for a waiting submission."""
@@ -55,7 +57,7 @@ class FailedOperations:
             row = (await find_accepted(self._node.store, arguments.id))[0]
             where = row.get("outcome") or row.get("ss_status") or row.get("app_status")
             raise NotThere("It has not failed.", name=row["name"], state=where).with_remedy("`semq msg show` shows it.")
-        return found[0]
+        return (await with_sizes(self._node.store, found[:1]))[0]
 
     async def park(self, arguments: ParkDocument, caller: Caller) -> dict[str, Any]:
         """Park a document that waits for its application or is delivered to it."""

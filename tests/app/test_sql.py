@@ -295,5 +295,11 @@ async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inb
     with pytest.raises(RefusedByNode, match="SEMQ-1101"):
         await asyncio.to_thread(take, "_pieces")
     (row,) = (await ask(admin, "failed.list", {}))["result"]
+    assert (row["size"], row["pieces"]["count"]) == (SIZE, 7)
+
+    async def on_page() -> list[int]:
+        return [row["size"] for row in (await ask(admin, "failed.page", {}))["result"]["rows"]]
+
+    assert await until(on_page) == [SIZE]
     assert (await ask(admin, "failed.remove", {"ids": [row["id"]]}))["result"] == {"removed": 1}
     await until(lambda: is_clean(b))  # its pieces, too

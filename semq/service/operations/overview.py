@@ -226,6 +226,7 @@ class Views:
                     rows.append(row)
                 if len(rows) >= limit:
                     break
+        rows = await with_sizes(self._node.store, rows)
         errors = await self._node.store.read(errors_of, [row["lk0"] for row in rows])
         unknown_error = {"error": "", "failed_at": None}
         with_errors = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
