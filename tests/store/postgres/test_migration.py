@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -100,6 +101,22 @@ def test_nothing_takes_the_place_of_what_was_recorded_before_proofs_were_kept(em
         connection.execute(insert % 2)
         found = connection.execute("SELECT sid, proved FROM tb_0030_ledger ORDER BY sid").fetchall()
     assert found == [(1, True), (2, False)]
+
+
+def test_roles_that_received_before_may_read_pieces_and_no_others(empty_database: str) -> None:
+    receives, sends = (f"{name}_{uuid4().hex}" for name in ("receives", "sends"))
+    with migration.engine_of(empty_database).begin() as old:
+        command.upgrade(migration._config(old), "0018")
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        try:
+            for role, function in ((receives, "semq_receive"), (sends, "semq_send")):
+                connection.execute(f"CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION {function} TO {role}".encode())
+            migration.upgrade(empty_database)
+            may = "SELECT has_function_privilege(%s, 'semq_piece(bigint)', 'EXECUTE')"
+            assert [connection.execute(may, (role,)).fetchone() for role in (receives, sends)] == [(True,), (False,)]
+        finally:
+            for role in (receives, sends):
+                connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 # ------------------------------------------------------------------------------------ models and migrations agree

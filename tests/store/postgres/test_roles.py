@@ -15,6 +15,7 @@ from semq.store.postgres.errors import RoleRefused, SchemaOpen, StoreUnavailable
 ROLE = f"erp_{os.getpid()}"
 SEND = "SELECT semq_send('56001', 'x')"
 RECEIVE = "SELECT * FROM semq_receive()"
+PIECE = "SELECT semq_piece(bref) FROM semq_receive()"
 READ = "SELECT app_key FROM tb_0031"
 
 
@@ -34,7 +35,7 @@ def as_role(database: str) -> "psycopg.Connection[Any]":
 
 @pytest.mark.parametrize(
     ("right", "allowed", "refused"),
-    [("send", SEND, (RECEIVE, READ)), ("receive", RECEIVE, (SEND, READ)), ("read", READ, (SEND, RECEIVE))],
+    [("send", SEND, (RECEIVE, PIECE, READ)), ("receive", PIECE, (SEND, READ)), ("read", READ, (SEND, RECEIVE))],
 )
 def test_each_right_by_itself(database: str, role: str, right: str, allowed: str, refused: tuple[str, ...]) -> None:
     assert roles.grant(database, role, [right], "secret")
@@ -57,6 +58,7 @@ def test_each_right_by_itself(database: str, role: str, right: str, allowed: str
         "DELETE FROM tb_0031",
         "UPDATE tb_0031 SET outcome = 110",
         "SELECT * FROM semq_session_key",
+        "SELECT * FROM semq_pieces_of('1.10008', 'x')",
         "SELECT * FROM semq_unpack('\\x00')",
         "CREATE TABLE public.t (a int)",
         "CREATE ROLE other",
