@@ -80,6 +80,8 @@ broker/test_long_tasks.py              slow                  file
 service/test_node.py                   slow                  file
 service/companion/test_program.py              slow,processes        file
 service/test_process_memory.py         slow,processes        file
+service/test_large_documents.py        slow,processes        file
+flows/real_nodes/test_pieces_taken.py  slow,processes        file
 folders/test_process.py                slow,processes        doors
 web/test_process.py                    slow,processes        file
 web/transport/test_spooling.py         slow                  -

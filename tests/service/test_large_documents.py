@@ -1,5 +1,7 @@
 """What people see of documents in pieces: documents with size and progress, and pieces where they ask for them."""
 
+import asyncio
+import sys
 from base64 import b64decode
 from hashlib import sha256
 from typing import Any
@@ -39,6 +41,15 @@ async def parts_of(admin: Any) -> list[bytes]:
     rest = [await answer(admin, "msg.body", id="K1", part=number) for number in range(1, first["parts"])]
     assert first["digest"] == sha256(body_of(SIZE)).hexdigest()
     return [b64decode(part["body_base64"]) for part in (first, *rest)]
+
+
+async def written(node: LocalNode) -> bytes:
+    """Return what ``semq msg body`` writes."""
+    command = ["-P", "-m", "semq.cli", "msg", "body", "K1", "--node", f"amqp://guest:guest@127.0.0.1:{node.port}/"]
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return out
 
 
 @pytest.fixture
@@ -123,6 +134,7 @@ async def test_a_receiver_sees_size_and_body_of_the_document(
     parts = await parts_of(admin)
     assert [len(part) for part in parts] == [2 * PIECE_BYTES] * 3 + [5]
     assert b"".join(parts) == body_of(SIZE)
+    assert await written(b) == body_of(SIZE)
     assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1235"
     assert f"{COUNT} pieces, {SIZE} bytes" in trace["events"][0]["detail"]
     consumer = await KeepingConsumer.on(inprocess, b)
