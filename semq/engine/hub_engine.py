@@ -4,7 +4,7 @@ The driver calls ``link_up`` and ``link_down`` with the sessions of nodes, ``hea
 local node. Stored copies are in ``hub.custody``, forwarding is in ``hub.forwarding``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from semq.clock import Clock
 from semq.engine.core import Core, keep_rows
@@ -89,6 +89,10 @@ class HubEngine:
         if self.instances is not None:
             self.instances.room(link)
         self.holding.run(str(link.peer))
+
+    def waiting(self) -> Iterable[str]:
+        """Return the nodes for which copies wait in this store."""
+        return self.holding.held
 
     def _send_directory(self, session: PresentNode) -> None:
         link = session.link

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from semq.engine.hub.carrier import Asking, Came, Passed, Said
+from semq.engine.hub.carrier import Asking, Came, Credit, Passed, Said
 from semq.engine.hub.fronts import ALIVE_S, SILENT_S
 from semq.store.memory import MemoryStore
 from semq.umx_t.envelope import Data
@@ -214,6 +214,25 @@ def test_a_session_elsewhere_takes_no_more_documents_than_its_front_has_said() -
     several.settle()
     assert link.room == 0
     assert several.instances[0].held == 3  # two were sent, and are under way; the others are stored
+
+
+def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
+    several = pair(1, 2, 1, 1)
+    assert several.b.down is not None
+    several.b.down.room = 0
+    several.a.send(b"first")  # goes beyond the room that it had at first
+    several.settle()
+    several.a.send(*(b"%d" % n for n in range(3)))
+    several.settle()
+    assert several.instances[0].held == 3
+    several.letters.lose = lambda message: isinstance(message, Credit)
+    several.b.down.room = 9
+    several.instances[1].hub.room(several.b.down)
+    several.settle()
+    several.letters.lose = lambda message: False
+    several.later(2 * several.settings.inquiry_s + ALIVE_S)
+    assert several.instances[0].held == 0
+    assert several.b.app.payloads == [b"first", b"0", b"1", b"2"]
 
 
 def test_the_carrier_goes_away_and_comes_back() -> None:

@@ -11,8 +11,9 @@
 | `disturbances`   | kinds of faults; false hints; records of other messages; hints aimed at rare cells       |
 | `oracle`         | the invariants of PROTOCOL.md section 6, checked at every step, and the oracle's records |
 | `world`          | all parts of one run; runs one seed, and checks that all work ends                       |
+| `instances`      | runs with several instances of the hub, a carrier with faults, and homes that move       |
 | `campaign`       | many seeds on many processors, counted                                                   |
 | `mutations`      | rules of PROTOCOL.md section 7, each removed from the engine by a patch                  |
 
-`./run simulate --seeds 5000`; a failing seed prints the command that replays it.
+`./run simulate --seeds 5000 [--instances 3]`; a failing seed prints the command that replays it.
 """

@@ -9,6 +9,7 @@ import time
 from semq.umx_t.grids import Heard, Standing
 from tests.simulation.campaign import Totals, cover, focus_of, run_campaign, tell
 from tests.simulation.disturbances.drills import Goal
+from tests.simulation.instances import simulate_instances
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import simulate
 
@@ -36,6 +37,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="take a rule away: something must be found")
     parser.add_argument("--focus", default="", metavar="KINDS", help="kinds of faults that strike more, in every seed")
     parser.add_argument("--goal", metavar="CELL", help="with --replay: the cell that is drilled: 'class3 AWAY rej'")
+    parser.add_argument("--instances", type=int, default=0, metavar="N", help="a hub of N instances with a store each")
     parser.add_argument("--cover", action="store_true", help="then drill each cell of the grids that was not reached")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show what was found")
     parser.add_argument("--trace", action="store_true", help="with --replay: show everything that happens")
@@ -66,6 +68,10 @@ def _replay(options: argparse.Namespace) -> int:
         mutation = MUTATIONS[options.mutation]
         with mutation.applied():
             result = simulate(options.replay, _hell(options), trace, mutation.focus | _focus(options), goal)
+    elif options.instances:
+        result = simulate_instances(
+            options.replay, count=options.instances, hell=_hell(options), trace=trace, focus=_focus(options), goal=goal
+        )
     else:
         result = simulate(options.replay, _hell(options), trace, _focus(options), goal)
     print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
@@ -79,6 +85,7 @@ def _campaign(options: argparse.Namespace) -> int:
     extra = f" --mode {options.mode}" if options.mode != "both" else ""
     extra += f" --mutation {options.mutation}" if options.mutation else ""
     extra += f" --focus {options.focus}" if options.focus else ""
+    extra += f" --instances {options.instances}" if options.instances else ""
     shares = run_campaign(
         options.first,
         options.seeds,
@@ -87,6 +94,7 @@ def _campaign(options: argparse.Namespace) -> int:
         options.mutation,
         _focus(options),
         stop=options.stop,
+        instances=options.instances,
     )
     for share in shares:
         for seed, text in share.failed:

@@ -10,6 +10,7 @@ from typing import Any
 
 from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, Heard, Standing
 from tests.simulation.disturbances.drills import Goal
+from tests.simulation.instances import simulate_instances
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import CellCoverage, simulate
 
@@ -88,6 +89,7 @@ def run_share(
     goal: Goal | None = None,
     *,
     stop: bool = False,
+    instances: int = 0,
 ) -> Totals:
     """Run seeds one after another in this process."""
     totals = Totals()
@@ -97,7 +99,10 @@ def run_share(
             stack.enter_context(MUTATIONS[mutation].applied())
         seen = stack.enter_context(CellCoverage())
         for seed in range(first, first + count):
-            result = simulate(seed, hell, focus=focus, goal=goal)
+            if instances:
+                result = simulate_instances(seed, count=instances, hell=hell, focus=focus, goal=goal)
+            else:
+                result = simulate(seed, hell, focus=focus, goal=goal)
             totals.seeds += 1
             totals.steps += result.steps
             totals.faults += result.faults
@@ -122,16 +127,21 @@ def run_campaign(
     focus: frozenset[str] = frozenset(),
     *,
     stop: bool = False,
+    instances: int = 0,
 ) -> Iterator[Totals]:
     """Run seeds on several processes; yields the result of each share. ``stop``: a share ends with its first
-    failure.
+    failure. ``instances``: of the hub; 0: one process, or a second one with another store.
     """
     shares = [(start, min(SHARE, first + count - start)) for start in range(first, first + count, SHARE)]
     if workers <= 1:
-        yield from (run_share(start, size, hell, mutation, focus, stop=stop) for start, size in shares)
+        for start, size in shares:
+            yield run_share(start, size, hell, mutation, focus, stop=stop, instances=instances)
         return
     with ProcessPoolExecutor(workers) as pool:
-        futures = [pool.submit(run_share, start, size, hell, mutation, focus, stop=stop) for start, size in shares]
+        futures = [
+            pool.submit(run_share, start, size, hell, mutation, focus, stop=stop, instances=instances)
+            for start, size in shares
+        ]
         for future in as_completed(futures):
             yield future.result()
 

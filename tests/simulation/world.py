@@ -79,7 +79,11 @@ class World:
 
     def _site(self, number: int) -> SimulatedSite:
         tables, home = Tables(f"hub{number}"), Store(2, "1", 1, number)
-        return SimulatedSite(tables, home, HubHost(self, f"hub{number}", home, tables))
+        return SimulatedSite(tables, home, self.hub_host(f"hub{number}", home, tables))
+
+    def hub_host(self, name: str, home: Store, tables: Tables) -> HubHost:
+        """Make a process of the hub."""
+        return HubHost(self, name, home, tables)
 
     # --- who is where
     @property
@@ -125,7 +129,7 @@ class World:
         old = self.site.host
         old.is_retired = True
         self.time.after(old_lives_s, old.crash)
-        self.site.host = HubHost(self, old.name + "'", old.home, old.tables)
+        self.site.host = self.hub_host(old.name + "'", old.home, old.tables)
         self.site.host.start()
 
     def switch_site(self, *, keep_old: bool) -> None:

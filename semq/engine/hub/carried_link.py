@@ -1,7 +1,8 @@
 """The link to a node that is present at another instance: its frames travel through the carrier.
 
 Its room is the room that the front last reported for the session, less the documents sent since then. Lost documents
-count until later ones have arrived, or for one inquiry interval.
+count until later ones have arrived, or for one inquiry interval. A report of no room counts for one inquiry interval,
+too, because the next report may be lost: then one document is sent, which the front answers with another report.
 """
 
 from collections import deque
@@ -24,6 +25,7 @@ class CarriedLink:
         self._core = core
         self._carrier = carrier
         self._room = room
+        self._heard_at = core.now()
         self._number = 0
         self._under_way: deque[tuple[int, int, float]] = deque()  #: number, bytes and time; oldest first
         self._bytes = 0
@@ -32,7 +34,15 @@ class CarriedLink:
     def room(self) -> int:
         if self._under_way and self._room <= len(self._under_way):
             self._forget_before(self._core.now() - self._core.settings.inquiry_s)
+        if self.is_starved:
+            return 1
         return self._room - len(self._under_way) if self._bytes < BYTES_MAX else 0
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether the last report was of no room, and is old."""
+        is_old = self._heard_at < self._core.now() - self._core.settings.inquiry_s
+        return self._room <= 0 and is_old and not self._under_way
 
     def send(self, frame: Frame) -> None:
         number = 0
@@ -45,6 +55,7 @@ class CarriedLink:
     def hear(self, credit: Credit) -> None:
         """Note the room that the front reports. A report that arrives late only delays documents."""
         self._room = credit.room
+        self._heard_at = self._core.now()
         while self._under_way and self._under_way[0][0] <= credit.number:
             self._drop_oldest()
 

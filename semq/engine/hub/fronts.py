@@ -41,6 +41,9 @@ class CarriedHub(Protocol):
     def room(self, link: Link) -> None:
         """A session has room again."""
 
+    def waiting(self) -> Iterable[str]:
+        """Return the nodes for which copies wait in this store."""
+
     def take_packet(self, speaker: Address, packet: Packet) -> None:
         """Process a packet that the front of its speaker has checked."""
 
@@ -167,8 +170,16 @@ class Fronts:
         if now >= self._alive_due:
             self._alive_due = now + ALIVE_S
             self._carrier.to_all(self._sign_of_life())
+            self._probe_starved()
         for life in [life for life, at in self._heard_at.items() if at < now - SILENT_S]:
             self.gone(life)
+
+    def _probe_starved(self) -> None:
+        """Send a document on links whose last report of room is old, so that their fronts report again."""
+        for node in list(self._hub.waiting()):
+            session = self._hub.sessions.get(node)
+            if session is not None and isinstance(session.link, CarriedLink) and session.link.is_starved:
+                self._hub.room(session.link)
 
     @property
     def next_due(self) -> float:

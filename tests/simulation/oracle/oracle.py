@@ -370,8 +370,8 @@ class Oracle:
         self.frames += 1
         if isinstance(frame, Data):
             self._sent_message(host, frame)
-        elif frame.source.node == host.address:
-            self._sent_packet(host, frame)
+        elif frame.source.node == host.address and not host.passes_on:
+            self.stated(host, frame)
 
     def _sent_message(self, host: "Host", frame: Data) -> None:
         envelope = frame.envelope
@@ -403,7 +403,8 @@ class Oracle:
         else:
             self.demand(body == message.payload, "I1", f"sent with other bytes: {message}")
 
-    def _sent_packet(self, host: "Host", packet: Packet) -> None:
+    def stated(self, host: "Host", packet: Packet) -> None:
+        """Check the statements of a process."""
         for record in packet.records:
             if isinstance(record, Receipt):
                 self._sent_receipt(host, packet, record)

@@ -77,7 +77,7 @@ def _was_barred(message: SimulatedMessage) -> bool:
     if not message.barred:
         return False
     if not message.must:  # section 19: a restored sender does not know that it had sent it
-        return not message.ever or message.source_restored
+        return not message.ever or message.source_restored or message.doubled
     came_first = not _arrived(message) and (message.sent == 1 or Arrival.VOID in message.ever)
     return came_first or was_taken_and_refused(message)
 

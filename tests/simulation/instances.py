@@ -1,0 +1,328 @@
+"""Runs with several instances of the hub: a store each, a carrier that loses, doubles and delays, and homes that move.
+
+``InstancesWorld`` is a ``World`` in which nodes dial any instance. Kind ``other_store`` moves a home instead of all
+nodes; the other kinds of faults, the oracle and the end of a run are those of ``world``.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from semq.carrier.batch import KEY_BYTES, open_batch, pack, seal
+from semq.engine.hub.carrier import Acknowledged, Message, Passed, Said, StoreName
+from semq.engine.hub.instances import Cluster, Instances
+from semq.engine.hub_engine import HubEngine
+from semq.errors import SemqError
+from semq.store.memory_tables import Tables
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Packet
+from semq.umx_t.locator import Store
+from tests.simulation.disturbances.drills import Goal
+from tests.simulation.host import HubHost, SimDirectory, WatchedStore
+from tests.simulation.network import SimLink
+from tests.simulation.plan import Plan, draw
+from tests.simulation.world import SeedResult, SimulatedSite, Trace, World
+
+FOLLOW_S = 5.0  # an instance reads changed homes within this time
+LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
+LATE_S = 15.0  # the broker drops older ones
+AWAY_EVERY_S = 60.0
+KEY = bytes(KEY_BYTES)
+COUNTED = Said | Passed | Acknowledged  # messages that have to arrive before a run is at rest
+Destination = tuple[str, int | StoreName]
+
+
+class SimCarrier:
+    """The carrier of all instances."""
+
+    def __init__(self, world: "InstancesWorld", chance: Random) -> None:
+        self.world = world
+        self.chance = chance
+        self.is_away = False
+        self._last: dict[tuple[int, Destination], float] = {}  #: messages of one instance to another stay in order
+
+    def send(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
+        """Put a message on its way; some are lost, doubled, late."""
+        if not origin.is_joined:
+            if destination[0] == "store" and isinstance(destination[1], tuple):
+                self.world.time.after(0.0, self._returned, origin, life, destination[1], message)
+            return
+        active = self.world.faults.active
+        copies = 1
+        if active:
+            drawn = self.chance.random()
+            copies = 0 if drawn < LOST else 2 if drawn < LOST + DOUBLED else 1
+            self.world.faults.count += copies != 1
+        if copies > 1 and isinstance(message, Said):
+            self._note_doubled(message)
+        for _ in range(copies):
+            when = self.world.time.now + self.world.latency()
+            if active and self.chance.random() < LATE:
+                when += self.chance.uniform(0.0, LATE_S)  # others overtake it
+            else:
+                when = self._last[life, destination] = max(when, self._last.get((life, destination), 0.0))
+            if isinstance(message, COUNTED):
+                self.world.in_transit += 1
+            self.world.time.at(when, self._arrive, origin, life, destination, message)
+
+    def _note_doubled(self, said: Said) -> None:
+        for frame in said.frames:
+            if isinstance(frame, Data) and not frame.envelope.void:
+                self.world.oracle.messages[frame.envelope.lk0].doubled = True
+
+    def _arrive(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
+        if isinstance(message, COUNTED):
+            self.world.in_transit -= 1
+        kind, name = destination
+        members = [host for host in self.world.instances() if host.is_joined]
+        if kind == "all":
+            for host in members:
+                if host.incarnation != life:
+                    host.take(life, message)
+            return
+        found = [host for host in members if name == (host.incarnation if kind == "front" else host.store_name)]
+        if kind == "store":
+            found = [host for host in found if not host.is_retired]  # an exclusive queue: the newest owner has it
+        if found:
+            found[0].take(life, message)
+        elif isinstance(name, tuple):
+            self._returned(origin, life, name, message)
+        elif origin.is_alive(life):
+            origin.others.gone(name)
+            origin.turn()
+
+    def _returned(self, origin: "InstanceHost", life: int, store: StoreName, message: Message) -> None:
+        if origin.is_alive(life):
+            origin.others.returned(store, message)
+            origin.turn()
+
+
+class CarrierEnd:
+    """The carrier as one incarnation of an instance uses it."""
+
+    def __init__(self, host: "InstanceHost", life: int) -> None:
+        self._host, self._life = host, life
+
+    def to_store(self, store: StoreName, message: Message) -> None:
+        self._send(("store", store), message)
+
+    def to_front(self, life: int, message: Message) -> None:
+        self._send(("front", life), message)
+
+    def to_all(self, message: Message) -> None:
+        self._send(("all", 0), message)
+
+    def _send(self, destination: Destination, message: Message) -> None:
+        world = self._host.world_of_instances
+        frame = message.frame if isinstance(message, Passed) else None
+        if isinstance(frame, Packet) and frame.source.node == self._host.address:
+            world.oracle.stated(self._host, frame)
+        if world.plan.codec:
+            name = str(destination)
+            [message] = open_batch(KEY, name, seal(KEY, name, self._life, [pack(message)]), unreadable).messages
+        world.carrier.send(self._host, self._life, destination, message)
+
+
+def unreadable(error: SemqError) -> None:
+    """Fail: what is packed can be read."""
+    raise error
+
+
+class InstanceHost(HubHost):
+    """A process of the hub that is one of several instances. Implements ``Homes``."""
+
+    def __init__(self, world: "InstancesWorld", name: str, home: Store, tables: Tables) -> None:
+        super().__init__(world, name, home, tables)
+        self.world_of_instances = world
+        self.store_name: StoreName = home.semq_id, home.semq_db_id
+        self.homes = dict(world.homes)  #: as this instance has read them
+        self.incarnation = 0
+        self.is_joined = False
+
+    def build(self, store: WatchedStore) -> HubEngine:
+        recovered = store.recover(self.clock.incarnation())
+        self.incarnation = recovered.inc
+        self.homes = dict(self.world_of_instances.homes)
+        cluster = Cluster(CarrierEnd(self, self.incarnation), self, self.end_second)
+        return HubEngine(
+            self.home, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world),
+            self.mail_waits, cluster,
+        )  # fmt: skip
+
+    @property
+    def others(self) -> Instances:
+        """The engine's view of the other instances."""
+        found = self.engine.instances
+        assert isinstance(found, Instances)
+        return found
+
+    def is_alive(self, incarnation: int) -> bool:
+        """Whether this incarnation runs."""
+        return self.engine is not None and self.incarnation == incarnation
+
+    def started(self) -> None:
+        super().started()
+        if not self.world_of_instances.carrier.is_away:
+            self.join()
+
+    def died(self) -> None:
+        self.is_joined = False
+        super().died()
+
+    def join(self) -> None:
+        """Use the carrier."""
+        if self.engine is not None and not self.is_joined:
+            self.is_joined = True
+            self.others.joined()
+            self.turn()
+
+    def cut(self) -> None:
+        """Lose the connection to the carrier."""
+        if self.engine is not None and self.is_joined:
+            self.is_joined = False
+            self.others.cut()
+            self.turn()
+
+    def take(self, life: int, message: Message) -> None:
+        """Process a message of another instance."""
+        if isinstance(message, Said):
+            self.world.faults.act_on_named(self, message.frames)
+        if self.engine is not None:  # an act may end the process
+            self.passes_on = isinstance(message, Passed)
+            self.others.hear(life, message)
+            self.passes_on = False
+            self.turn()
+
+    # --- sessions
+    def link_up(self, link: SimLink) -> None:
+        if self.others.fronts.probe(link.peer):
+            link.session.cut(0.1, 0.1)  # it has an older session at another instance
+        else:
+            super().link_up(link)
+
+    def end_second(self, node: Address) -> None:
+        """End the session of a node that has an older one elsewhere."""
+        for session in self.sessions:
+            if session.hub_end.peer == node and session.hub_end.up:
+                session.cut(0.1, 0.1)
+
+    # --- homes
+    def of(self, node: Address) -> StoreName | None:
+        return self.homes.get(node.id)
+
+    def is_in_use(self, store: StoreName) -> bool:
+        return any(store == (site.home.semq_id, site.home.semq_db_id) for site in self.world.sites)
+
+    def volatile(self) -> dict[str, object]:
+        kept = super().volatile()
+        kept.pop("forwarded", None)  # a lost or wrongly addressed report of an Ack2 is not counted for later ones
+        return kept
+
+
+class InstancesWorld(World):
+    """One run with several instances."""
+
+    def __init__(self, plan: Plan, count: int, trace: Trace | None = None) -> None:
+        self.homes: dict[str, StoreName] = {}
+        seed, plan = plan.seed, replace(plan, sites=count, kinds=plan.kinds | {"other_store"})
+        self._of_instances = Random(seed * 7 + 3)
+        super().__init__(plan, trace)
+        self.carrier = SimCarrier(self, Random(seed * 7 + 4))
+        for local in self.locals:
+            self._set_home(local.name, self._of_instances.choice(self.sites))
+
+    def hub_host(self, name: str, home: Store, tables: Tables) -> HubHost:
+        return InstanceHost(self, name, home, tables)
+
+    @property
+    def hub(self) -> HubHost:
+        """An instance: nodes dial any."""
+        return self._of_instances.choice(self.sites).host
+
+    def instances(self) -> list[InstanceHost]:
+        """All running instances, also those whose store another one has taken over."""
+        return [host for host in self._made if host.engine is not None]
+
+    @property
+    def _made(self) -> list[InstanceHost]:
+        former = [host for host in self._former if host.engine is not None]
+        return [host for host in (*(site.host for site in self.sites), *former) if isinstance(host, InstanceHost)]
+
+    _former: tuple[HubHost, ...] = ()
+
+    def take_over(self, old_lives_s: float) -> None:
+        self.site = self._of_instances.choice(self.sites)
+        self._former = (*(host for host in self._former if host.engine is not None), self.site.host)
+        super().take_over(old_lives_s)
+
+    def switch_site(self, *, keep_old: bool) -> None:
+        """Move the home of a node, whatever waits for it; end an instance, unless ``keep_old``."""
+        self._set_home(self._of_instances.choice(self.locals).name, self._of_instances.choice(self.sites))
+        if not keep_old:
+            self.hub.crash(restart_s=60.0)
+
+    def lose_site(self, site: SimulatedSite) -> Store:
+        self.sites.remove(site)
+        for node, home in list(self.homes.items()):
+            if home == (site.home.semq_id, site.home.semq_db_id):
+                self._set_home(node, self._of_instances.choice(self.sites))
+        self.sites.append(site)
+        if site is self.site:
+            self.site = self.sites[0]
+        return super().lose_site(site)
+
+    def _set_home(self, node: str, site: SimulatedSite) -> None:
+        home = site.home.semq_id, site.home.semq_db_id
+        self.homes[node] = home
+        for host in self._made:
+            self.time.after(self._of_instances.uniform(0.0, FOLLOW_S), self._follow, host, node, home)
+
+    def _follow(self, host: InstanceHost, node: str, home: StoreName) -> None:
+        if self.homes.get(node) == home:
+            host.homes[node] = home
+
+    def _begin(self) -> None:
+        super()._begin()
+        when = self._of_instances.expovariate(1 / AWAY_EVERY_S)
+        while when < self.plan.faulty_s:
+            self.time.at(when, self._lose_carrier, self._of_instances.choice((1.0, 20.0)))
+            when += self._of_instances.expovariate(1 / AWAY_EVERY_S)
+
+    def _lose_carrier(self, away_s: float) -> None:
+        """Take the carrier from all instances, or from one."""
+        if not self.faults.active:
+            return
+        self.faults.count += 1
+        self.trace("FAULT", "carrier", away_s)
+        every = self.instances()
+        if self._of_instances.random() < 0.5:
+            self.carrier.is_away = True
+        elif every:
+            every = [self._of_instances.choice(every)]
+        for host in every:
+            host.cut()
+        self.time.after(away_s, self._restore_carrier)
+
+    def _restore_carrier(self) -> None:
+        self.carrier.is_away = False
+        for host in self.instances():
+            host.join()
+
+    def _heal(self) -> None:
+        super()._heal()
+        self._restore_carrier()
+
+    def _serve_sites(self) -> None:
+        """Do nothing: every node reaches every store."""
+
+
+def simulate_instances(
+    seed: int,
+    *,
+    count: int,
+    hell: bool | None = None,
+    trace: Trace | None = None,
+    focus: frozenset[str] = frozenset(),
+    goal: Goal | None = None,
+) -> SeedResult:
+    """Run one seed with several instances."""
+    return InstancesWorld(draw(seed, hell, focus, goal), count, trace).run()
