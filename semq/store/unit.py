@@ -180,8 +180,8 @@ class DoneRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBy:
-    """Rows of tb_0031 to one destination that ended REJECTED with this reason and still have their body, without
-    bodies.
+    """Rows of tb_0031 to one destination that ended REJECTED with this reason and have a body; bodies are not
+    loaded.
 
     In order of object_id, beginning after ``after``.
     """

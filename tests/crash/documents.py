@@ -88,8 +88,8 @@ class DocumentStream:
     def __init__(self, seed: int, source: str, target: str, *, sealed: bool = False) -> None:
         """``sealed``: three documents of four are sealed, and all have @Ack2=1.
 
-        Without a receipt, only the hub keeps the body, and a document signed with a revoked key could not be sealed
-        again from there.
+        Without a receipt, only the hub keeps the body, and a document signed with a revoked key could not be
+        sealed again.
         """
         self._sealed = sealed
         self._seed = seed

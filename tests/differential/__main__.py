@@ -72,7 +72,7 @@ def _compare(scripts: dict[str, Script], ours: int, theirs: int, record: bool) -
             print("\n".join(unified_diff(heard[name], lines, "RabbitMQ", "node", n=0, lineterm="")))
         elif lines == heard[name] and reason is not None:
             different += 1
-            print(f"\n{name}: does not differ any more, though it is said that {reason}")
+            print(f"\n{name}: no longer differs, although its row says that {reason}")
     if record:
         kept = {name: lines for name, lines in heard.items() if name in SCRIPTS}
         RECORDED.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")

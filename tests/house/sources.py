@@ -33,7 +33,7 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def committed() -> list[Path]:
-    """The files under version control; in an unpacked archive, everything that is no environment or cache."""
+    """The files under version control; in an unpacked archive, all files except environments and caches."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return [file for name in listed.stdout.split("\0") if name and (file := ROOT / name).is_file()]

@@ -33,7 +33,7 @@ class SpeakingNode(NamedTuple):
 
 
 def own_lk0s(core: Core, source: Address, idents: Iterable[str]) -> tuple[list[LK0 | None], list[Fault]]:
-    """Return the locators of records about rows of this sender, None for those that cannot be, and the faults."""
+    """Return the locators of records about rows of this sender (None: impossible), and the faults."""
     found: list[LK0 | None] = []
     faults: list[Fault] = []
     for ident in idents:
@@ -80,7 +80,7 @@ class Statements:
     def is_placed(self, row: Outbound | None, sid: int) -> bool:
         """Whether the statement names the position of this message.
 
-        A signed statement about another position was obtained, or shown to the receiver, under this message's name.
+        A hub can get a signed statement about another position by asking under the name of this message.
         """
         if row is None or row.sid == sid or (sid < 0 and (self.believed is None or not self.believed.binds_place)):
             return True

@@ -1,4 +1,4 @@
-"""Units to be written: every field of a unit that was not loaded counts, so that no change is lost unnoticed."""
+"""The decision whether a unit is written: each field with changes counts, so that no change is lost."""
 
 import pytest
 

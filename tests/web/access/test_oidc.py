@@ -1,4 +1,4 @@
-"""The sign-in through a real provider of the tests: people who may, and providers and browsers that cheat."""
+"""The sign-in through a provider started by the tests: permitted persons, hostile providers and browsers."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ class Provider:
         return jwt.encode(self.header, claims, self.signs_with, algorithms=[self.header["alg"]])
 
     def agree(self, address: str) -> dict[str, str]:
-        """A person agrees at the provider: what the browser brings back."""
+        """Return the query with which the browser returns after a person has agreed at the provider."""
         asked = parse_qs(urlsplit(address).query)
         assert asked["code_challenge_method"] == ["S256"]
         assert asked["tenant"] == ["1"]

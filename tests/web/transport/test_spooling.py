@@ -1,4 +1,4 @@
-"""Large documents over HTTP in one process: by files, within the amount of disk, and nothing is left of broken ones."""
+"""Large documents over HTTP: stored in files, within the disk limit; no file of an incomplete one remains."""
 
 import asyncio
 import resource
