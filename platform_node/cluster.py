@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
@@ -29,6 +30,7 @@ from semq.config.settings import Settings
 from semq.engine.hub.carrier import StoreName
 from semq.engine.hub.instances import Cluster
 from semq.engine.hub_engine import HubEngine
+from semq.pki.errors import TrustUnreadable
 from semq.service.admin import committed
 from semq.service.clockwork import ScheduledJob
 from semq.store.control import cluster as rows
@@ -190,9 +192,19 @@ class Membership:
             virtual_host=unquote(parts.path[1:]) or "/",
             user=unquote(parts.username or ""),
             password=unquote(parts.password or ""),
-            tls=ssl.create_default_context(cafile=self._section.trust) if is_tls else None,
+            tls=carrier_context(self._section.trust) if is_tls else None,
             server_hostname=parts.hostname,
             limits=limits,
             connect_s=CONNECT_S,
             client_properties={"connection_name": f"SEMQ hub {self._settings.node.id}, store {self.store}"},
         )
+
+
+def carrier_context(trust: Path | None) -> ssl.SSLContext:
+    """Return the context for connections to the carrier; ``trust``: the authorities of the broker. Raises
+    TrustUnreadable.
+    """
+    try:
+        return ssl.create_default_context(cafile=trust)
+    except OSError as error:  # also ssl.SSLError
+        raise TrustUnreadable(file=str(trust), fault=str(error)) from error

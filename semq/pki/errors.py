@@ -77,8 +77,8 @@ class TrustUnreadable(Misconfigured):
 
     code = "SEMQ-5112"
     remedy = (
-        "tls.trust names a file of PEM certificates of authorities; by default trust.pem in the key folder is read, "
-        "which `semq node enroll` writes."
+        "tls.trust (for the carrier: cluster.trust) names a file of PEM certificates of authorities; the default of "
+        "tls.trust is trust.pem in the key folder, which `semq node enroll` writes."
     )
 
 

@@ -4,15 +4,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from local_node.node import LocalNode
 from platform_node.errors import ControlOfAnotherHub, StoreNumberTaken
 from platform_node.node import HubNode
 from semq.clock import SystemClock
+from semq.pki.errors import TrustUnreadable
+from semq.pki.tls import server_context
 from semq.umx_t.address import Address, NodeType
 from tests.local_node.test_node import confirming, publish
+from tests.pki.people import authority, ring, trust
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.transport.pair import pair
 from tests.waiting import until
@@ -30,11 +36,12 @@ class Hubs:
     inprocess: InProcess
     port: int
     control: str = ""
+    carrier: str = CLUSTER
 
-    async def instance(self, number: int, hub: str = "hub", db_id: int = 0) -> HubNode:
+    async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
         """Start an instance; the first one has the control database."""
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
-        text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + CLUSTER.format(port=self.port)
+        text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.carrier.format(port=self.port)
         if self.control:
             text += f'control = "{self.control}"\n'
         settings = self.inprocess.settings(f"hub{number}{hub}{db_id}", text)
@@ -42,7 +49,8 @@ class Hubs:
         self.inprocess.stack.push_async_callback(node.stop)
         await node.start()
         self.control = self.control or settings.database.dsn or ""
-        await until(lambda: node.membership is not None and node.membership.carrier.is_joined)
+        if waits:
+            await until(lambda: node.membership is not None and node.membership.carrier.is_joined)
         return node
 
     async def local(self, name: str, *hubs: HubNode) -> LocalNode:
@@ -55,8 +63,8 @@ class Hubs:
 
 
 @asynccontextmanager
-async def hubs_of(inprocess: InProcess) -> AsyncIterator[Hubs]:
-    async with pair() as broker:
+async def hubs_of(inprocess: InProcess, **broker_settings: Any) -> AsyncIterator[Hubs]:
+    async with pair(**broker_settings) as broker:
         yield Hubs(inprocess, broker.server.port)
         await inprocess.stack.aclose()  # the nodes end before their broker
 
@@ -193,3 +201,47 @@ async def test_two_databases_are_not_one_store(inprocess: InProcess) -> None:
         await hubs.instance(1)
         with pytest.raises(StoreNumberTaken):
             await hubs.instance(1, db_id=1)
+
+
+TLS = """
+[cluster]
+carrier = ["amqps://guest:guest@localhost:{{port}}/"]
+trust = "{trust}"
+"""
+
+
+def carrier_by_tls(trusted: Path) -> str:
+    return TLS.format(trust=trusted)
+
+
+async def test_the_carrier_is_reached_by_tls_and_verified(inprocess: InProcess, tmp_path: Path) -> None:
+    signer, stranger = authority("broker"), authority("stranger")
+    keys = ring(tmp_path / "broker", signer)
+    foreign = tmp_path / "foreign.pem"
+    foreign.write_bytes(stranger.pem)
+    async with hubs_of(inprocess, tls=server_context(trust(signer), keys)) as hubs:
+        hubs.carrier = carrier_by_tls(keys.trust_path)
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        a, b = await hubs.local("10008", one), await hubs.local("56001", two)
+        await linked(a, b)
+        await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
+        assert await publish(await confirming(await inprocess.client(a)), "56001", b"by TLS")
+        assert await received(b, inprocess, 1) == [b"by TLS"]
+        with capture_logs() as lines:
+            hubs.carrier = carrier_by_tls(foreign)
+            three = await hubs.instance(3, waits=False)
+            await until(lambda: sum(line["event"] == "carrier_away" for line in lines) >= 2)
+        assert three.membership is not None
+        assert not three.membership.carrier.is_joined
+        assert {line["error"][:9] for line in lines if line["event"] == "carrier_away"} == {"SEMQ-4913"}
+
+
+async def test_an_unreadable_file_of_authorities_is_named(inprocess: InProcess, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    async with hubs_of(inprocess) as hubs:
+        for trusted in (broken, tmp_path / "missing.pem"):
+            hubs.carrier = carrier_by_tls(trusted)
+            with pytest.raises(TrustUnreadable, match=trusted.name):
+                await hubs.instance(1, waits=False)
