@@ -34,6 +34,16 @@ def test_a_unit_names_settings_that_exist(unit: Path) -> None:
     assert all(leads_somewhere(name.lower().split("__")) for name in variables)
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_accepts_a_unit(unit: Path, tmp_path: Path) -> None:
+    copy = tmp_path / unit.name.replace("@.", "@1.")
+    copy.write_text(unit.read_text("utf-8").replace("/opt/semq/run", str(ROOT / "run")))
+    command = ["systemd-analyze", "verify", "--man=no", str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if copy.name in line]) == (0, [])
+
+
 @pytest.mark.parametrize("file", [RULES, DASHBOARD], ids=lambda file: file.name)
 def test_rules_and_dashboard_ask_for_figures_that_exist(file: Path) -> None:
     expressions = re.findall(r"\bsemq_[a-z_]+\b(?!\.)", file.read_text("utf-8"))
