@@ -5,6 +5,7 @@ A submission is answered after the commit at the node. A large body is in a file
 """
 
 from base64 import b64decode
+from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.responses import Response
@@ -96,16 +97,32 @@ async def trace(call: Call) -> Response:
 
 
 async def body(call: Call) -> Response:
-    """Return the payload of a document that is still in a queue, as it is."""
+    """Return the payload of a document that is still in a queue, as it is; one in pieces part by part."""
     give_back = await call.web.memory.take(call.web.settings.protocol.max_document_bytes)
     try:
-        found = await call.web.operations.ask(call.who, "msg.body", {"id": _name(call)}, PATIENCE_S)
+        found = await call.web.operations.ask(call.who, "msg.body", {"id": _name(call), "part": 0}, PATIENCE_S)
         payload = b64decode(found.pop("body_base64"))
     except BaseException:
         give_back()
         raise
     headers = {"content-disposition": "attachment", "semq-lk0": str(found["lk0"]), "semq-digest": str(found["digest"])}
-    return ChunkedResponse(chunks_of(payload), len(payload), headers, "application/octet-stream", give_back)
+    is_whole = found["parts"] == 1
+    chunks = chunks_of(payload) if is_whole else _in_parts(call, found, payload)
+    return ChunkedResponse(chunks, len(payload) if is_whole else None, headers, "application/octet-stream", give_back)
+
+
+async def _in_parts(call: Call, found: dict[str, Any], payload: bytes) -> AsyncIterator[bytes]:
+    """Yield a body that the node reads in parts. A failure ends the connection, so that the answer is incomplete."""
+    client, part = call.who.login or call.web.client, 0
+    while True:
+        for chunk in chunks_of(payload):
+            yield chunk
+        part += 1
+        if part == found["parts"]:
+            return
+        given = {"id": found["lk0"], "part": part}
+        answer = await client.request("msg.body", given, timeout_s=PATIENCE_S, by=call.who.name)
+        payload = b64decode(answer["body_base64"])
 
 
 async def _shown(call: Call) -> dict[str, Any]:

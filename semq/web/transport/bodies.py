@@ -139,12 +139,19 @@ async def read_body(request: Request, at_most: int) -> bytes:
 
 
 class ChunkedResponse(StreamingResponse):
-    """An answer of a known length that is sent in chunks; ``ended`` is called when it has been sent, or cannot be."""
+    """An answer that is sent in chunks; ``ended`` is called when it has been sent, or cannot be."""
 
     def __init__(
-        self, chunks: Iterable[bytes], size: int, headers: dict[str, str], media_type: str, ended: Callable[[], None]
+        self,
+        chunks: Iterable[bytes] | AsyncIterator[bytes],
+        size: int | None,
+        headers: dict[str, str],
+        media_type: str,
+        ended: Callable[[], None],
     ) -> None:
-        super().__init__(_one_by_one(chunks), 200, headers | {"content-length": str(size)}, media_type)
+        length = {} if size is None else {"content-length": str(size)}
+        each = chunks if isinstance(chunks, AsyncIterator) else _one_by_one(chunks)
+        super().__init__(each, 200, headers | length, media_type)
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

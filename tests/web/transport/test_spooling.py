@@ -134,6 +134,21 @@ async def test_incomplete_bodies_leave_no_file(site: Site) -> None:
     assert sizes <= {SIZE // 2}  # the one that was complete may have been accepted
 
 
+async def test_the_body_of_a_received_document_is_read_in_parts(site: Site) -> None:
+    program, body = await site.program("submit", "payload", "viewer"), body_of(SIZE)
+    assert (await program.post("/documents?target=10008", content=body)).status_code == 201
+
+    async def read() -> httpx.Response | None:  # while it is on its way it belongs to the sender, who has no body of it
+        rows = (await program.get("/msg/list?side=inbound")).json()
+        answer = await program.get(f"/documents/{rows[0]['lk0']}/body") if rows else None
+        return answer if answer is not None and answer.status_code == 200 else None
+
+    answer = await until(read)
+    assert answer.content == body
+    assert (answer.headers["semq-digest"], answer.headers.get("content-length")) == (sha256(body).hexdigest(), None)
+    await until(lambda: is_free(site))
+
+
 async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site) -> None:
     program, body = await site.program("submit", "receive"), body_of(SIZE)
     assert (await program.post("/documents?target=10008", content=body)).status_code == 201
