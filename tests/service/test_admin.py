@@ -84,7 +84,7 @@ async def test_a_node_lists_its_own_operations(inprocess: InProcess) -> None:
     assert [row["name"] for row in rows] == sorted(node.operations)
     (body,) = (row for row in rows if row["name"] == "msg.body")
     assert (body["kind"], body["role"]) == ("look", "payload")
-    assert body["arguments"]["$defs"]["ByName"]["required"] == ["id"]
+    assert body["arguments"]["$defs"]["ReadBody"]["required"] == ["id"]
 
 
 async def test_one_user_is_answered_so_many_at_once_over_all_connections(inprocess: InProcess) -> None:
