@@ -22,8 +22,8 @@ from tests.waiting import until_sync
 
 DOCUMENTS = 1200
 USER = "import"
-LARGE = 100_000
-GROWTH_MIB = 40
+LARGE = 40_000
+GROWTH_MIB = 16
 MEASURE = """
 import asyncio, sys
 from pathlib import Path

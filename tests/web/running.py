@@ -85,7 +85,7 @@ class Site:
         text = await self.token(*scopes, **more)
         headers = {"authorization": f"Bearer {text}"}
         return await self._stack.enter_async_context(
-            httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)
+            httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60, verify=False)
         )
 
     async def audit(self, act: str | None = None) -> list[tuple[str, str, str]]:
