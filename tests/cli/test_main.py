@@ -42,7 +42,8 @@ def test_every_command_that_we_name_exists() -> None:
         for words in re.findall(r"(?:``?|^    |/run )semq((?: [a-z][a-z-]*)+)", file.read_text("utf-8"), re.MULTILINE)
     }
     assert ("msg", "trace") in named
-    assert [words for words in sorted(named) if not _is_command(get_command(make()), words)] == []
+    command = get_command(make())
+    assert [words for words in sorted(named) if not _is_command(command, words)] == []
 
 
 def _is_command(command: Any, words: tuple[str, ...]) -> bool:
