@@ -34,8 +34,8 @@ async def authenticated(request: Request, web: "Web") -> Visitor:
         begun = web.clock.monotonic()
         found = await _by_header(given, web, peer) if len(given) <= HEADER_MAX else None
         if found is None:
+            web.attempts.failed(peer)  # before the pause, so that guesses that wait for their turn are counted
             await asyncio.sleep(refusal_pause_s(web.clock.monotonic() - begun))
-            web.attempts.failed(peer)
             raise NotSignedIn("The token, or user and password, are not valid.")
         return found
     fingerprint = request.scope.get("extensions", {}).get(CERTIFICATE, {}).get("sha256")
