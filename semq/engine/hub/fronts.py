@@ -170,15 +170,15 @@ class Fronts:
         if now >= self._alive_due:
             self._alive_due = now + ALIVE_S
             self._carrier.to_all(self._sign_of_life())
-            self._probe_starved()
+            self._wake_waiting()
         for life in [life for life, at in self._heard_at.items() if at < now - SILENT_S]:
             self.gone(life)
 
-    def _probe_starved(self) -> None:
-        """Send a document on links whose last report of room is old, so that their fronts report again."""
+    def _wake_waiting(self) -> None:
+        """Send copies on links that have room again without a report: what was lost counts for a while only."""
         for node in list(self._hub.waiting()):
             session = self._hub.sessions.get(node)
-            if session is not None and isinstance(session.link, CarriedLink) and session.link.is_starved:
+            if session is not None and isinstance(session.link, CarriedLink) and session.link.room > 0:
                 self._hub.room(session.link)
 
     @property
