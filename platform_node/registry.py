@@ -179,7 +179,7 @@ class Registry:
         now = self._clock.wall()
         return {node: days_left(end, now) for node, end in (await self._read(identities.ends)).items()}
 
-    # --- lives
+    # --- stores of nodes, by uuid and start ("life")
     def note_life(self, node: str, store_uuid: str, boot: int) -> None:
         """Note a login of a node. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""
         before = self.lives.get(node)
@@ -197,7 +197,7 @@ class Registry:
                 del self._unwritten[node]
 
     async def rebind(self, node: str) -> bool:
-        """Permit a node another store; return whether one was known."""
+        """Let a node log in with another store; return whether the hub knew one."""
         self.lives.pop(node, None)
         self._unwritten.pop(node, None)
         known: bool = await self._read(identities.forget_life, node)

@@ -59,7 +59,7 @@ class Outcomes:
 
 
 def _places(layout: Layout, event: DocumentEvent) -> list[Path]:
-    """Return the possible path of a document's file, relative to its folder."""
+    """Return the possible paths of a document's file, relative to ``out``, ``sent`` or ``failed``."""
     key = event.app_key
     if key.domain != layout.domain or not key.key or any("/" in part or part in (".", "..") for part in key):
         return []  # sent by another application
@@ -72,7 +72,7 @@ def _places(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
-    """Return the file of a document; also in ``failed``: the first outcome may be corrected."""
+    """Return the file of a document. Searches ``failed`` too, because a later event can correct an outcome."""
     for plain in (folder / kept(one) for one in _places(layout, event) for folder in (layout.sent, layout.failed)):
         for path in (plain, marked(plain, short_name(event.lk0))):
             if read_note(path).get("lk0") == event.lk0 and os.path.lexists(path):

@@ -20,7 +20,7 @@ async def test_the_probe_counts_its_samples_and_leaves_nothing_behind(tmp_path: 
     assert files(tmp_path) == []
 
 
-async def test_it_ends_with_what_it_was_to_accompany(tmp_path: Path) -> None:
+async def test_the_probe_removes_its_file_when_the_measured_work_is_cancelled(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         async with probed(tmp_path):
             raise asyncio.CancelledError

@@ -50,7 +50,7 @@ class CampaignReport:
 
     @property
     def good(self) -> bool:
-        """Whether the promise was kept."""
+        """Whether the oracle found no violation, loss, duplicate or remaining row."""
         return not (self.violations or self.lost or self.duplicated or self.unclean)
 
     def as_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = G
     try:
         await campaign.run()
     except BaseException:
-        say(f"what is left lies in {folder}")
+        say(f"the files of the campaign are kept in {folder}")
         raise
     if campaign.report.good:
         shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,7 @@ from tests.waiting import until
 PIECES = 60
 SIZE = (PIECES - 1) * PIECE_BYTES + 7
 BACK_S = 0.3  # until a killed node is started again
-MIDDLE = PIECES // 4  # pieces at B at which somebody is killed
+MIDDLE = PIECES // 4  # number of pieces at B when a process is killed
 assert SIZE > PIECES_FROM
 
 

@@ -1,4 +1,4 @@
-"""Turns of askers: many questions of one delay no other one, and each wait has a limit."""
+"""Turns of askers: many questions of one asker do not delay the others, and each wait has a limit."""
 
 import asyncio
 from typing import Any
@@ -82,7 +82,7 @@ async def test_beyond_its_share_an_asker_is_refused_and_the_others_are_not() -> 
     await asking.close()
 
 
-async def test_so_many_at_once_and_who_gives_up_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_turns_at_once_are_limited_and_a_timed_out_asker_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question_turns, "WAIT_S", 0.01)
     asking = Askers(QuestionTurns(FrozenClock(), at_once=2))
     await asking.ask("A1", "A2", "B1", "B2")
@@ -98,7 +98,7 @@ async def test_so_many_at_once_and_who_gives_up_takes_no_turn(monkeypatch: pytes
     assert (asking._turns._under_way, asking._turns._waiting) == (0, {})
 
 
-async def test_turns_of_a_second_are_bounded() -> None:
+async def test_turns_per_second_are_limited() -> None:
     clock = FrozenClock()
     turns = QuestionTurns(clock, at_once=2, a_second=4)
     asking = Askers(turns)

@@ -32,7 +32,7 @@ class FakeTracker:
         return None if number == 2 else type("Info", (), {"numTasks": 8, "numCompletedTasks": number})()
 
 
-def test_elsewhere_nothing_is_shown() -> None:
+def test_without_a_terminal_nothing_is_shown() -> None:
     stream = io.StringIO()
     shown = Progress(SystemClock(), stream)
     with shown.step("one"):

@@ -1,4 +1,4 @@
-"""The errors of floor 0: the side at fault, and unique codes in their own range."""
+"""The errors of the package ``umx_t``: the side at fault, and unique codes in their own range."""
 
 from collections.abc import Iterator
 

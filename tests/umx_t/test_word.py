@@ -21,6 +21,6 @@ def test_a_word_from_another_process_is_the_same_key() -> None:
     assert pickle.loads(pickle.dumps(Standing.GONE)) is Standing.GONE
 
 
-def test_the_hashes_are_those_of_c() -> None:
+def test_the_hash_functions_are_those_of_object_and_int() -> None:
     assert hash(Standing.SS_SENT) == object.__hash__(Standing.SS_SENT)
     assert hash(SendStatus.SS_SENT) == int(SendStatus.SS_SENT)

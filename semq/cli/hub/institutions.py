@@ -64,7 +64,7 @@ async def token(
 async def rebind(session: Session, institution: Institution) -> None:
     """Accept a new store of a node, after its database was replaced on purpose."""
     answer = await session.ask("nodes.rebind", repeat=False, node=institution)
-    session.out.say(answer, f"{answer['node']}  may come with another store")
+    session.out.say(answer, f"{answer['node']}  may log in with another store")
 
 
 @group.command("instances")
@@ -177,8 +177,8 @@ async def retire(
 ) -> None:
     """Declare a store of the hub lost for good. Never start it again.
 
-    Senders that have the payload send again what it held; others (@Ack2=0) ask the receiver, and what had not arrived
-    ends LOST. Receivers no longer wait for that store to note their acknowledgements.
+    Senders that have the payload send the documents of that store again. Senders without it (@Ack2=0) ask the receiver;
+    a document that has not arrived ends LOST. Receivers stop waiting for acknowledgements from that store.
     """
     answer = await session.ask("stores.retire", repeat=True, store=store, why=why)
     was = " (it was before)" if answer["was_retired"] else ""

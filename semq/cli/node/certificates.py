@@ -149,7 +149,7 @@ def install(
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Install a certificate from another authority in slot next; the first one becomes active."""
+    """Install a certificate from another authority in slot next, or in slot active if the node has none yet."""
     from semq.clock import SystemClock
     from semq.service.credentials.identity import ring_of, trust_of
 

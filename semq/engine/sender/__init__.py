@@ -11,6 +11,6 @@
 | outbound       | the row of a message: one function for all its events                  |
 | deeds          | actions for the deeds of the sender's grids                            |
 | refused_copies | refusals by an operator of the hub (S15)                               |
-| disbelief      | copies whose proof their receiver no longer accepts (S16)              |
+| disbelief      | sent copies whose signature their receiver no longer accepts (S16)     |
 | resealing      | documents refused for a missing key, sealed and sent again             |
 """

@@ -1,4 +1,4 @@
-"""Copies whose proof their receiver no longer accepts (PROTOCOL.md S16).
+"""Sent copies whose signature their receiver no longer accepts (PROTOCOL.md S16).
 
 The certificate of the key that signed them was revoked. The receiver does not record them, since an unproved copy gets
 no position in its ledger, so inquiries about them would never end. A document in clear is signed again whenever it is

@@ -1,7 +1,7 @@
 """Upgrade of the tables of a database to this version of SEMQ.
 
 ``upgrade`` is called by ``semq db upgrade`` and by nodes whose tables are older. The revisions are in the package
-``migrations``; ``schema_version`` compares.
+``migrations``; ``schema_version`` compares the revision of a database with theirs.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """Events about sent documents, as server-sent events.
 
-Without ``queue`` a stream begins with what happens from now on; a client that comes back with Last-Event-ID is told by
-an event ``gap`` that some may be missing. With ``queue`` the node keeps the events of a name for days, and the
-last BEHIND ones that were sent, since sent is not received. A client that comes back with Last-Event-ID gets what
-followed that event. If it names none, or this process was restarted since, it also gets some from before: the
-identifiers of events let a program tell repeats.
+Without ``queue`` a stream has only new events; a client that reconnects with Last-Event-ID gets an event ``gap``,
+because some events may be missing. With ``queue`` the node keeps unsent events for EXPIRES_S after the last connection,
+and also the last BEHIND events sent, because the client may not have received them. A client that reconnects with
+Last-Event-ID gets the events after that one. If it sends no Last-Event-ID, or this process was restarted in between,
+it gets some events again; a program recognizes these by their identifiers.
 """
 
 import re
@@ -33,7 +33,7 @@ PREFETCH = BEHIND + 64
 
 
 async def events(call: Call) -> Response:
-    """Follow what becomes of sent documents. Raises BadRequest, TooManyRequests, RefusedByNode, NodeUnreachable."""
+    """Follow events about sent documents. Raises BadRequest, TooManyRequests, RefusedByNode, NodeUnreachable."""
     query = call.request.query_params
     keys, name = query.get("keys", "#"), query.get("queue")
     if len(keys.encode()) > KEYS_MAX or not keys.isprintable():

@@ -79,7 +79,7 @@ async def settle(call: Call) -> Response:
 
 
 def _room(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
-    """Count the bodies; return the function that ends that. Raises BodiesFull, SpoolFull."""
+    """Reserve memory and disk space for bodies; return the function that releases it. Raises BodiesFull, SpoolFull."""
     spooled = sum(one.document.size for one in leases if isinstance(one.document.body, SpooledBody))
     on_disk = call.web.disk.take_at_once(spooled)
     try:
@@ -127,7 +127,7 @@ def _raw(leases: list[DocumentLease], ended: Callable[[], None]) -> Response:
 
 
 def _nothing() -> None:
-    """Give nothing back."""
+    """Release nothing: used until the space is reserved."""
 
 
 def _facts(lease: DocumentLease) -> dict[str, Any]:

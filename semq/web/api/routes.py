@@ -87,7 +87,7 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
                  media=(JSON, inbox.RAW), act="inbox.receive"),
         Endpoint("POST", "/inbox/leases/{lease}/{act}", "inbox.settle", "Settle a received document.",
                  inbox.settle, (AccessScope.RECEIVE,), lease, answers={204: "Settled.", 404: "", 410: ""}),
-        Endpoint("GET", "/events", "events", "Follow what becomes of sent documents.", events.events,
+        Endpoint("GET", "/events", "events", "Follow events about sent documents.", events.events,
                  (AccessScope.EVENTS,), listen, media=stream),
     ]  # fmt: skip
 

@@ -110,7 +110,7 @@ def test_heartbeats_go_on_while_closing() -> None:
     assert isinstance(closed(pair.client.tick(20)).error, PeerSilent)
 
 
-# Closing, orderly
+# Closing by connection.close
 
 
 def test_a_client_closes() -> None:
@@ -200,7 +200,7 @@ def test_before_start_there_is_nothing_to_say(connection: ServerConnection | Cli
     assert closed(connection.tick(1)).error is None
 
 
-# Closing, otherwise
+# Closing of the socket without connection.close
 
 
 def test_the_socket_of_an_open_connection_closes() -> None:

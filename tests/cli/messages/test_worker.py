@@ -130,7 +130,7 @@ def test_documents_of_a_dead_worker_are_delivered_again(network: Network, tmp_pa
     assert book.read_text().splitlines().count("done again") == 1
 
 
-def test_what_cannot_be_asked(network: Network) -> None:
+def test_commands_with_wrong_arguments_fail(network: Network) -> None:
     node = ("--node", network.receiver.url)
     semq("worker", "--app", "no.such.module", *node).fails(78, "SEMQ-2212", "cannot be imported")
     semq("worker", "--app", "json", *node).fails(78, "SEMQ-2212")

@@ -1,7 +1,7 @@
 """A hub that forges statements to nodes with certificates: it can only delay and suppress; other attempts are noticed.
 
 It delivers statements meant for another node, a node's own statements, statements of an earlier session, and statements
-about another position. Wires carry bytes.
+about another position. The simulated connections carry encoded bytes.
 """
 
 import pytest
@@ -92,7 +92,7 @@ def test_a_record_that_the_hub_adds_to_a_signed_packet_spoils_it(world: SealedWo
     assert outcomes(world.a) == [None]
 
 
-def test_the_hub_says_nothing_that_is_a_nodes_to_say_and_the_other_way_round(world: SealedWorld) -> None:
+def test_statements_of_a_node_by_the_hub_and_of_the_hub_by_a_node_are_refused(world: SealedWorld) -> None:
     row = open_row(world)
     for function, primitive, record in (make(row) for make in SAID_BY_B.values()):
         world.a.hear(Packet(HUB, A, function, primitive, [record]))
@@ -182,7 +182,7 @@ def test_a_copy_at_another_position_has_no_receipt(world: SealedWorld) -> None:
     assert world.b.app.payloads == [b"first", SECRET]
 
 
-def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: SealedWorld) -> None:
+def test_a_negative_answer_of_an_earlier_incarnation_matches_no_inquiry(world: SealedWorld) -> None:
     world.tamper = lambda wire, frame: None if wire is world.b.down else frame
     send(world, SECRET)
     world.later(20)
@@ -197,7 +197,7 @@ def test_a_no_of_an_earlier_life_fits_no_inquiry_of_this_one(world: SealedWorld)
     assert len(nonces) == 3
 
 
-def test_everything_that_was_ever_said_can_be_said_again_without_harm(world: SealedWorld) -> None:
+def test_replayed_packets_do_no_harm(world: SealedWorld) -> None:
     """Each packet between A and B is replayed to both, in a later incarnation of either."""
     said: list[Packet] = []
 

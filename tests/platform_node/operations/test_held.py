@@ -1,4 +1,4 @@
-"""Operations ``held.*`` at a hub, by the command line: look, count first, act on many, and both ends know why."""
+"""Operations ``held.*`` at a hub, by the command line: list, count, refuse and resend copies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ async def test_an_act_says_what_it_left_alone(scene: HeldScene) -> None:
     [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
     said = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
     assert said.out == "1 refused; their senders are informed\n"
-    await until(partial(_has, counted, "markers", 2))  # its sender asks 56001, as it does of what was cancelled
+    await until(partial(_has, counted, "markers", 2))  # one for the refused document, one for the cancelled one
     # 56001 is taken out of the definitions: nobody is left who could answer the markers.
     scene.strike_off("56001")
     said = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
@@ -153,7 +153,7 @@ async def _has(look: Any, name: str, count: int) -> bool:
     return any(row[name] == count for row in (await look())["result"])
 
 
-async def test_what_is_listed(scene: HeldScene) -> None:
+async def test_copies_are_listed_by_filters(scene: HeldScene) -> None:
     lk0s = await scene.submit("56001", 2)
     await scene.submit("88001", 1, app_key="trade/invoice//I1")
     rows = (await ask(scene.admin, "held.list", {"target": "56001", "source": "10008", "key": "S"}))["result"]
@@ -179,7 +179,7 @@ async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldS
 
 
 async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: InProcess, scene: HeldScene) -> None:
-    """56001 had been sent it and said nothing; then it is taken out of the definitions."""
+    """56001 receives the document without acknowledging it, and is then removed from the definitions."""
     [lk0] = await scene.submit("56001")
     link = await inprocess.client(
         scene.hub, user="1.56001", password="pass-56001", virtual_host="umx",
@@ -220,7 +220,7 @@ async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, 
 # operation | arguments | code of the refusal
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("held.refuse", {"target": "56001"}, "SEMQ-2102"),  # no reason
-    ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # all of them? that has to be said
+    ("held.refuse", {"why": "w"}, "SEMQ-2102"),  # neither copies nor a filter named
     ("held.refuse", {"why": "w", "color": "red"}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),  # a variable of a shell that is not set
     ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),

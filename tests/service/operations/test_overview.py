@@ -1,4 +1,4 @@
-"""Operations on large queues: figures, causes, failed messages and pages, at a node with some of each."""
+"""Operations on large queues: figures, causes of stuck messages, failed documents, and paging."""
 
 import asyncio
 from functools import partial
@@ -57,7 +57,7 @@ async def test_figures_causes_and_pages_agree_and_a_refused_filter_says_why(inpr
         assert (await ask(client, operation, arguments))["error"]["code"] == "SEMQ-2102"
 
 
-async def test_failed_documents_are_paged_and_those_that_have_left_are_not_shown(inprocess: InProcess) -> None:
+async def test_failed_documents_are_paged_and_requeued_ones_are_not_shown(inprocess: InProcess) -> None:
     node = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=1)))
     client = await inprocess.client(node)
     for number in range(5):

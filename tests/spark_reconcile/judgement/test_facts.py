@@ -142,7 +142,7 @@ def test_planted_defects_have_the_expected_verdicts(verdicts: dict[str, str], ca
     assert verdicts.get(lk0, "") == CASES[case][0]
 
 
-def test_a_copy_that_is_kept_is_seen_whichever_other_was_let_go(verdicts: dict[str, str]) -> None:
+def test_a_stored_copy_is_counted_although_another_one_was_released(verdicts: dict[str, str]) -> None:
     assert {verdicts[OfficeMessage(5_000 + number).lk0] for number in range(COPIES)} == {"ACK_NOT_RETURNED"}
 
 
@@ -153,7 +153,7 @@ def test_ordinary_messages_beside_them_are_fine(verdicts: dict[str, str]) -> Non
 
 
 def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSession) -> None:
-    """Its facts had no columns for copies; these are empty."""
+    """Facts of an older version have no columns for stored and released copies; these become 0."""
     nothing = read_lines(spark, {})
     now = gather(nothing, {"2.hub"})
     old = now.drop("stored_copies", "released_copies")

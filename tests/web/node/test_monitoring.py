@@ -21,7 +21,7 @@ async def get(site: Site, path: str, token: str = "", **headers: str) -> httpx.R
         return await client.get(path, headers=headers)
 
 
-async def test_probes_need_no_login_and_tell_nothing_more(inprocess: InProcess) -> None:
+async def test_probes_need_no_login_and_their_details_do(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
