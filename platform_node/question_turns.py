@@ -20,7 +20,7 @@ class ShareUsed(Unavailable):
     """More questions of this institution wait for their turn than its share allows."""
 
     code = "SEMQ-1282"
-    remedy = "Wait for the answers to those before, then ask again; your own ledger answers at any time."
+    remedy = "Wait for the earlier answers, then ask again; your own ledger answers at any time."
 
 
 class QuestionTurns:

@@ -86,7 +86,7 @@ class ContentTooLarge(ChannelException):
     """The message is larger than this server accepts."""
 
     code = "SEMQ-4311"
-    remedy = "Send a smaller message, or raise amqp.max_message_bytes, of documents protocol.max_document_bytes."
+    remedy = "Send a smaller message, or raise amqp.max_message_bytes (for documents protocol.max_document_bytes)."
     name = "CONTENT_TOO_LARGE"
     reply_code = 311
 

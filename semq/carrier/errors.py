@@ -7,7 +7,7 @@ class ForeignBatch(BadInput):
     """A message on the carrier was not made by an instance of this hub, or not for this queue."""
 
     code = "SEMQ-1264"
-    remedy = "Find out who else has credentials of the carrier. The message was dropped; nothing was believed."
+    remedy = "Find out who else has credentials of the carrier. The message was dropped and had no effect."
 
 
 class StoreServedElsewhere(Unavailable):

@@ -32,7 +32,7 @@ class QuotaReached(Unavailable):
 
     code = "SEMQ-1204"
     remedy = (
-        "Hand it over again when the partner has taken what waits (`semq queue partners`); or raise "
+        "Submit it again when the partner has received the waiting documents (`semq queue partners`); or raise "
         "protocol.quota_rows_per_partner."
     )
 
@@ -88,7 +88,7 @@ class NotEnded(BadInput):
 
 
 class NotAccepted(BadInput):
-    """The document was handed over by SQL, and this node has not accepted it: there is no message yet."""
+    """The document was submitted by SQL, and this node has not accepted it: there is no message yet."""
 
     code = "SEMQ-1224"
     remedy = (
@@ -138,7 +138,7 @@ class TooFast(Unavailable):
     """More documents a minute than the agreement with this partner allows."""
 
     code = "SEMQ-1213"
-    remedy = "Hand it over again a little later; the same client token makes a repeat safe."
+    remedy = "Submit it again a little later; the same client token makes a repeat safe."
 
 
 class RefusedByOperator(BadInput):
@@ -216,7 +216,7 @@ class PieceNotDelivered(BadInput):
     """A piece of the document was not delivered, so the document cannot be."""
 
     code = "SEMQ-1231"
-    remedy = "The facts say why. When the cause is mended, `semq failed requeue` sends the pieces that are left."
+    remedy = "The facts say why. After removing the cause, `semq failed requeue` sends the remaining pieces."
 
 
 class PiecesQuotaReached(BadInput):

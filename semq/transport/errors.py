@@ -24,7 +24,7 @@ class NotTrusted(DialFailed):
     code = "SEMQ-4913"
     remedy = (
         "A hub may have changed its authority while this node was away (`semq hub ca show` there): ask its operator for"
-        " a token and the fingerprint, and enrol again (`semq node enroll`). What is in the node's queues stays."
+        " a token and the fingerprint, and enrol again (`semq node enroll`). Documents in the node's queues are kept."
     )
 
 
