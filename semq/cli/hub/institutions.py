@@ -134,7 +134,7 @@ async def add(
     session: Session,
     store: Store,
     weight: Annotated[
-        float, typer.Option("--weight", metavar="W", min=0, help="Share of homes; 0: it gets no further ones.")
+        float, typer.Option("--weight", metavar="W", min=0, help="Share of homes; 0: the store gets no more homes.")
     ] = 1.0,
 ) -> None:
     """Add a store, or change its share of homes. No home moves before `balance`, or `move`."""

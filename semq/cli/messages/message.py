@@ -76,7 +76,7 @@ async def send(
         typer.Option(metavar="TYPE", help="MIME type; by default from name or content of the file."),
     ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Send a document even if it is empty.")] = False,
-    priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
+    priority: Annotated[int, typer.Option(min=0, max=9, help="Higher values are sent first.")] = 0,
     expires: Annotated[
         str,
         typer.Option(
@@ -197,9 +197,7 @@ async def trace(
     session: Session,
     id: Id,
     here: Annotated[bool, typer.Option("--here", help="Only this node's ledger.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Also details of several lines, for instance tracebacks.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print all lines of details, for instance tracebacks.")] = False,
     with_hub: Annotated[bool, typer.Option("--with-hub", hidden=True, help="No longer needed.")] = False,
 ) -> None:
     """Show the history of one message from the ledgers of its sender, the hub and its receiver, as far as they answer.

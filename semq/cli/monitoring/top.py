@@ -37,7 +37,7 @@ class Snapshot(NamedTuple):
 async def top(
     session: Session,
     interval: Annotated[float, typer.Option("--interval", min=0.5, max=3600, help="Seconds between refreshes.")] = 2.0,
-    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many.")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after this number of refreshes.")] = None,
 ) -> None:
     """Show what the node does now, refreshed: checks, documents per second, queues, stuck documents, busiest pairs."""
     clock, before, shown = SystemClock(), None, 0
