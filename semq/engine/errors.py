@@ -32,7 +32,7 @@ class QuotaReached(Unavailable):
 
     code = "SEMQ-1204"
     remedy = (
-        "Submit it again when the partner has received the waiting documents (`semq queue partners`); or raise "
+        "Submit it again when the partner has received more of them (`semq queue partners`); or raise "
         "protocol.quota_rows_per_partner."
     )
 

@@ -66,8 +66,8 @@ class LargeBodies:
         self._last: tuple[int, PiecesManifest, list[int]] | None = None  #: the document of the last part, by its row
 
     async def part(self, row: dict[str, Any], wanted: int | None) -> dict[str, Any] | None:
-        """Return a part of a document's body, with the number of parts and the digest of all; None if it is not in
-        pieces.
+        """Return a part of a document's body, with the number of parts, and the digest and size of all; None if it is
+        not in pieces.
 
         Raises PayloadGone for another party's pieces, InPieces without a ``wanted`` part, PiecesMissing.
         """
@@ -82,7 +82,8 @@ class LargeBodies:
         each = max(1, PART_BYTES // found.manifest.piece_bytes)
         parts = -(-len(pieces) // each)
         body = [await self._piece(bref) for bref in pieces[wanted * each : (wanted + 1) * each]]
-        return {"body": b"".join(body), "parts": parts, "digest": found.manifest.digest}
+        manifest = found.manifest
+        return {"body": b"".join(body), "parts": parts, "digest": manifest.digest, "size": manifest.size}
 
     async def _stored(self, row: dict[str, Any]) -> tuple[bytes, bytes] | None:
         found = await self.store.read(views.bodies, row["side"], [int(row["id"])])

@@ -18,7 +18,9 @@ from semq.errors import SemqError
 from semq.foreign_text import shown_lines
 from semq.sizes import size
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
+from semq.web.node.payloads import payload_chunks
 from semq.web.pages.visit import Visit, form, page
+from semq.web.transport.bodies import ChunkedResponse
 
 FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
 PLACE = ("outbound", "inbound")
@@ -158,19 +160,27 @@ def _said(_: Any, wanted: str, answer: Mapping[str, Any]) -> str:
 async def payload(visit: Visit) -> Response:
     """Show or save the payload of a message. The audit log has a line about every look."""
     given = await visit.form()
-    reply = await visit.ask("msg.body", id=str(given.get("id", "")))
-    body = base64.b64decode(reply["body_base64"])
+    web = visit.web
+    give_back = await web.memory.take(web.settings.protocol.max_document_bytes)
+    try:
+        found = await visit.ask("msg.body", id=str(given.get("id", "")), part=0)
+        body = base64.b64decode(found["body_base64"])
+    except BaseException:
+        give_back()
+        raise
     if given.get("how") == "save":
-        name = re.sub(r"[^0-9A-Za-z-]", "_", str(reply["name"]))
+        name = re.sub(r"[^0-9A-Za-z-]", "_", str(found["name"]))
         headers = {
             "content-disposition": f'attachment; filename="{name}.bin"', "cache-control": "no-store",
             "x-content-type-options": "nosniff",
         }  # fmt: skip
-        return Response(body, media_type="application/octet-stream", headers=headers)
+        chunks, size_bytes = payload_chunks(web.client, visit.who.name, found, body)
+        return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", give_back)
+    give_back()
     text, is_hex = _readable(body[:SHOWN_MAX])
     answer = show(
-        visit, "payload.html", name=reply["name"], digest=reply["digest"], size_bytes=len(body), text=text,
-        is_hex=is_hex, is_cut=len(body) > SHOWN_MAX, back=message_path(reply),
+        visit, "payload.html", name=found["name"], digest=found["digest"], size_bytes=found["size"], text=text,
+        is_hex=is_hex, is_cut=found["size"] > SHOWN_MAX, back=message_path(found),
     )  # fmt: skip
     answer.headers["cache-control"] = "no-store"
     return answer

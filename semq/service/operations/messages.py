@@ -181,7 +181,8 @@ class MessageReading:
         if "submission" not in row or row["id"] == row["submission"]:  # by SQL: never encrypted
             table = "tb_0031_submit" if "submission" in row else table
             payload = self._node.store.locking.unlock(table, row["id"], payload)
-        return {**named, "body_base64": b64encode(payload).decode(), "digest": row["digest"], "parts": 1}
+        whole = {"digest": row["digest"], "parts": 1, "size": len(payload)}
+        return {**named, **whole, "body_base64": b64encode(payload).decode()}
 
     def _bodies(self) -> LargeBodies:
         """Return the reader of large bodies of the present store."""

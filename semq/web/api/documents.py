@@ -5,7 +5,6 @@ A submission is answered after the commit at the node. A large body is in a file
 """
 
 from base64 import b64decode
-from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.responses import Response
@@ -21,7 +20,8 @@ from semq.web.api import attributes
 from semq.web.api.endpoint import Call, json_response
 from semq.web.api.node_operations import PATIENCE_S, read_object
 from semq.web.errors import BadRequest, NoSuchPage
-from semq.web.transport.bodies import ChunkedResponse, chunks_of
+from semq.web.node.payloads import payload_chunks
+from semq.web.transport.bodies import ChunkedResponse
 from semq.web.transport.spooling import kept_body
 
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
@@ -106,23 +106,8 @@ async def body(call: Call) -> Response:
         give_back()
         raise
     headers = {"content-disposition": "attachment", "semq-lk0": str(found["lk0"]), "semq-digest": str(found["digest"])}
-    is_whole = found["parts"] == 1
-    chunks = chunks_of(payload) if is_whole else _in_parts(call, found, payload)
-    return ChunkedResponse(chunks, len(payload) if is_whole else None, headers, "application/octet-stream", give_back)
-
-
-async def _in_parts(call: Call, found: dict[str, Any], payload: bytes) -> AsyncIterator[bytes]:
-    """Yield a body that the node reads in parts. A failure ends the connection, so that the answer is incomplete."""
-    client, part = call.who.login or call.web.client, 0
-    while True:
-        for chunk in chunks_of(payload):
-            yield chunk
-        part += 1
-        if part == found["parts"]:
-            return
-        given = {"id": found["lk0"], "part": part}
-        answer = await client.request("msg.body", given, timeout_s=PATIENCE_S, by=call.who.name)
-        payload = b64decode(answer["body_base64"])
+    chunks, size = payload_chunks(call.who.login or call.web.client, call.who.name, found, payload)
+    return ChunkedResponse(chunks, size, headers, "application/octet-stream", give_back)
 
 
 async def _shown(call: Call) -> dict[str, Any]:

@@ -41,9 +41,9 @@ class Operations:
             if row.is_recorded:
                 await self._note(who, row, arguments, "refused", RoleMissing.code)
             raise RoleMissing(operation=row.name, role=row.role.value)
+        read = read_arguments(row.name, row.arguments, arguments)
         if row.name == CREATE_TOKEN:
             await self._check_giving(who, row, arguments)
-        read = read_arguments(row.name, row.arguments, arguments)
         client = who.login or self.client
         if not row.is_recorded:
             return await client.request(row.name, arguments, timeout_s=patience_s)
