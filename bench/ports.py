@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 
 from semq.amqp.spec import PROTOCOL_HEADER
+from semq.installation.configuration import free_ports
 
 
 def free_port() -> int:
-    """Return a port on which no process listens at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    """Return a port on which no process listens at the moment, and which no outgoing connection gets."""
+    return free_ports(1)[0]
 
 
 def answers(port: int, patience_s: float, goes_on: Callable[[], bool], *, amqp: bool = True) -> bool:
