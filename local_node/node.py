@@ -100,7 +100,7 @@ class LocalNode(Node[LocalEngine]):
         return self.who.server() if self.who is not None and self.settings.amqp.tls else None
 
     def build_engine(self, recovered: Recovered) -> LocalEngine:
-        if self.lives == 1:
+        if self.engine_starts == 1:
             self.assembly = Assembly(lambda: self.engine, lambda: self.store)
             self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for, self.assembly)
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
@@ -114,7 +114,7 @@ class LocalNode(Node[LocalEngine]):
             self.sealing or InClear(), self.clockwork.on_mail, self.spans,
         )  # fmt: skip
         engine.accepting.report_scheduled(self.schedule.scheduled)
-        if self.lives > 1:
+        if self.engine_starts > 1:
             engine.take_over(self.engine)
         return engine
 
@@ -168,7 +168,7 @@ class LocalNode(Node[LocalEngine]):
         return UplinkSettings(hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
 
     async def began(self) -> None:
-        if self.lives == 1:
+        if self.engine_starts == 1:
             self.dial()
         else:
             await self.uplink.restart()

@@ -17,7 +17,7 @@ class NoSuchCertificate(BadInput):
     remedy = "`semq cert list` at the hub shows serial numbers and nodes."
 
 
-class LifeUnreadable(ProtocolViolation):
+class StoreStatementUnreadable(ProtocolViolation):
     """The statement of the node about its store or process at the login has the wrong form."""
 
     code = "SEMQ-1253"

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 import structlog
 
 from platform_node.allowance import RateAllowance
-from platform_node.errors import LifeUnreadable, TooManyLogins
+from platform_node.errors import StoreStatementUnreadable, TooManyLogins
 from platform_node.logins import UMX
 from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, NotAllowed, ResourceLocked
 from semq.broker.queues.queue import Disposition
@@ -115,7 +115,7 @@ class NodeLink:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLife:
+class NodeProcess:
     """The process of a node that logs in, as it states it: store, number of openings, incarnation."""
 
     store_uuid: str
@@ -131,13 +131,13 @@ class Links:
         engine: Callable[[], HubEngine],
         turn: Turn,
         bytes_max: int,
-        note_life: Callable[[str, str, int], None] = lambda node, store_uuid, boot: None,
+        note_store: Callable[[str, str, int], None] = lambda node, store_uuid, boot: None,
     ) -> None:
         self._engine = engine
-        self._note_life = note_life  #: raises SemqError for a node that must not use this store
+        self._note_store = note_store  #: raises SemqError for a node that must not use this store
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
-        self.lives: dict[str, NodeLife] = {}  #: the last statement of each node about its process
+        self.processes: dict[str, NodeProcess] = {}  #: the last statement of each node about its process
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
@@ -160,16 +160,16 @@ class Links:
             agree(theirs.get(PROPERTY))
             if str(theirs.get("node", session.user)) != session.user:
                 raise NotYours("A node logs in under the name of another.", claims=str(theirs.get("node"))[:80])
-            life = _life(theirs)
-            self._note_life(session.user, life.store_uuid, life.boot)
+            process = _process_of(theirs)
+            self._note_store(session.user, process.store_uuid, process.boot)
         except SemqError as error:
             log.error("login_refused", node=session.user, error=str(error))
             session.close(NotAllowed(error.advice()))
             return
-        before = self.lives.get(session.user)
-        if before is not None and before.store_uuid == life.store_uuid and life.boot < before.boot:
-            log.error("node_restored", node=session.user, boot=life.boot, boot_before=before.boot)
-        self.lives[session.user] = life
+        before = self.processes.get(session.user)
+        if before is not None and before.store_uuid == process.store_uuid and process.boot < before.boot:
+            log.error("node_restored", node=session.user, boot=process.boot, boot_before=before.boot)
+        self.processes[session.user] = process
 
     # --- presence
     def is_elsewhere(self, node: Address) -> bool:
@@ -258,14 +258,15 @@ def _refuse(said: Sequence[OfferedMessage]) -> None:
         one.settle(NACKED)
 
 
-def _life(theirs: Mapping[str, Any]) -> NodeLife:
-    """Read what a node states about its process, checked for the database and for display. Raises LifeUnreadable."""
-    life = NodeLife(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
+def _process_of(theirs: Mapping[str, Any]) -> NodeProcess:
+    """Read what a node states about its process, checked for the database and for display. Raises
+    StoreStatementUnreadable."""
+    process = NodeProcess(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
     # The statement is written in a transaction shared with other nodes: a text that Postgres refuses would fail their
     # work, too.
-    if not STORE_UUID.fullmatch(life.store_uuid) or not INCARNATION.fullmatch(life.incarnation):
-        raise LifeUnreadable(store_uuid=life.store_uuid[:80], incarnation=life.incarnation[:80])
-    return life
+    if not STORE_UUID.fullmatch(process.store_uuid) or not INCARNATION.fullmatch(process.incarnation):
+        raise StoreStatementUnreadable(store_uuid=process.store_uuid[:80], incarnation=process.incarnation[:80])
+    return process
 
 
 def _boot(theirs: Mapping[str, Any]) -> int:

@@ -62,7 +62,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 WARN_S = 3600.0
-LIVES_S = 10.0  # the statement of a login is written immediately; this job repeats failed writes
+STORES_S = 10.0  # the statement of a login is written immediately; this job repeats failed writes
 
 
 class HubNode(Node[HubEngine]):
@@ -159,7 +159,7 @@ class HubNode(Node[HubEngine]):
         return self.directory.knows(name)
 
     def register(self) -> None:
-        self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self._note_life)
+        self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self._note_store)
         vhost = self.server.vhosts[UMX]
         vhost.register(self.links.exchange(self.link_bytes_max))
         self.questions = Questions(self.clock)
@@ -187,20 +187,20 @@ class HubNode(Node[HubEngine]):
 
     def defined(self, before: set[Address]) -> None:
         """Apply definitions that were imported after the start."""
-        if self.lives:
+        if self.engine_starts:
             self._register_queues()
             gone = before - set(self.directory.nodes())
             self.engine.defined()
             for node in gone:
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
 
-    def _note_life(self, node: str, store_uuid: str, boot: int) -> None:
-        self.registry.note_life(node, store_uuid, boot)
-        self.clockwork.hasten("lives")
+    def _note_store(self, node: str, store_uuid: str, boot: int) -> None:
+        self.registry.note_store(node, store_uuid, boot)
+        self.clockwork.hasten("node_stores")
 
     def jobs(self) -> list[ScheduledJob]:
         jobs = [
-            ScheduledJob("lives", LIVES_S, self.registry.write_lives),
+            ScheduledJob("node_stores", STORES_S, self.registry.write_stores),
             ScheduledJob("definitions", FOLLOW_S, self.defining.follow),
         ]
         if self.membership is not None:
@@ -344,7 +344,7 @@ class HubNode(Node[HubEngine]):
                 "node": str(node),
                 "online": str(node) in self.engine.sessions,
                 "held": self.engine.holding.held.get(str(node), 0),
-                **self._life(str(node)),
+                **self._process(str(node)),
             }
             for node in self.directory.nodes()
         ]
@@ -358,9 +358,9 @@ class HubNode(Node[HubEngine]):
             nodes=frozenset(map(str, self.directory.nodes())),
         )
 
-    def _life(self, node: str) -> dict[str, Any]:
-        life = self.links.lives.get(node)
-        return {"store_uuid": life.store_uuid, "boot": life.boot, "incarnation": life.incarnation} if life else {}
+    def _process(self, node: str) -> dict[str, Any]:
+        one = self.links.processes.get(node)
+        return {"store_uuid": one.store_uuid, "boot": one.boot, "incarnation": one.incarnation} if one else {}
 
     async def status(self) -> dict[str, Any]:
         base = await super().status()

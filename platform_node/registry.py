@@ -26,7 +26,7 @@ from semq.pki.trust import TrustStore
 from semq.service.credentials.identity import days_left, ring_of
 from semq.store import identities
 from semq.store.files import write_safely
-from semq.store.identities import Issued, StoreLife, Ticket
+from semq.store.identities import Issued, KnownStore, Ticket
 from semq.umx_t.address import Address, parse_address
 
 log = structlog.get_logger("semq.registry")
@@ -70,8 +70,8 @@ class Registry:
     def __init__(self, read: Read, clock: Clock, settings: Settings, authority: Authority | None) -> None:
         self.authority = authority
         self.revoked: set[str] = set()
-        self.lives: dict[str, StoreLife] = {}
-        self._unwritten: dict[str, StoreLife] = {}
+        self.stores: dict[str, KnownStore] = {}
+        self._unwritten: dict[str, KnownStore] = {}
         self._read = read
         self._clock = clock
         self._settings = settings
@@ -80,7 +80,7 @@ class Registry:
     async def open(self) -> None:
         """Read the revocations and stores that logins need. Raises StoreUnavailable."""
         await self.refresh()
-        self.lives = {life.node: life for life in await self._read(identities.lives)}
+        self.stores = {store.node: store for store in await self._read(identities.stores)}
 
     async def refresh(self) -> bool:
         """Read the revoked certificates; return whether there are new ones. A certificate once read as revoked stays
@@ -179,28 +179,28 @@ class Registry:
         now = self._clock.wall()
         return {node: days_left(end, now) for node, end in (await self._read(identities.ends)).items()}
 
-    # --- stores of nodes, by uuid and start ("life")
-    def note_life(self, node: str, store_uuid: str, boot: int) -> None:
+    # --- stores of nodes: uuid, and how often it was opened
+    def note_store(self, node: str, store_uuid: str, boot: int) -> None:
         """Note a login of a node. Raises SecondStore if its store is another one (PROTOCOL.md section 10)."""
-        before = self.lives.get(node)
+        before = self.stores.get(node)
         if before is not None and before.store_uuid != store_uuid:
             raise SecondStore(node=node, known=before.store_uuid, now=store_uuid)
-        life = self.lives[node] = StoreLife(node, store_uuid, boot, self._clock.wall())
-        self._unwritten[node] = life
+        store = self.stores[node] = KnownStore(node, store_uuid, boot, self._clock.wall())
+        self._unwritten[node] = store
 
-    async def write_lives(self) -> None:
+    async def write_stores(self) -> None:
         """Store the noted logins."""
         while self._unwritten:
-            node, life = next(iter(self._unwritten.items()))
-            await self._read(identities.note_life, life)
-            if self._unwritten.get(node) is life:
+            node, store = next(iter(self._unwritten.items()))
+            await self._read(identities.note_store, store)
+            if self._unwritten.get(node) is store:
                 del self._unwritten[node]
 
     async def rebind(self, node: str) -> bool:
         """Let a node log in with another store; return whether the hub knew one."""
-        self.lives.pop(node, None)
+        self.stores.pop(node, None)
         self._unwritten.pop(node, None)
-        known: bool = await self._read(identities.forget_life, node)
+        known: bool = await self._read(identities.forget_store, node)
         log.warning("node_may_come_with_another_store", node=node, known=known)
         return known
 

@@ -22,9 +22,9 @@ WORDS: dict[str, str] = {
     "AS_INIT": "not known to be noted",
     "AS_ACK": "noted",
     "MUST": "must be delivered",
-    "SUBMITTED": "handed over by SQL, not processed yet",
-    "WAITS": "handed over by SQL, cannot be accepted yet",
+    "SUBMITTED": "submitted by SQL, not processed yet",
+    "WAITS": "submitted by SQL, cannot be accepted yet",
     "SCHEDULED": "waits for its time (@NotBefore)",
     "IN_PIECES": "its pieces are sent first",
-    "REFUSED": "handed over by SQL, refused",
+    "REFUSED": "submitted by SQL, refused",
 }

@@ -104,7 +104,7 @@ semq.engine.hub.copies                 flows/custody/test_refused_copies.py
 semq.engine.hub.custody                flows/test_documents.py
 semq.engine.hub.deeds                  flows/custody/test_refused_copies.py
 semq.engine.hub.forwarding             flows/test_documents.py
-semq.engine.hub.refusals               flows/custody/test_refused_copies.py
+semq.engine.hub.copy_acts              flows/custody/test_refused_copies.py
 semq.engine.hub.sessions               flows/distrust/test_hostile_partner.py
 semq.engine.hub.stores                 flows/custody/test_stores.py
 semq.engine.hub_engine                 flows/test_limits.py
@@ -121,7 +121,7 @@ semq.engine.receiver.user_queue        flows/order/test_turns.py
 semq.engine.secrecy.sealing            flows/secrecy/test_secrecy.py
 semq.engine.secrecy.testimony          flows/distrust/test_hearsay.py
 semq.engine.sender.deeds               flows/custody/test_refused_copies.py
-semq.engine.sender.disbelief           flows/distrust/test_disbelief.py
+semq.engine.sender.rejected_proofs     flows/distrust/test_rejected_proofs.py
 semq.engine.sender.lanes               flows/order/test_lanes.py
 semq.engine.sender.outbound            flows/test_documents.py
 semq.engine.sender.positions           flows/order/test_order.py

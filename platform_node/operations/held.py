@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from platform_node.operated import OperatedHub
 from semq.access_rights import AccessRole
-from semq.engine.hub.refusals import ActOnCopies
+from semq.engine.hub.copy_acts import ActOnCopies
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
 from semq.service.message_names import ended, past
@@ -97,13 +97,13 @@ class HeldOperations:
     async def refuse(self, arguments: RefuseCopies, caller: Caller) -> dict[str, Any]:
         """Refuse copies and notify their senders, with the reason."""
         ids, more = await self._meant(arguments)
-        only_copies, refusing = arguments.only_copies, self._node.engine.refusals
+        only_copies, refusing = arguments.only_copies, self._node.engine.copy_acts
         return await _acted(caller, arguments.why, more, lambda act: refusing.refuse(ids, act, only_copies=only_copies))
 
     async def resend(self, arguments: ResendCopies, caller: Caller) -> dict[str, Any]:
         """Send copies again, now or as soon as their target is online."""
         ids, more = await self._meant(arguments)
-        refusing = self._node.engine.refusals
+        refusing = self._node.engine.copy_acts
         return await _acted(caller, arguments.why, more, lambda act: refusing.resend(ids, act))
 
     async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:

@@ -26,7 +26,7 @@ CHECKS: dict[str, tuple[str, str]] = {
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
     "resources": ("memory and disk", "Publishers wait until there is space: check for stopped consumers."),
     "quotas": ("quotas of partners", "Their quota is used up: call these partners, or raise quota_rows_per_partner."),
-    "submissions": ("documents handed over by SQL", "See the page of failed documents."),
+    "submissions": ("documents submitted by SQL", "See the page of failed documents."),
     "violations": ("violations by peers", "Tell the operator of that node what was refused, and the version of yours."),
     "telemetry": ("export of spans", "Check address, headers and the collector; documents are not affected."),
     "extract": ("nightly extract", "Check the log of the node; run the job again on the page of scheduled work."),

@@ -59,10 +59,9 @@ class NotThere(BadInput):
 
     code = "SEMQ-1207"
     remedy = (
-        "Compare the name: `semq msg list` shows short names. A node knows only what it sent, received or passed on: "
-        "ask at the other end, too. The hub knows an AppKey only while it holds a copy: ask sender or receiver by "
-        "it, and the hub by the short name that they show. Messages that ended more than "
-        "database.ledger_days ago cannot be found any more."
+        "`semq msg list` shows names. A node knows only what it sent, received or forwarded, and the hub an AppKey "
+        "only while it holds a copy: ask the sender or receiver, too. Messages that ended more than "
+        "database.ledger_days ago are unknown."
     )
 
 

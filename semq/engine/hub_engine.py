@@ -12,10 +12,10 @@ from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.carried_link import CarriedLink
 from semq.engine.hub.copies import Copies
+from semq.engine.hub.copy_acts import CopyActs
 from semq.engine.hub.custody import Holding
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.instances import Cluster, Instances
-from semq.engine.hub.refusals import Refusals
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import faults, record_name
 from semq.engine.ports import Directory, Link, NoEvents, runs
@@ -50,7 +50,7 @@ class HubEngine:
         self.sessions: dict[str, PresentNode] = {}
         self.holding = Holding(core, recovered, self.sessions, directory)
         self.copies = Copies(self.holding)
-        self.refusals = Refusals(self.holding)
+        self.copy_acts = CopyActs(self.holding)
         self.relay = Relay(core, self.sessions, self.holding, directory)
         self.instances = Instances(self, self.holding.stores.home, cluster) if cluster is not None else None
 

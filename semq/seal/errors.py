@@ -104,9 +104,9 @@ class ReceiptForged(ProtocolViolation):
 
     code = "SEMQ-5209"
     remedy = (
-        "It was rejected: the message stays open, and the inquiry is repeated. A node of an older version signs no "
-        "floors, markers and positions: update it, or name it in secrecy.unsigned_floors_from. Receipts of a node "
-        "without a certificate are accepted only if secrecy.unproved_from names it, or with secrecy.mixed_network."
+        "Rejected; the inquiry is repeated. Update a node that is too old to sign floors and markers, or name it in "
+        "secrecy.unsigned_floors_from. A node without a certificate must be named in secrecy.unproved_from, unless "
+        "secrecy.mixed_network is set."
     )
 
 

@@ -88,7 +88,7 @@ class Node(Generic[E]):
         self.recovered: Recovered
         self.started_at = clock.wall()
         self.companions: dict[str, Companion] = {}  #: processes beside the node, by the section that they serve
-        self.lives = 0  #: engines built since the process started
+        self.engine_starts = 0  #: engines built since the process started
         self._database = self.host.database(settings)
         self._claim = Claim(settings, self.home, clock)
         self._beginning: asyncio.Task[None] | None = None
@@ -265,13 +265,13 @@ class Node(Generic[E]):
         return self._claim.is_waiting
 
     def _build(self) -> None:
-        self.lives += 1
+        self.engine_starts += 1
         self.engine = self.build_engine(self.recovered)
         if self._failpoint is not None:
             self._failpoint.watch_engine(self.engine)
         log.info(
             "engine_began", boot=self.recovered.boot, incarnation=f"{self.recovered.inc:x}",
-            unsettled=self.recovered.unsettled, pending=self.recovered.pending, life=self.lives,
+            unsettled=self.recovered.unsettled, pending=self.recovered.pending, engine_start=self.engine_starts,
         )  # fmt: skip
 
     def notified(self, channel: str) -> None:
@@ -466,7 +466,7 @@ class Node(Generic[E]):
             "store_uuid": self.recovered.store_uuid,
             "boot": self.recovered.boot,
             "incarnation": f"{self.recovered.inc:x}",
-            "engine_lives": self.lives,
+            "engine_starts": self.engine_starts,
             "store_open": not self._is_lost and not self._begins_again,
             "counters": dict(self.engine_counters()),
             "violations": self.engine_violations(),

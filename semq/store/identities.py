@@ -17,7 +17,7 @@ from semq.store.rows import RetiredStore
 from semq.store.tables import definition, node_certificate, node_life, node_token, semq_retired_store
 
 REVOKED, DEFINED = "semq_revoked", "semq_defined"  # NOTIFY channels: changes for other processes of the hub
-CERTIFICATE, TOKEN, LIFE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
+CERTIFICATE, TOKEN, STORE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreLife:
+class KnownStore:
     """The store that a node last used, and the number of times it had been opened."""
 
     node: str
@@ -155,27 +155,27 @@ def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued
         return None if before is None else _issued(before)
 
 
-# --- lives
+# --- stores of nodes
 
 
-def lives(connection: Connection) -> list[StoreLife]:
+def stores(connection: Connection) -> list[KnownStore]:
     """Return the store of every node."""
-    return [StoreLife(*row) for row in connection.execute(select(node_life))]
+    return [KnownStore(*row) for row in connection.execute(select(node_life))]
 
 
-def note_life(connection: Connection, life: StoreLife) -> None:
+def note_store(connection: Connection, store: KnownStore) -> None:
     """Record the store that a node uses now; the caller has refused a different one."""
-    values = {name: getattr(life, name) for name in StoreLife.__slots__}
+    values = {name: getattr(store, name) for name in KnownStore.__slots__}
     with connection.begin():
         connection.execute(
             insert(node_life).values(**values).on_conflict_do_update(index_elements=["node"], set_=values)
         )
 
 
-def forget_life(connection: Connection, node: str) -> bool:
+def forget_store(connection: Connection, node: str) -> bool:
     """Allow a node to use another store; return whether one was known."""
     with connection.begin():
-        return connection.execute(node_life.delete().where(LIFE.node == node)).rowcount == 1
+        return connection.execute(node_life.delete().where(STORE.node == node)).rowcount == 1
 
 
 # --- definitions

@@ -36,7 +36,7 @@ TRACE = {"lk0": LK0, "events": [LINE], "others": [BAD], "unheard": [{"node": BAD
 STATUS = {
     "kind": BAD, "node": BAD, "started_at": BAD, "boot": BAD, "store_uuid": BAD, "incarnation": BAD, "shortage": BAD,
     "hub": {"link": "down", "node": BAD, "last_error": BAD}, "sql_waiting": {BAD: BAD}, "counters": {BAD: BAD},
-    "partners": {BAD: {"online": True, "waiting": BAD}}, "certificates": {BAD: BAD}, "engine_lives": 2,
+    "partners": {BAD: {"online": True, "waiting": BAD}}, "certificates": {BAD: BAD}, "engine_starts": 2,
     "certificate": {"state": BAD, "not_after": BAD, "days_left": BAD, "renew_at": BAD, "node": BAD},
     "extract": {"at": BAD, "exit_status": 1, "said": BAD},
     "telemetry": {"exported": BAD, "failures": 1, "failing_since": 1, "last_error": BAD},

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import semq.engine
-from semq.engine.hub.refusals import ActOnCopies
+from semq.engine.hub.copy_acts import ActOnCopies
 from semq.engine.receiver.answers import ActReport
 from semq.engine.sender.scheduled import release_due, release_early
 from semq.store.memory import CommitFault, MemoryStore
@@ -86,8 +86,8 @@ def stored(trio: Trio) -> None:
     copies = sorted(trio.hub_store.tables.outbound)
     act = ActOnCopies("ops", "test", lambda counts: None, fail)
     trio.settle()
-    trio.hub.refusals.resend(copies[:1], act)
-    trio.hub.refusals.refuse(copies[2:3], act)
+    trio.hub.copy_acts.resend(copies[:1], act)
+    trio.hub.copy_acts.refuse(copies[2:3], act)
     trio.settle()
     trio.connect(trio.b)
     trio.later(60)

@@ -189,7 +189,7 @@ async def test_documents_come_in_through_sql_in_the_application_s_own_transactio
 
 def began_again(node: LocalNode | HubNode) -> bool:
     """Whether it serves with a new engine: sessions begin after the engine is built."""
-    return node.lives > 1 and not node._begins_again
+    return node.engine_starts > 1 and not node._begins_again
 
 
 def lose_store(node: LocalNode | HubNode) -> None:

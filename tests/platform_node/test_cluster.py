@@ -162,7 +162,7 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         await until(lambda: "1.10008" in two.engine.sessions)
         copy = LocalNode(inprocess.settings("copy", LOCAL.format(name="10008", hub=two.port)), SystemClock())
         inprocess.stack.push_async_callback(copy.stop)
-        two.registry.lives.clear()  # a copy with the same store would come as far as its queues
+        two.registry.stores.clear()  # a copy with the same store would come as far as its queues
         asked: list[Address] = []
         refused = two.links.is_elsewhere
 

@@ -234,12 +234,12 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
 @pytest.mark.parametrize(
     "lie", [{"store_uuid": "a\0"}, {"store_uuid": "a" * 37}, {"store_uuid": "a\n"}, {"incarnation": "\x1b[2J"}]
 )
-async def test_a_life_that_no_node_has_is_refused_and_not_noted(scene: LinksScene, lie: dict[str, str]) -> None:
+async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene, lie: dict[str, str]) -> None:
     """It would be written with the statements of other nodes, by the same job."""
     registry = scene.hub.registry
     await until(lambda: not registry._unwritten)
     await scene.inprocess.client(scene.hub, **scene.login)
-    known = registry.lives["1.10008"]
+    known = registry.stores["1.10008"]
     await registry.rebind("1.10008")
     false = scene.login["client_properties"] | lie
 
@@ -249,10 +249,10 @@ async def test_a_life_that_no_node_has_is_refused_and_not_noted(scene: LinksScen
 
     with pytest.raises(AmqpError, match="SEMQ-1253"):
         await log_in()
-    assert "1.10008" not in registry.lives
+    assert "1.10008" not in registry.stores
     await scene.inprocess.client(scene.hub, **scene.login)
-    await registry.write_lives()
-    assert registry.lives["1.10008"].store_uuid == known.store_uuid
+    await registry.write_stores()
+    assert registry.stores["1.10008"].store_uuid == known.store_uuid
 
 
 async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: LinksScene) -> None:

@@ -34,7 +34,7 @@ def cut_off(node: HubNode) -> None:
 async def lives(node: HubNode, inprocess: InProcess) -> int:
     """Return how many engines the node has had, as reported by ``node.status``."""
     status = (await ask(await inprocess.client(node), "node.status"))["result"]
-    return int(status["engine_lives"])
+    return int(status["engine_starts"])
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def test_a_store_lost_again_while_the_sessions_are_begun(
         lost.set()
 
     async def lost_once_more() -> None:
-        if hub.lives == 2:
+        if hub.engine_starts == 2:
             lost.clear()
             cut_off(hub)
             await lost.wait()
@@ -65,7 +65,7 @@ async def test_a_store_lost_again_while_the_sessions_are_begun(
     monkeypatch.setattr(hub.store, "_on_lost", heard)
     monkeypatch.setattr(hub, "began", lost_once_more)
     cut_off(hub)
-    await until(lambda: hub.lives == 3 and hub._beginning is not None and hub._beginning.done())
+    await until(lambda: hub.engine_starts == 3 and hub._beginning is not None and hub._beginning.done())
     assert await lives(hub, inprocess) == 3
     assert hub.store._writer is not None
 
@@ -87,7 +87,7 @@ async def test_a_server_that_dies_again_while_it_recovers(
 
     monkeypatch.setattr(part, where, failing)
     cut_off(hub)
-    await until(lambda: hub.lives == 2)
+    await until(lambda: hub.engine_starts == 2)
     assert len(tried) == 3
     assert await lives(hub, inprocess) == 2
 
@@ -121,7 +121,7 @@ async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
     with pytest.raises(AmqpError):
         await channel.declare_queue("new", durable=True)
     back.set()
-    await until(lambda: hub.lives == 2 and hub._beginning is not None and hub._beginning.done())
+    await until(lambda: hub.engine_starts == 2 and hub._beginning is not None and hub._beginning.done())
     await until(lambda: hub.server.journal.batches_under_way == 0)
     with psycopg.connect(hub.store.url) as connection:
         assert connection.execute("SELECT name FROM broker_queue ORDER BY 1").fetchall() == [("new",), ("old",)]
@@ -170,7 +170,7 @@ async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_pa
             if hub._failed.done():
                 hub._failed.result()
             hub.clockwork.hasten("database")  # every few seconds
-            return hub.lives >= 2 and not hub._begins_again
+            return hub.engine_starts >= 2 and not hub._begins_again
 
         await until(began_again)
     finally:
@@ -195,4 +195,4 @@ async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_ca
     again = HubNode(settings, SystemClock())
     inprocess.stack.push_async_callback(again.stop)
     await again.start()
-    assert again.lives == 1
+    assert again.engine_starts == 1

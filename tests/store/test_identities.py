@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection
 
 from semq.store import identities as store
-from semq.store.identities import Issued, StoreLife, Ticket
+from semq.store.identities import Issued, KnownStore, Ticket
 from semq.store.postgres.migration import engine_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -77,14 +77,14 @@ def test_two_at_once_with_one_token(connection: Connection, database: str) -> No
     assert store.certificates(connection) == given
 
 
-def test_lives(connection: Connection) -> None:
-    first, second = StoreLife("1.10008", "uuid", 1, NOW), StoreLife("1.10008", "uuid", 2, NOW + HOUR)
-    store.note_life(connection, first)
-    store.note_life(connection, second)
-    assert store.lives(connection) == [second]
+def test_stores_of_nodes(connection: Connection) -> None:
+    first, second = KnownStore("1.10008", "uuid", 1, NOW), KnownStore("1.10008", "uuid", 2, NOW + HOUR)
+    store.note_store(connection, first)
+    store.note_store(connection, second)
+    assert store.stores(connection) == [second]
     connection.rollback()
-    assert store.forget_life(connection, "1.10008")
-    assert not store.forget_life(connection, "1.10008")
+    assert store.forget_store(connection, "1.10008")
+    assert not store.forget_store(connection, "1.10008")
 
 
 def test_definitions_follow_one_another(connection: Connection) -> None:

@@ -55,13 +55,16 @@ def _node(status: Status) -> Iterator[tuple[str, str]]:
         "running since",
         f"{local(status['started_at'])} ({ago(status['started_at'])})" if status.get("started_at") else "",
     )
-    yield "life", f"{status.get('boot')} of store {status.get('store_uuid')}, incarnation {status.get('incarnation')}"
+    yield (
+        "opening",
+        f"{status.get('boot')} of store {status.get('store_uuid')}, incarnation {status.get('incarnation')}",
+    )
 
 
 def _work(status: Status) -> Iterator[tuple[str, str]]:
     yield "store", "open" if status.get("store_open") else "being opened: nothing is accepted meanwhile"
-    if int(status.get("engine_lives") or 1) > 1:
-        yield "opened", f"{counted(status['engine_lives'], 'time')} since the start"
+    if int(status.get("engine_starts") or 1) > 1:
+        yield "opened", f"{counted(status['engine_starts'], 'time')} since the start"
     hub = status.get("hub")
     if hub is not None:
         is_up = hub.get("link") == "up"

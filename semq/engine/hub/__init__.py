@@ -8,7 +8,7 @@
 | custody       | stored copies for absent targets: the one door for their rows     |
 | deeds         | what is done for each deed of the hub's grid                      |
 | copies        | Acks, answers and inquiries about copies (H6-H12, H17)            |
-| refusals      | acts of an operator of the hub on copies (H16-H18)                |
+| copy_acts     | acts of an operator of the hub on copies (H16-H18)                |
 | sessions      | nodes that are online                                             |
 | stores        | the hub's own store, and permanently lost ones                    |
 """

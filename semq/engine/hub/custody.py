@@ -4,7 +4,7 @@
 Ack-Save is sent after the commit that stores a copy. A copy is deleted only on evidence of its receiver, and every
 acknowledgement must contain the identity of the row (rules N9, N12, N13). ``hear`` takes every event of a copy: the
 grid decides, the row and the ledger change in the open transaction, and the action of the cell is carried out by
-``deeds``. Statements of nodes arrive through ``copies``, acts of operators through ``refusals``.
+``deeds``. Statements of nodes arrive through ``copies``, acts of operators through ``copy_acts``.
 """
 
 from collections.abc import Callable, Mapping, Sequence

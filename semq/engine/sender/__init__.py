@@ -1,16 +1,16 @@
 """The sender's side of the protocol (PROTOCOL.md section 5.1), in the order of a document's life.
 
-| module         | subject                                                                |
-|----------------|------------------------------------------------------------------------|
-| submission     | S1: documents become rows of tb_0031                                   |
-| positions      | places in a stream                                                     |
-| lanes          | rows on their way out, one lane per destination                        |
-| sender         | claims rows for the link, sends inquiries about them                   |
-| receipts       | receipts, answers and inquiries about own messages                     |
-| statements     | checks of the right of a node to a statement about a row               |
-| outbound       | the row of a message: one function for all its events                  |
-| deeds          | actions for the deeds of the sender's grids                            |
-| refused_copies | refusals by an operator of the hub (S15)                               |
-| disbelief      | sent copies whose signature their receiver no longer accepts (S16)     |
-| resealing      | documents refused for a missing key, sealed and sent again             |
+| module          | subject                                                                |
+|-----------------|------------------------------------------------------------------------|
+| submission      | S1: documents become rows of tb_0031                                   |
+| positions       | places in a stream                                                     |
+| lanes           | rows on their way out, one lane per destination                        |
+| sender          | claims rows for the link, sends inquiries about them                   |
+| receipts        | receipts, answers and inquiries about own messages                     |
+| statements      | checks of the right of a node to a statement about a row               |
+| outbound        | the row of a message: one function for all its events                  |
+| deeds           | actions for the deeds of the sender's grids                            |
+| refused_copies  | refusals by an operator of the hub (S15)                               |
+| rejected_proofs | sent copies whose signature their receiver no longer accepts (S16)     |
+| resealing       | documents refused for a missing key, sealed and sent again             |
 """

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTarget
 from semq.engine.ports import Believed
 from semq.engine.sender.deeds import ReceiverEvidence, ReturnedCopy
-from semq.engine.sender.disbelief import is_unbelieved
 from semq.engine.sender.outbound import NEWS, is_open
 from semq.engine.sender.refused_copies import news_of, says_returned
+from semq.engine.sender.rejected_proofs import is_proof_rejected
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.statements import Fault, SpeakingNode, Statements, own_lk0s
 from semq.errors import SemqError
@@ -71,7 +71,7 @@ class Receipts:
         unit = yield Needs(
             outbound={lk0.object_id for lk0, _, _ in named},
             bodies={
-                lk0.object_id for lk0, record, _ in named if record.flag is HubFlag.REFUSED or is_unbelieved(record)
+                lk0.object_id for lk0, record, _ in named if record.flag is HubFlag.REFUSED or is_proof_rejected(record)
             },
             queries={streams},
         )
@@ -172,7 +172,7 @@ class _Receipts(Statements):
     def __init__(self, sender: Sender, speaker: SpeakingNode, unit: Unit, faults: Iterable[Fault]) -> None:
         super().__init__(sender, speaker, unit, faults)
         self._kept: KeptReceipts | None = None
-        self._unbelieved_in_clear: list[int] = []
+        self._rejected_in_clear: list[int] = []
         self._unkept: list[int] = []  #: documents without a row whose event was prepared
 
     def receipt(self, lk0: LK0, record: Receipt, place: int) -> None:
@@ -191,8 +191,8 @@ class _Receipts(Statements):
         ending = ARRIVAL_BY_ANSWER.get(record.status) if record.status else None
         if not self.is_target(row, lk0) or not self.is_placed(row, record.sid):
             return
-        if row is not None and is_unbelieved(record):
-            self._unbelieved(row, record)
+        if row is not None and is_proof_rejected(record):
+            self._proof_rejected(row, record)
         if ending is None or not self.is_same(row, ending, record.digest):
             return
         is_news = row is not None and is_open(row)
@@ -200,10 +200,10 @@ class _Receipts(Statements):
         reason = record.reason if ending is Arrival.REJ else None
         self.hear(row, NEWS[ending], detail, reason, ReceiverEvidence(lk0, record.dest_ref_id))
 
-    def _unbelieved(self, row: Outbound, record: Receipt) -> None:
+    def _proof_rejected(self, row: Outbound, record: Receipt) -> None:
         """S16: send the document again, as it is or as another message."""
         try:
-            news = self.sender.disbelief.news(row, self.unit.bodies.get(row.object_id), self._unbelieved_in_clear)
+            news = self.sender.rejected_proofs.news(row, self.unit.bodies.get(row.object_id), self._rejected_in_clear)
         except NotYours as error:
             self.violation(error, str(row.lk0))
         else:
@@ -280,8 +280,8 @@ class _Receipts(Statements):
 
     def apply(self) -> None:
         """After the commit: also answer refusals, and forget documents without a row."""
-        for object_id in self._unbelieved_in_clear:
-            self.sender.disbelief.note(object_id)
+        for object_id in self._rejected_in_clear:
+            self.sender.rejected_proofs.note(object_id)
         super().apply()
         for object_id in self._unkept:
             self.sender.rows.unkept.pop(object_id, None)
@@ -357,7 +357,7 @@ class _Answers(Statements):
         self._note_loss(row, answer)
         if answer is Answer.NOT:
             is_meant = self.is_target(row, lk0) and self.is_placed(row, record.sid)
-            if is_meant and not self.sender.disbelief.is_put_off(row):
+            if is_meant and not self.sender.rejected_proofs.is_delayed(row):
                 self.hear(row, Heard.not_here if row.has_payload or row.void else Heard.not_here_bare, "NOT")
         elif not self.is_hub(row):
             return

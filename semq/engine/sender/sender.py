@@ -10,9 +10,9 @@ from typing import Any
 from semq.engine.core import Core
 from semq.engine.ports import Secrecy
 from semq.engine.sender.deeds import AfterOutbound
-from semq.engine.sender.disbelief import Disbelief
 from semq.engine.sender.lanes import Lane, Pump
 from semq.engine.sender.outbound import OutboundRows
+from semq.engine.sender.rejected_proofs import RejectedProofs
 from semq.engine.sender.resealing import Resealing
 from semq.engine.time.schedule import Schedule
 from semq.engine.uplink import HubSession
@@ -44,7 +44,7 @@ class Sender:
         self.pump = Pump(core, self)
         self.rows = OutboundRows(core, recovered, secrecy, self.pump, self)
         self.resealing = Resealing(core, self.rows, secrecy)
-        self.disbelief = Disbelief(core, secrecy)
+        self.rejected_proofs = RejectedProofs(core, secrecy)
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: of inquiries
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since the last statement about it
@@ -127,6 +127,6 @@ class Sender:
 
     def forget(self, row: Outbound) -> None:
         """Drop the volatile facts about a row that has ended."""
-        self.disbelief.forget(row.object_id)
+        self.rejected_proofs.forget(row.object_id)
         for volatile in (self.nonces, self.asked, self.unanswered, self.away_since):
             volatile.pop(row.object_id, None)

@@ -99,9 +99,9 @@ def _telemetry(state: Mapping[str, Any]) -> Check:
 
 def _about_submissions(status: Status, counts: Mapping[str, int]) -> Iterable[str]:
     if counts["refused"]:
-        yield f"documents handed over by SQL were refused ({counts['refused']}): `semq failed list`"
+        yield f"documents submitted by SQL were refused ({counts['refused']}): `semq failed list`"
     for target, why in sorted(status.get("sql_waiting", {}).items()):
-        yield f"documents handed over by SQL for {target} wait: {why}"
+        yield f"documents submitted by SQL for {target} wait: {why}"
 
 
 def _violations(seen: Sequence[Mapping[str, Any]]) -> str:

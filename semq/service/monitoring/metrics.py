@@ -207,7 +207,7 @@ METRICS = (
     Metric("semq_failed_rows", "gauge", "Documents that failed and wait for a person.", _figure("failed")),
     Metric("semq_stuck_rows", "gauge", "Documents that have not ended in time, by cause.", _causes),
     Metric("semq_census_time_seconds", "gauge", "When the rows of the queues were counted.", _census_at),
-    Metric("semq_sql_submissions", "gauge", "Documents handed over by SQL and not accepted.",
+    Metric("semq_sql_submissions", "gauge", "Documents submitted by SQL and not accepted.",
            _each("sql_submissions", "state")),
     Metric("semq_extract_time_seconds", "gauge", "When the last nightly extract ended.", _extract_at),
     Metric("semq_extract_exit_status", "gauge", "Exit status of the last nightly extract.", _extract_status),

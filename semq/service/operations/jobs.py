@@ -24,13 +24,13 @@ DESCRIPTIONS: dict[str, str] = {
     "housekeeping": "creates and drops partitions of the ledger, and deletes rows after their retention period",
     "extract": "the nightly extract of the ledger for the reconciliation",
     "alerts": "reports changed health checks to the configured program",
-    "sql_submissions": "searches for documents handed over by SQL",
+    "sql_submissions": "searches for documents submitted by SQL",
     "schedule": "releases scheduled documents at their time",
     "sql_done": "searches for documents acknowledged by SQL",
     "disk": "stops publishers while the disk is nearly full",
     "certificate": "renews the node's own certificate before it ends",
     "certificates": "logs which institutions have not renewed their certificates",
-    "lives": "records the store of each node",
+    "node_stores": "records the store of each node",
     "definitions": "applies definitions imported by another process",
     "revocation": "ends links of revoked certificates",
     "pieces": "sends the pieces of large documents, and the documents whose pieces have arrived",
@@ -41,7 +41,7 @@ DESCRIPTIONS: dict[str, str] = {
 log = structlog.get_logger("semq.jobs")
 WHY_MAX = 500
 NEVER_PAUSED = frozenset(
-    {"engine", "database", "sql_submissions", "sql_done", "disk", "lives", "revocation", "cluster"}
+    {"engine", "database", "sql_submissions", "sql_done", "disk", "node_stores", "revocation", "cluster"}
 )
 
 

@@ -18,6 +18,10 @@ def test_every_error_says_what_it_means_and_what_to_do() -> None:
     assert len({row["code"] for row in rows}) == len(rows)
 
 
+def test_every_remedy_fits_into_a_reply_text_of_amqp() -> None:
+    assert [row["code"] for row in all_errors() if len(row["remedy"].encode()) > 255] == []
+
+
 def test_every_code_in_the_sources_can_be_looked_up() -> None:
     written = {
         code

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from semq.engine.errors import Cancelled, RefusedByOperator, UnknownTarget
-from semq.engine.hub.refusals import ActOnCopies
+from semq.engine.hub.copy_acts import ActOnCopies
 from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
@@ -39,7 +39,7 @@ def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
 def act(trio: Trio, what: str, rows: Sequence[int] | None = None, **more: Any) -> Counter[str]:
     told: list[Counter[str]] = []
     ids = list(trio.hub_store.tables.outbound) if rows is None else rows
-    getattr(trio.hub.refusals, what)(ids, ActOnCopies("ops", "it has closed", told.append, fail), **more)
+    getattr(trio.hub.copy_acts, what)(ids, ActOnCopies("ops", "it has closed", told.append, fail), **more)
     assert told == []  # no answer before the commit
     trio.settle()
     return told[0]
@@ -390,7 +390,7 @@ def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker
     heard: list[Frame] = []
     trio.lose = catch(trio.a.down, heard)
     refusing = ActOnCopies("ops", "it has closed", lambda counts: None, fail)
-    trio.hub.refusals.refuse([copy.object_id], refusing)
+    trio.hub.copy_acts.refuse([copy.object_id], refusing)
     holding = trio.hub.holding
     if why != "the operator acts":
         trio.settle()
@@ -467,7 +467,7 @@ def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other() -> 
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)
     told: list[Counter[str]] = []
-    trio.hub.refusals.refuse([first], ActOnCopies("ops", "it has closed", told.append, fail))
+    trio.hub.copy_acts.refuse([first], ActOnCopies("ops", "it has closed", told.append, fail))
     trio.connect(trio.b)  # claims the stored copies
     trio.settle()
     assert told == [{"refused": 1}]

@@ -132,7 +132,7 @@ async def test_a_lost_store_costs_no_piece(inprocess: InProcess, at_sender: bool
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030") > 2)
     loser = a if at_sender else b
     lose_store(loser)
-    await until(lambda: loser.lives > 1)
+    await until(lambda: loser.engine_starts > 1)
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)

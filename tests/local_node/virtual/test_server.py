@@ -156,9 +156,9 @@ async def test_an_institution_without_work_has_no_connection(inprocess: InProces
         for _ in range(3):
             await until(lambda: all(found.node(name).store.state == "rest" for name in (a, b, c)))
             await until(lambda: not any(connections(found, name) for name in (a, b, c)))
-            before = found.node(a).lives
+            before = found.node(a).engine_starts
             await found.arrived(b, await found.send(a, b))
-            assert found.node(a).lives == before
+            assert found.node(a).engine_starts == before
 
 
 async def test_who_took_a_resting_store_over_keeps_it(inprocess: InProcess) -> None:

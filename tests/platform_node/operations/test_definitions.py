@@ -146,7 +146,7 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = 'semq-writer' AND datname = current_database()"
         )
-    await until(lambda: hub.lives == 2 and hub.engine.holding.waiting("1.10008", "1.56001") == 2)
+    await until(lambda: hub.engine_starts == 2 and hub.engine.holding.waiting("1.10008", "1.56001") == 2)
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
     said = Attributes(app_key=parse_app_key("trade/slow//S1"))
     refused = hub.directory.refuse(

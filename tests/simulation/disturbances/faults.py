@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from semq.engine.hub.refusals import ActOnCopies
+from semq.engine.hub.copy_acts import ActOnCopies
 from semq.store.memory import CommitFault
 from semq.store.memory_tables import Tables
 from semq.umx_t.envelope import Data, Frame, Function, Packet
@@ -233,9 +233,9 @@ class Faults:
     def _act(self, host: "Host", ids: list[int], refusals: float = 0.7, only_copies: float = 0.5) -> None:
         act = ActOnCopies("ops", "asked to", lambda counts: None, lambda error: None)
         if self.chance.random() < refusals:
-            host.engine.refusals.refuse(ids, act, only_copies=self.chance.random() < only_copies)
+            host.engine.copy_acts.refuse(ids, act, only_copies=self.chance.random() < only_copies)
         else:
-            host.engine.refusals.resend(ids, act)
+            host.engine.copy_acts.resend(ids, act)
         host.turn()
 
     def strike_off(self) -> None:

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import Expired
-from semq.engine.hub.refusals import NOBODY
+from semq.engine.hub.copy_acts import NOBODY
 from semq.engine.ports import AppEvent, Delivery
 from semq.engine.sender.refused_copies import says_returned
 from semq.errors import BadInput

@@ -22,13 +22,13 @@ from semq.umx_t.records import Answer, Receipt
 from semq.umx_t.retry import interval
 
 
-def is_unbelieved(record: Receipt) -> bool:
+def is_proof_rejected(record: Receipt) -> bool:
     """Whether a record reports that the receiver does not accept a copy's proof and has not recorded it."""
     return record.status is Answer.NOT and record.reason is not None and record.reason[0] == SignerGone.code
 
 
 @dataclass(slots=True)
-class _Doubt:
+class _Rejection:
     """A document in clear whose proof its receiver does not accept (volatile)."""
 
     key: str  #: the signing key of the last copy that was sent without delay
@@ -36,13 +36,13 @@ class _Doubt:
     times: int = 0  #: number of delays
 
 
-class Disbelief:
+class RejectedProofs:
     """The documents whose proof is not accepted, and the earliest time of the next copy of each."""
 
     def __init__(self, core: Core, secrecy: Secrecy) -> None:
         self._core = core
         self._secrecy = secrecy
-        self._doubts: dict[int, _Doubt] = {}
+        self._rejections: dict[int, _Rejection] = {}
 
     def news(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> Heard | None:
         """Return the next event of the row: ``resend``, or an end with or without a marker; None for no event.
@@ -67,27 +67,31 @@ class Disbelief:
 
     def _is_due(self, row: Outbound) -> bool:
         """Whether the row was not yet sent again under the present key, or the delay of its next copy has passed."""
-        doubt = self._doubts.get(row.object_id)
-        if doubt is None or doubt.key != self._secrecy.signing_key():
+        rejection = self._rejections.get(row.object_id)
+        if rejection is None or rejection.key != self._secrecy.signing_key():
             return True
-        return doubt.times > 0 and self._core.now() >= doubt.until
+        return rejection.times > 0 and self._core.now() >= rejection.until
 
     def note(self, object_id: int) -> None:
         """Delay the next copy of a document in clear, each time for longer. Called after the commit of the report."""
         key, now, settings = self._secrecy.signing_key(), self._core.now(), self._core.settings
-        doubt = self._doubts.get(object_id)
-        if doubt is None or doubt.key != key:
-            self._doubts[object_id] = _Doubt(key, now)
-        elif now >= doubt.until:
-            doubt.times += 1
-            pause = interval(doubt.times, settings.inquiry_s, settings.inquiry_s_max, self._core.clock.random())
-            doubt.until = now + pause
+        rejection = self._rejections.get(object_id)
+        if rejection is None or rejection.key != key:
+            self._rejections[object_id] = _Rejection(key, now)
+        elif now >= rejection.until:
+            rejection.times += 1
+            pause = interval(rejection.times, settings.inquiry_s, settings.inquiry_s_max, self._core.clock.random())
+            rejection.until = now + pause
 
-    def is_put_off(self, row: Outbound) -> bool:
+    def is_delayed(self, row: Outbound) -> bool:
         """Whether the next copy of a document is still delayed."""
-        doubt = self._doubts.get(row.object_id)
-        return doubt is not None and doubt.key == self._secrecy.signing_key() and self._core.now() < doubt.until
+        rejection = self._rejections.get(row.object_id)
+        return (
+            rejection is not None
+            and rejection.key == self._secrecy.signing_key()
+            and self._core.now() < rejection.until
+        )
 
     def forget(self, object_id: int) -> None:
         """Drop the facts about a row that has ended."""
-        self._doubts.pop(object_id, None)
+        self._rejections.pop(object_id, None)

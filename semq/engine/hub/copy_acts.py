@@ -38,7 +38,7 @@ class ActOnCopies:
         return shortened(f"{what} by {self.by}: {self.why}", REASON_MAX - len(more)) + more
 
 
-class Refusals:
+class CopyActs:
     """The acts of operators on copies."""
 
     def __init__(self, holding: Holding) -> None:
