@@ -115,7 +115,7 @@ class NodeLink:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeProcess:
+class NodeStatement:
     """The process of a node that logs in, as it states it: store, number of openings, incarnation."""
 
     store_uuid: str
@@ -137,7 +137,7 @@ class Links:
         self._note_store = note_store  #: raises SemqError for a node that must not use this store
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
-        self.processes: dict[str, NodeProcess] = {}  #: the last statement of each node about its process
+        self.statements: dict[str, NodeStatement] = {}  #: the last statement of each node about its process
         self._halves: dict[str, dict[str, ServiceConsumer]] = {}
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
@@ -160,16 +160,16 @@ class Links:
             agree(theirs.get(PROPERTY))
             if str(theirs.get("node", session.user)) != session.user:
                 raise NotYours("A node logs in under the name of another.", claims=str(theirs.get("node"))[:80])
-            process = _process_of(theirs)
-            self._note_store(session.user, process.store_uuid, process.boot)
+            statement = _statement_of(theirs)
+            self._note_store(session.user, statement.store_uuid, statement.boot)
         except SemqError as error:
             log.error("login_refused", node=session.user, error=str(error))
             session.close(NotAllowed(error.advice()))
             return
-        before = self.processes.get(session.user)
-        if before is not None and before.store_uuid == process.store_uuid and process.boot < before.boot:
-            log.error("node_restored", node=session.user, boot=process.boot, boot_before=before.boot)
-        self.processes[session.user] = process
+        before = self.statements.get(session.user)
+        if before is not None and before.store_uuid == statement.store_uuid and statement.boot < before.boot:
+            log.error("node_restored", node=session.user, boot=statement.boot, boot_before=before.boot)
+        self.statements[session.user] = statement
 
     # --- presence
     def is_elsewhere(self, node: Address) -> bool:
@@ -258,15 +258,15 @@ def _refuse(said: Sequence[OfferedMessage]) -> None:
         one.settle(NACKED)
 
 
-def _process_of(theirs: Mapping[str, Any]) -> NodeProcess:
+def _statement_of(theirs: Mapping[str, Any]) -> NodeStatement:
     """Read what a node states about its process, checked for the database and for display. Raises
     StoreStatementUnreadable."""
-    process = NodeProcess(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
+    statement = NodeStatement(str(theirs.get("store_uuid", "")), _boot(theirs), str(theirs.get("incarnation", "")))
     # The statement is written in a transaction shared with other nodes: a text that Postgres refuses would fail their
     # work, too.
-    if not STORE_UUID.fullmatch(process.store_uuid) or not INCARNATION.fullmatch(process.incarnation):
-        raise StoreStatementUnreadable(store_uuid=process.store_uuid[:80], incarnation=process.incarnation[:80])
-    return process
+    if not STORE_UUID.fullmatch(statement.store_uuid) or not INCARNATION.fullmatch(statement.incarnation):
+        raise StoreStatementUnreadable(store_uuid=statement.store_uuid[:80], incarnation=statement.incarnation[:80])
+    return statement
 
 
 def _boot(theirs: Mapping[str, Any]) -> int:

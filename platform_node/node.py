@@ -359,7 +359,7 @@ class HubNode(Node[HubEngine]):
         )
 
     def _process(self, node: str) -> dict[str, Any]:
-        one = self.links.processes.get(node)
+        one = self.links.statements.get(node)
         return {"store_uuid": one.store_uuid, "boot": one.boot, "incarnation": one.incarnation} if one else {}
 
     async def status(self) -> dict[str, Any]:

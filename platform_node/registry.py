@@ -26,7 +26,7 @@ from semq.pki.trust import TrustStore
 from semq.service.credentials.identity import days_left, ring_of
 from semq.store import identities
 from semq.store.files import write_safely
-from semq.store.identities import Issued, KnownStore, Ticket
+from semq.store.identities import Issued, NodeStore, Ticket
 from semq.umx_t.address import Address, parse_address
 
 log = structlog.get_logger("semq.registry")
@@ -70,8 +70,8 @@ class Registry:
     def __init__(self, read: Read, clock: Clock, settings: Settings, authority: Authority | None) -> None:
         self.authority = authority
         self.revoked: set[str] = set()
-        self.stores: dict[str, KnownStore] = {}
-        self._unwritten: dict[str, KnownStore] = {}
+        self.stores: dict[str, NodeStore] = {}
+        self._unwritten: dict[str, NodeStore] = {}
         self._read = read
         self._clock = clock
         self._settings = settings
@@ -185,7 +185,7 @@ class Registry:
         before = self.stores.get(node)
         if before is not None and before.store_uuid != store_uuid:
             raise SecondStore(node=node, known=before.store_uuid, now=store_uuid)
-        store = self.stores[node] = KnownStore(node, store_uuid, boot, self._clock.wall())
+        store = self.stores[node] = NodeStore(node, store_uuid, boot, self._clock.wall())
         self._unwritten[node] = store
 
     async def write_stores(self) -> None:

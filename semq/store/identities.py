@@ -48,7 +48,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownStore:
+class NodeStore:
     """The store that a node last used, and the number of times it had been opened."""
 
     node: str
@@ -158,14 +158,14 @@ def use_token(connection: Connection, hash_: bytes, at: datetime, issued: Issued
 # --- stores of nodes
 
 
-def stores(connection: Connection) -> list[KnownStore]:
+def stores(connection: Connection) -> list[NodeStore]:
     """Return the store of every node."""
-    return [KnownStore(*row) for row in connection.execute(select(node_life))]
+    return [NodeStore(*row) for row in connection.execute(select(node_life))]
 
 
-def note_store(connection: Connection, store: KnownStore) -> None:
+def note_store(connection: Connection, store: NodeStore) -> None:
     """Record the store that a node uses now; the caller has refused a different one."""
-    values = {name: getattr(store, name) for name in KnownStore.__slots__}
+    values = {name: getattr(store, name) for name in NodeStore.__slots__}
     with connection.begin():
         connection.execute(
             insert(node_life).values(**values).on_conflict_do_update(index_elements=["node"], set_=values)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection
 
 from semq.store import identities as store
-from semq.store.identities import Issued, KnownStore, Ticket
+from semq.store.identities import Issued, NodeStore, Ticket
 from semq.store.postgres.migration import engine_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -78,7 +78,7 @@ def test_two_at_once_with_one_token(connection: Connection, database: str) -> No
 
 
 def test_stores_of_nodes(connection: Connection) -> None:
-    first, second = KnownStore("1.10008", "uuid", 1, NOW), KnownStore("1.10008", "uuid", 2, NOW + HOUR)
+    first, second = NodeStore("1.10008", "uuid", 1, NOW), NodeStore("1.10008", "uuid", 2, NOW + HOUR)
     store.note_store(connection, first)
     store.note_store(connection, second)
     assert store.stores(connection) == [second]
