@@ -44,7 +44,7 @@ def test_a_page_keeps_its_lines(text: str) -> None:
     assert len(page) == len(text)
 
 
-def test_what_people_write_stays_as_it_is() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     assert shown(PLAIN) == in_page(PLAIN) == PLAIN
     assert in_page("a\tb\r\n") == "a\tb\r\n"
     assert in_page(TURNING + BREAKING) == "\ufffd" * len(TURNING + BREAKING)
@@ -61,15 +61,15 @@ def test_what_people_write_stays_as_it_is() -> None:
         ("\U000e0041", "\\U000e0041"),
     ],
 )
-def test_what_is_not_seen_is_written_out(text: str, line: str) -> None:
+def test_invisible_characters_are_written_as_escapes(text: str, line: str) -> None:
     assert shown(text) == line
 
 
-def test_what_is_too_long_is_cut_and_says_so() -> None:
+def test_a_long_text_is_cut_with_the_number_of_missing_characters() -> None:
     assert shown("x" * (LONGEST + 7)) == "x" * LONGEST + "… (7 more characters)"
     assert shown("x" * LONGEST) == "x" * LONGEST
     assert shown_lines("a\n\x1bb") == ["a", "\\x1bb"]
 
 
-def test_what_is_cut_says_so() -> None:
+def test_a_shortened_text_ends_with_an_ellipsis() -> None:
     assert [shortened("abcdef", most) for most in (7, 6, 5)] == ["abcdef", "abcdef", "abcd…"]

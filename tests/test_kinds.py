@@ -94,5 +94,5 @@ def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None
         assert places == list(range(places[0], places[0] + len(group)))
 
 
-def test_what_has_no_row_is_a_group_by_file() -> None:
+def test_a_test_without_a_row_is_in_the_group_of_its_file() -> None:
     assert kind_of("tests/seal/test_keys.py::test_a").group == "file"

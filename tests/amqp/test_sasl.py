@@ -53,7 +53,7 @@ def test_a_password_of_octets() -> None:
         ("SCRAM", b"", CommandInvalid),
     ],
 )
-def test_what_is_refused(mechanism: str, response: bytes, error: type[AmqpError]) -> None:
+def test_malformed_responses_are_refused(mechanism: str, response: bytes, error: type[AmqpError]) -> None:
     with pytest.raises(error):
         sasl.read(mechanism, response)
 

@@ -39,7 +39,7 @@ def test_tls_options_are_checked(query: str) -> None:
     assert "secret" not in caught.value.advice()
 
 
-async def test_nobody_listens() -> None:
+async def test_a_closed_port_is_reported() -> None:
     [port] = free_ports(1)
     with pytest.raises(NodeUnreachable) as caught:
         await Client(f"amqp://app:secret@127.0.0.1:{port}").connect(timeout_s=0.3)

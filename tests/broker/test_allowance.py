@@ -47,7 +47,7 @@ def test_events_that_wait_for_the_store() -> None:
     assert link.reasons == set()
 
 
-def test_what_is_out() -> None:
+def test_unsettled_deliveries_use_the_allowance() -> None:
     allowance = Allowance(LIMITS, PausableLink())
     assert allowance.has_room()
     allowance.deliver(49)

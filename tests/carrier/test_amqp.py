@@ -116,7 +116,7 @@ async def test_messages_come_to_stores_to_fronts_and_to_all_others(kind: str, re
 
 
 @pytest.mark.parametrize("kind", BROKERS)
-async def test_what_nobody_takes_comes_back(kind: str, request: pytest.FixtureRequest) -> None:
+async def test_a_message_that_no_queue_takes_is_returned(kind: str, request: pytest.FixtureRequest) -> None:
     async with broker(kind, request) as port, members(port, count=1) as (one,):
         one.carrier.to_store((7, 7), Went("1.a", 1))
         one.carrier.to_front(99, Went("1.b", 2))
@@ -151,7 +151,7 @@ async def test_a_store_has_one_owner_and_the_next_one_gets_it_when_it_leaves(
 
 
 @pytest.mark.parametrize("kind", BROKERS)
-async def test_what_others_put_into_the_queues_is_counted_and_dropped(
+async def test_messages_of_strangers_in_the_queues_are_counted_and_dropped(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     async with broker(kind, request) as port, members(port) as (one, two):

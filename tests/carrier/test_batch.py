@@ -115,7 +115,7 @@ def test_a_batch_of_another_hub_or_for_another_queue_is_refused(key: bytes, dest
         open_batch(KEY, "all", body, fail)
 
 
-def test_what_a_newer_version_says_is_left_out_and_reported() -> None:
+def test_messages_of_a_newer_version_are_left_out_and_reported() -> None:
     newer = pack(Asking((1, 1))).replace(b"\x08", b"\x63", 1)
     body = seal(KEY, "all", 7, [newer, pack(Went("1.10008", 4))])
     faults: list[SemqError] = []

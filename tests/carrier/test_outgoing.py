@@ -3,7 +3,7 @@
 from semq.carrier.outgoing import BATCH_BYTES, WaitingMessages
 
 
-def test_what_waits_for_one_destination_leaves_as_one_batch_in_order() -> None:
+def test_messages_for_one_destination_leave_as_one_batch_in_order() -> None:
     outgoing = WaitingMessages()
     for number in range(5):
         outgoing.put("a", b"%d" % number)
@@ -21,7 +21,7 @@ def test_a_batch_ends_at_its_size_and_destinations_take_turns() -> None:
     assert [(name, len(batch)) for name, batch in outgoing.batches()] == [("a", 2), ("b", 1), ("a", 1)]
 
 
-def test_what_is_not_taken_stays() -> None:
+def test_batches_that_are_not_taken_stay() -> None:
     outgoing = WaitingMessages()
     outgoing.put("a", b"1")
     outgoing.put("b", b"2")
@@ -46,7 +46,7 @@ def test_one_message_above_the_bound_is_still_sent() -> None:
     assert outgoing.dropped == 1
 
 
-def test_what_is_forgotten_is_counted() -> None:
+def test_dropped_messages_are_counted() -> None:
     outgoing = WaitingMessages()
     outgoing.put("a", b"1")
     outgoing.clear()

@@ -79,7 +79,7 @@ def test_a_bad_address_is_refused() -> None:
     semq("node", "status", "--node", "http://localhost").fails(78, "SEMQ-1301")
 
 
-def test_nobody_there_is_not_now() -> None:
+def test_an_unreachable_node_is_exit_status_69() -> None:
     [port] = free_ports(1)
     semq("node", "status", "--node", f"amqp://app:secret@127.0.0.1:{port}", "--timeout", "0.5").fails(69, "SEMQ-1310")
 

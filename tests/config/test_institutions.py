@@ -80,7 +80,7 @@ def test_variables_hold_for_one_or_for_all(file: Path) -> None:
         ("protocol.overdue = 1", "protocol.overdue"),
     ],
 )
-def test_what_a_table_must_not_have(file: Path, line: str, fault: str) -> None:
+def test_settings_that_a_table_must_not_have_are_refused(file: Path, line: str, fault: str) -> None:
     file.write_text(f'{FILE}[institutions."88001"]\nhub.password = "c"\n{line}\n')
     with pytest.raises(ConfigInvalid, match=fault):
         load(file, {}, "88001")
@@ -102,7 +102,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_with_a_server(tmp_path: Path, text: str) -> None:
+def test_faults_of_a_server_file_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.toml"
     path.write_text(text)
     with pytest.raises(ConfigInvalid):

@@ -19,7 +19,7 @@ def test_events_stand_in_the_lanes_of_their_parties_with_their_pauses() -> None:
     assert [one.is_proved for one in line] == [True, True, False]
 
 
-def test_what_happens_next_stands_in_the_lane_of_the_one_who_waits() -> None:
+def test_the_next_event_is_in_the_lane_of_the_waiting_party() -> None:
     told = {"side": "inbound", "waits_for": "application", "asks_at": None}
     assert outlook_line(str, told, False).lane == "receiver"
     at_hub = outlook_line(str, {"side": "outbound", "waits_for": "ack2", "asks_at": 5}, True)

@@ -94,7 +94,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/postgres/data/postmaster.pid"))
 
 
-def test_nothing_to_send_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_a_folder_without_files_is_refused_before_the_start(tmp_path: Path) -> None:
     done = subprocess.run([*DEMO, "--documents", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "is not a folder with files" in done.stderr

@@ -200,6 +200,6 @@ def test_a_bad_end_has_a_number(spoil: Callable[[DocumentTracker, TrackedDocumen
     assert counts[name] == 1
 
 
-def test_what_is_left_in_a_queue_is_not_good() -> None:
+def test_rows_left_in_a_queue_are_a_failure() -> None:
     counts = good().count(CLEAN | {"hub.tb_0031": 2}, 0)
     assert (counts["ok"], counts["left_in_queues"]) == (False, 2)

@@ -239,7 +239,7 @@ def test_lower_classes_owe_their_sender_nothing_and_do_not_ask_it() -> None:
     assert asked == {HUB}
 
 
-def test_nothing_is_forwarded_past_what_is_stored_or_about_to_be() -> None:
+def test_no_message_is_forwarded_past_a_stored_one() -> None:
     """Break B18: the target is online and has room, and its stored copies are not sent yet."""
     trio = Trio()
     trio.cut(trio.b)

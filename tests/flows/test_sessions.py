@@ -198,7 +198,7 @@ def test_a_document_for_an_unknown_target_ends_when_it_is_cancelled(before: str)
     assert trio.a.told.events[-1] is ended
 
 
-def test_nothing_is_stored_for_a_target_that_is_none() -> None:
+def test_a_message_for_an_unknown_target_is_not_stored() -> None:
     """There are only inquiries that can still be answered: the row waits for the target or for a person."""
     trio = Trio()
     trio.lose = lambda wire, frame: wire is trio.b.up

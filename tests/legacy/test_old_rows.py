@@ -78,13 +78,13 @@ def test_a_row_of_the_hub_has_the_identity_of_its_sender() -> None:
         (TO_DO, sample.to_do(1, to_user="a b"), Reason.NO_MESSAGE),
     ],
 )
-def test_what_cannot_be_taken_has_a_reason(kind: str, row: dict[str, Any], reason: Reason) -> None:
+def test_a_row_that_cannot_be_taken_has_a_reason(kind: str, row: dict[str, Any], reason: Reason) -> None:
     with pytest.raises(OldRowRefused) as caught:
         read(kind, row)
     assert caught.value.reason is reason
 
 
-def test_what_has_arrived_is_noted_until_both_have_acknowledged() -> None:
+def test_a_received_row_is_noted_until_both_have_acknowledged() -> None:
     assert read(PENDING, sample.pending(1, 7)).task is RowTask.NOTE
     assert read(PENDING, sample.pending(1, 7, platform=1)).task is RowTask.NOTE
     assert read(PENDING, sample.pending(1, 7, platform=1, sender=1)).task is RowTask.FINISHED

@@ -89,7 +89,7 @@ def test_a_password_is_not_shown(empty_database: str, mapping: OldTables) -> Non
         ("://", SourceUnavailable), ("broken.db", SourceUnavailable),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_an_error_without_the_password(
+def test_the_error_of_an_unreadable_source_does_not_contain_the_password(
     name: str, error: type[Exception], tmp_path: Path, mapping: OldTables
 ) -> None:
     (tmp_path / "other.csv").write_text("a,b\n")

@@ -105,7 +105,9 @@ async def test_each_status_is_carried_over_and_nothing_is_taken_twice(
     assert results(await imported(receiver, tmp_path, source=str(at_b)), "tb_0030") == {"known": 2, "finished": 1}
 
 
-async def test_what_may_have_arrived_waits_for_the_answer_of_its_receiver(nodes: Nodes, tmp_path: Path) -> None:
+async def test_a_document_that_may_have_arrived_waits_for_the_answer_of_its_receiver(
+    nodes: Nodes, tmp_path: Path
+) -> None:
     sender, _ = nodes
     sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1, sample.SENT, target="88001")])
     report = await imported(sender, tmp_path)

@@ -225,7 +225,7 @@ async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None
         await both.wait()
 
 
-async def test_what_applications_have_is_not_given_again_when_the_store_is_lost(inprocess: InProcess) -> None:
+async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_is_lost(inprocess: InProcess) -> None:
     """Two consumers, three documents of one order: one document is being processed while the store is lost and opened
     again.
     """
@@ -257,7 +257,7 @@ async def test_what_applications_have_is_not_given_again_when_the_store_is_lost(
     assert not any(delivered.redelivered for delivered in taken)
 
 
-async def test_what_an_application_answers_while_the_store_is_away_is_given_again(inprocess: InProcess) -> None:
+async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_again(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     channel = await confirming(await inprocess.client(node))

@@ -52,7 +52,7 @@ def pump(connection: pika.BlockingConnection) -> None:
         connection.process_data_events(time_limit=1)
 
 
-def test_what_was_confirmed_survives_a_kill(tmp_path: Path) -> None:
+def test_confirmed_messages_survive_a_kill(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     with running("--data", folder) as (process, port):
         with channel_of(port) as channel:
@@ -133,7 +133,7 @@ def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["--data", str(tmp_path / "file")]) == 78
     assert "cannot be used as data folder" in capsys.readouterr().err

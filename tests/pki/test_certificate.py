@@ -19,7 +19,7 @@ OURS = authority()
 MADE = issued(OURS)
 
 
-def test_what_it_says() -> None:
+def test_an_issued_certificate_is_read_with_the_same_values() -> None:
     key = new_key()
     made = OURS.issue(key.public_key(), Address(1, "10008"), NOW, 90, ("node.example.org", "192.0.2.7"))
     for data in (made.der, made.pem):

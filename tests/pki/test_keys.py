@@ -66,7 +66,7 @@ def test_keys_of_other_kinds_and_sizes_are_refused(tmp_path: Path, key: rsa.RSAP
         read_key(tmp_path / "key", None)
 
 
-def test_which_public_keys_are_strong() -> None:
+def test_strong_public_keys_are_recognised() -> None:
     assert is_strong(ec.generate_private_key(ec.SECP384R1()).public_key())
     assert not is_strong(ec.generate_private_key(ec.SECP521R1()).public_key())
     assert not is_strong("a key")

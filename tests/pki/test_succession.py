@@ -41,7 +41,7 @@ def test_a_statement_about_another_certificate_is_not_believed() -> None:
         verified(moved, TrustStore([FORMER.certificate]))
 
 
-def test_who_issued_a_certificate() -> None:
+def test_the_issuer_of_a_certificate_is_found_by_its_signature() -> None:
     mine = issued(FORMER)
     assert is_issued_by(mine, FORMER.certificate)
     assert not is_issued_by(mine, NEW.certificate)

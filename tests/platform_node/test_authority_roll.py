@@ -124,7 +124,7 @@ async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InPro
     assert uses_new(b, hub)
 
 
-async def test_nothing_to_leave_when_nothing_is_changed(inprocess: InProcess) -> None:
+async def test_no_node_can_be_left_behind_without_a_change_of_authority(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     told = await ask(await inprocess.client(hub), "ca.leave", {"nodes": ["10008"]})
     assert told["error"]["code"] == "SEMQ-1256"

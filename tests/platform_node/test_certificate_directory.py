@@ -21,7 +21,7 @@ def test_news_is_told_once() -> None:
     assert known.introduce(A, []) == () == known.of(A)
 
 
-def test_what_is_not_believed_is_not_passed_on() -> None:
+def test_an_invalid_certificate_is_not_passed_on() -> None:
     bad: set[str] = {"bad"}
 
     def check(node: Address, pem: str) -> datetime:

@@ -120,7 +120,7 @@ def _is_settled(node: LocalNode) -> bool:
     return node.engine.core.counters.counts.get("delivered") == 20
 
 
-async def test_what_waits_in_one_store_is_delivered_through_the_other_instance(inprocess: InProcess) -> None:
+async def test_a_document_waiting_in_one_store_is_delivered_through_the_other_instance(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)

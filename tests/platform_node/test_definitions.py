@@ -62,7 +62,7 @@ def test_terms_of_a_pair() -> None:
         "a = " + "[" * 100_000,
     ],
 )
-def test_what_is_wrong_is_refused(wrong: str) -> None:
+def test_wrong_definitions_are_refused(wrong: str) -> None:
     with pytest.raises(DefinitionsRefused):
         read_definitions(wrong, KNOWN)
 
@@ -75,7 +75,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         pass
 
 
-def test_what_would_change() -> None:
+def test_changes_are_listed_before_an_import() -> None:
     none, read = HubDefinitions(), read_definitions(DOCUMENT, KNOWN)
     assert changes(read, read) == []
     assert changes(none, read) == [
@@ -90,14 +90,14 @@ def test_what_would_change() -> None:
     assert changes(read, turned) == ["~ agreements in another order: the first one that fits counts"]
 
 
-def test_what_is_in_force_stays_so_when_an_institution_leaves() -> None:
+def test_definitions_in_force_stay_when_an_institution_leaves() -> None:
     gone = DOCUMENT.replace('"56001"', '"99999"')
     with pytest.raises(DefinitionsRefused):
         read_definitions(gone, KNOWN)
     assert PartnerIndex({}, read_definitions(gone)).terms(A, C) != ()
 
 
-def test_what_there_is_before_the_first_import() -> None:
+def test_definitions_before_the_first_import_are_empty() -> None:
     assert read_definitions(written_from(KNOWN)) == HubDefinitions()
 
 

@@ -255,7 +255,7 @@ async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene,
     assert registry.stores["1.10008"].store_uuid == known.store_uuid
 
 
-async def test_what_a_second_session_of_the_same_name_says_is_not_heard(scene: LinksScene) -> None:
+async def test_frames_of_a_second_session_of_the_same_name_are_ignored(scene: LinksScene) -> None:
     clone = await scene.inprocess.client(scene.hub, **scene.login)
     channel = await clone.open_channel()
     await channel.confirm_select()

@@ -107,7 +107,7 @@ async def test_tokens_that_are_none(registry: Registry) -> None:
         assert await some.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), peer) is None
 
 
-def test_what_each_may_enter(registry: Registry) -> None:
+def test_each_kind_of_login_may_enter_its_virtual_host_only(registry: Registry) -> None:
     some = logins(registry)
     assert some.permissions(APP, "/") is not None
     assert some.permissions(APP, UMX) is None
@@ -132,7 +132,7 @@ def test_what_each_may_enter(registry: Registry) -> None:
         (Right.CONFIGURE, "node.1.10008", False),
     ],
 )
-def test_what_a_link_may_touch(right: Right, name: str, may: bool) -> None:
+def test_a_link_has_rights_to_its_own_objects_only(right: Right, name: str, may: bool) -> None:
     assert link_permissions(NODE).allow(right, name) is may
 
 

@@ -54,7 +54,7 @@ async def test_a_revoked_node_is_thrown_out_and_kept_out(inprocess: InProcess) -
     assert "1.10008" in hub.links.links
 
 
-async def test_what_another_process_of_the_hub_revokes_is_heard_at_once(
+async def test_a_revocation_by_another_process_of_the_hub_applies_immediately(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform_node.node.REVOCATION_S", 3600.0)

@@ -48,7 +48,7 @@ def test_types_labels_and_places_count() -> None:
     assert canonical("x", tagged({"a": 1, "b": 2})) == canonical("x", tagged({"b": 2, "a": 1}))
 
 
-def test_what_amqp_does_not_carry_is_refused() -> None:
+def test_values_that_amqp_cannot_carry_are_refused() -> None:
     with pytest.raises(HeaderUnfit) as refused:
         tagged({"when": object()})
     assert refused.value.facts == {"kind": "object"}

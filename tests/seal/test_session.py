@@ -18,7 +18,7 @@ CHANCE = bytes(8)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40))
-def test_what_is_sealed_opens_with_the_same_facts(payload: bytes, bound: bytes) -> None:
+def test_a_sealed_payload_opens_with_the_same_facts(payload: bytes, bound: bytes) -> None:
     sealed = SealingPair().session().seal(payload, bound, CHANCE)
     assert len(sealed) == len(payload) + OVERHEAD
     assert Opening(SECRET).open(sealed, bound) == Opening(SECRET).open(memoryview(sealed), bound) == payload
@@ -82,7 +82,7 @@ def test_digests_are_hidden_and_still_bind() -> None:
     assert len({digest, plain, opening.digest("other", plain), Opening(bytes(32)).digest("lk0", plain)}) == 4
 
 
-def test_what_is_kept_opens_for_its_own_institution_alone() -> None:
+def test_a_kept_session_key_opens_for_its_own_institution_only() -> None:
     pair = SealingPair()
     session = pair.session()
     kept = session.keep(pair.a, A)

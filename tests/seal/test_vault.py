@@ -11,7 +11,7 @@ MASTER = b"a master key of some length"
 
 
 @given(st.binary(max_size=100), st.binary(max_size=20))
-def test_what_is_locked_opens_in_a_later_life(plain: bytes, context: bytes) -> None:
+def test_a_locked_body_opens_after_a_restart(plain: bytes, context: bytes) -> None:
     earlier, later = Vault(MASTER, bytes(32), bytes), Vault(MASTER, bytes([1] * 32), bytes)
     locked = earlier.lock(plain, context)
     assert earlier.is_locked(locked)

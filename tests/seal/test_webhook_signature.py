@@ -24,6 +24,6 @@ def test_the_example_of_the_specification() -> None:
     "secret", ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_no base64!", "whsec_" + b64encode(bytes(23)).decode(),
                "whsec_" + b64encode(bytes(65)).decode()],
 )  # fmt: skip
-def test_what_is_no_secret_is_refused(secret: str) -> None:
+def test_malformed_secrets_are_refused(secret: str) -> None:
     with pytest.raises(ValueError, match="must"):
         key_of(secret)

@@ -51,7 +51,9 @@ permissions = {}
         (ApplicationPermissions(read="^x", inboxes=frozenset(["semq.inbox"])), Right.READ, "semq.inbox", False),
     ],
 )
-def test_what_is_allowed(permissions: ApplicationPermissions, right: Right, name: str, allowed: bool) -> None:
+def test_permissions_allow_the_names_of_their_patterns(
+    permissions: ApplicationPermissions, right: Right, name: str, allowed: bool
+) -> None:
     assert permissions.allow(right, name) is allowed
 
 

@@ -102,7 +102,7 @@ async def test_a_wall_clock_that_was_put_back_stops_nothing(
     assert await scene.ran.get() == "daily"
 
 
-async def test_nothing_is_planned_before_the_start_or_behind_the_end() -> None:
+async def test_no_job_is_planned_before_the_start_or_after_the_end() -> None:
     scene = ClockworkScene()
     scene.due_in(0)
     scene.work.reschedule()

@@ -17,7 +17,7 @@ from tests.store.test_memory import BODY, IN, STREAM, FunctionWork, own, put, re
 @pytest.mark.parametrize(
     "row", [own(1), received(2), OutStream(STREAM), InStream(IN, 1)], ids=lambda row: type(row).__name__
 )
-def test_what_never_changes_can_be_read_and_the_rest_cannot(row: Any) -> None:
+def test_only_fixed_fields_of_a_closed_row_can_be_read(row: Any) -> None:
     names = {f.name for f in fields(row)}
     fixed = {name: getattr(row, name) for name in FIXED[type(row)]}
     end([row, row])
@@ -62,7 +62,7 @@ def test_rows_of_work_that_refused_are_closed() -> None:
             _ = row.outcome
 
 
-def test_what_is_told_after_the_commit_sees_closed_rows() -> None:
+def test_rows_are_closed_after_the_commit() -> None:
     store, seen = MemoryStore(), []
     put(store, own(1))
 

@@ -295,7 +295,7 @@ def test_work_that_nobody_waits_for_shares_the_unit_of_the_next_that_somebody_wa
     assert (seen, store.idle, store.is_waiting) == (["a", "b", "c", "d"], True, False)
 
 
-def test_what_a_unit_leaves_of_work_that_is_due_is_due_in_the_next(store: MemoryStore) -> None:
+def test_due_work_left_by_a_unit_is_due_in_the_next(store: MemoryStore) -> None:
     small = MemoryStore(store.tables, group=lambda waiting: 1)
     jobs = [FunctionWork(), FunctionWork(), FunctionWork()]
     for job, later in zip(jobs, (True, False, True), strict=True):
@@ -439,7 +439,7 @@ def test_streams_to(store: MemoryStore) -> None:
     assert found(store, StreamsTo("1.z")) == []
 
 
-def test_what_applications_wrote_through_sql(store: MemoryStore) -> None:
+def test_rows_written_by_applications_through_sql(store: MemoryStore) -> None:
     store.tables.submitted = {n: Submitted(n, "1.b", b"", "", 3, 1, "", "", "", {}) for n in (2, 1, 3)}
     store.tables.done = {8: None, 7: "no use"}
     assert [row.row_id for row in found(store, SubmittedRows(2))] == [1, 2]
@@ -531,7 +531,7 @@ def test_an_empty_store(store: MemoryStore) -> None:
     assert store.recover(6).first_id == first_id(2)
 
 
-def test_what_a_new_life_must_know(store: MemoryStore) -> None:
+def test_a_recovery_returns_the_state_of_the_streams(store: MemoryStore) -> None:
     ended = {"outcome": Outcome.CANCELLED}
     put(store, own(1, sid=0, **ended), own(2, sid=1), own(3, sid=2, **ended), own(4, sid=3), own(5, sid=4, **ended))
     put(store, own(6, sid=-1, save_fwd=SaveFwd.DROP), relayed(7))

@@ -77,7 +77,7 @@ BREAKS: list[tuple[str, Callable[[Unit], None]]] = [
 
 
 @pytest.mark.parametrize(("guard", "decide"), BREAKS, ids=[f"{n}-{guard}" for n, (guard, _) in enumerate(BREAKS)])
-def test_what_postgres_would_refuse_is_refused_whole(
+def test_a_unit_that_postgres_would_refuse_is_refused_as_a_whole(
     store: MemoryStore, guard: str, decide: Callable[[Unit], None]
 ) -> None:
     put(store, own(1, token="t", ss_status=SendStatus.SS_SENT), received(5))
@@ -115,7 +115,7 @@ def test_a_copy_may_go_and_come_again_in_one_unit(store: MemoryStore) -> None:
     assert see(store, relayed={str(again.lk0)}).relayed[str(again.lk0)].object_id == 2
 
 
-def test_what_is_final_stays_final(store: MemoryStore) -> None:
+def test_a_final_outcome_does_not_change(store: MemoryStore) -> None:
     put(store, own(1, ss_status=SendStatus.SS_SENT, outcome=Outcome.REJECTED))
     do(store, change(reason=("SEMQ-1209", "words")), outbound={1})
     store.post(FunctionWork(change(outcome=Outcome.LOST, void=True), outbound={1}))

@@ -85,7 +85,7 @@ async def test_only_what_the_hub_may_have_told_alone_is_corrected(database: str)
 
 
 @pytest.mark.parametrize("name", ["tb_0030", "tb_0030_ledger"])
-def test_what_was_recorded_before_counts_as_unproved(database: str, name: str) -> None:
+def test_rows_of_earlier_versions_count_as_unproved(database: str, name: str) -> None:
     with psycopg.connect(database) as connection:
         found = connection.execute(
             "SELECT column_default FROM information_schema.columns WHERE table_name = %s AND column_name = 'proved'",

@@ -35,7 +35,7 @@ async def test_a_refusal_is_the_servers_error() -> None:
             await both.dial(virtual_host="nowhere")
 
 
-async def test_nobody_listens() -> None:
+async def test_a_closed_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(DialFailed) as caught:
@@ -53,7 +53,7 @@ async def test_another_broker_is_named_before_the_login() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-async def test_somebody_else_listens(answer: bytes | None) -> None:
+async def test_a_server_of_another_protocol_is_reported(answer: bytes | None) -> None:
     """Another server listens; None is a peer that sends nothing."""
     writers: list[asyncio.StreamWriter] = []
 

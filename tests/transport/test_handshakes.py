@@ -137,7 +137,7 @@ async def test_a_recorded_session_says_nothing_to_the_server(tmp_path: Path, ser
             assert both.server.counts()["connections_accepted"] == before
 
 
-async def test_who_is_not_expected_hears_nothing(tmp_path: Path, server: ssl.SSLContext) -> None:
+async def test_a_peer_of_an_unexpected_name_gets_nothing(tmp_path: Path, server: ssl.SSLContext) -> None:
     def only_56001(peer: PeerInfo) -> None:
         raise WrongName(expected="2.other")
 

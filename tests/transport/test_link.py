@@ -108,7 +108,7 @@ async def test_whoever_does_not_finish_the_negotiation_is_dropped() -> None:
         await until(lambda: both.server.sessions == {})
 
 
-async def test_what_stands_unread_does_not_cost_the_peer_our_last_words() -> None:
+async def test_the_last_bytes_reach_a_peer_whose_own_bytes_are_unread() -> None:
     async with pair() as both:
         reader, writer = await asyncio.open_connection("127.0.0.1", both.server.port)
         writer.write(b"GET / HTTP/1.1\r\n")

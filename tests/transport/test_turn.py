@@ -60,7 +60,7 @@ async def test_one_that_fails_does_not_take_the_others_turn(caplog: pytest.LogCa
     assert len(caplog.records) == 2
 
 
-async def test_what_is_marked_while_flushing_has_a_turn_of_its_own() -> None:
+async def test_a_note_marked_while_flushing_is_flushed_again() -> None:
     turn = Turn()
     log: list[str] = []
 

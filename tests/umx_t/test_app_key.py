@@ -18,7 +18,7 @@ def test_the_key_is_all_that_follows_the_third_slash() -> None:
     assert parse_app_key("trade/order/standard/S/1/2") == AppKey("trade", "order", "standard", "S/1/2")
 
 
-def test_nothing_is_no_key() -> None:
+def test_an_empty_text_is_no_key() -> None:
     assert parse_app_key("") == NO_KEY
     assert str(NO_KEY) == ""
 

@@ -202,7 +202,7 @@ def test_attributes_of_a_newer_version_are_carried() -> None:
         (PEER, {"@Sid": 1, "@AppKey": b"a/b/c"}, "1.56001"),
     ],
 )
-def test_what_a_peer_cannot_mean_is_refused(
+def test_impossible_values_of_a_peer_are_refused(
     properties: dict[str, Any], headers: dict[str, Any], routing_key: str
 ) -> None:
     with pytest.raises(SemqError):

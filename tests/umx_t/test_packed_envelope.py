@@ -75,7 +75,7 @@ def test_later_attributes_follow_or_travel_beside_the_field() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IN_PACKED))
-def test_nothing_is_said_twice(name: str) -> None:
+def test_no_attribute_is_packed_twice(name: str) -> None:
     with pytest.raises(BadEnvelope, match=name):
         read(pack(PLAIN), **{name: 1})
 
@@ -94,7 +94,7 @@ def test_nothing_is_said_twice(name: str) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_a_peer_cannot_mean_is_refused(changes: dict[str, Any]) -> None:
+def test_impossible_values_of_a_peer_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(SemqError):
         read(altered(**changes))
 

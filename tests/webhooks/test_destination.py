@@ -154,7 +154,7 @@ async def test_after_several_failures_requests_go_one_at_a_time(
     assert most == 1
 
 
-async def test_nobody_listens(hook: Hook) -> None:
+async def test_a_closed_port_is_reported(hook: Hook) -> None:
     with serving() as gone:
         url = gone.url
     away = Webhook(settings(url), SystemClock(), Reported().states)

@@ -28,7 +28,7 @@ def test_the_lower_value_holds_and_zero_is_no_limit(ours: int, theirs: int, agre
         (OURS, (200, 4096, 10), (4096, 100, 10)),
     ],
 )
-def test_what_a_client_answers(
+def test_a_client_answers_with_the_smaller_limits(
     limits: ConnectionLimits, tune: tuple[int, int, int], agreed: tuple[int, int, int]
 ) -> None:
     assert answer(limits, ConnectionTune(*tune)) == NegotiatedLimits(*agreed)
@@ -43,14 +43,14 @@ def test_what_a_client_answers(
         (NONE, (65535, 1 << 30, 5), (1 << 30, 65535, 5)),
     ],
 )
-def test_what_a_server_accepts(
+def test_a_server_accepts_limits_up_to_its_own(
     limits: ConnectionLimits, tune: tuple[int, int, int], agreed: tuple[int, int, int]
 ) -> None:
     assert accept(limits, ConnectionTuneOk(*tune)) == NegotiatedLimits(*agreed)
 
 
 @pytest.mark.parametrize("tune", [(101, 8192, 0), (100, 8193, 0), (100, 4095, 0), (100, 1, 0)])
-def test_what_a_server_refuses(tune: tuple[int, int, int]) -> None:
+def test_a_server_refuses_limits_above_its_own(tune: tuple[int, int, int]) -> None:
     with pytest.raises(NotAllowed):
         accept(OURS, ConnectionTuneOk(*tune))
 

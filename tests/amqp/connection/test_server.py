@@ -258,7 +258,7 @@ def test_methods_unknown_to_the_client_are_not_sent() -> None:
     assert pair.server.output_size == 0
 
 
-def test_nothing_is_told_to_a_connection_that_is_closing() -> None:
+def test_a_closing_connection_gets_no_notices() -> None:
     pair = opened()
     pair.server.close()
     output(pair.server)

@@ -125,14 +125,14 @@ CLIENT_CELLS = [(state, word) for state, row in CLIENT.items() for word in row]
 
 
 @pytest.mark.parametrize(("state", "word"), SERVER_CELLS)
-def test_what_a_server_hears(state: ConnectionState, word: str) -> None:
+def test_a_server_accepts_the_methods_of_its_state(state: ConnectionState, word: str) -> None:
     server = server_in(state)
     assert server._state is state
     walk(server, state, word, SERVER[state][word], m.ChannelOpen())
 
 
 @pytest.mark.parametrize(("state", "word"), CLIENT_CELLS)
-def test_what_a_client_hears(state: ConnectionState, word: str) -> None:
+def test_a_client_accepts_the_methods_of_its_state(state: ConnectionState, word: str) -> None:
     client = client_in(state)
     assert client._state is state
     if state is S.OPEN and word == "channel":
@@ -182,7 +182,7 @@ CHANNEL_CELLS = [
 
 
 @pytest.mark.parametrize(("role", "state", "word"), CHANNEL_CELLS)
-def test_what_a_channel_hears(role: str, state: ChannelState, word: str) -> None:
+def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelState, word: str) -> None:
     connection, cell = at_channel(role, state), CHANNEL[state][word]
     method = OTHER[role] if word == "other" else CHANNEL_SAID[word]
     events = connection.receive(octets(method, 1), 0)

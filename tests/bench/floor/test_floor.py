@@ -8,7 +8,7 @@ from bench.floor.rows import RowChanges
 from bench.floor.script import KEYS, steps
 
 
-def test_what_shrank_is_named_with_both_figures() -> None:
+def test_smaller_figures_are_named_with_the_earlier_ones() -> None:
     then = {"a": TableWork({"tb_0031": RowChanges(1000, 2800, 1000), "semq_ledger": RowChanges(4000)}, 1000)}
     now = {"a": TableWork({"tb_0031": RowChanges(20, 36, 20), "semq_ledger": RowChanges(80)}, 20)}
     assert differences(then, now) == {"a": {"tb_0031": {"reference": [1, 2.8, 1], "now": [1, 1.8, 1]}}}

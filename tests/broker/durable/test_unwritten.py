@@ -140,7 +140,7 @@ def test_written_in_the_order_that_loses_nothing() -> None:
     assert not owed
 
 
-def test_nothing_is_kept_of_what_is_settled_and_the_last_word_comes_last() -> None:
+def test_settled_messages_are_forgotten_and_operations_keep_their_order() -> None:
     owed, marked = Owed(), DeclareQueue(1, "/", "q", False, b"")
     other = DeclareQueue(2, "/", "r", False, b"")
     owed.owe([marked, other, row(1), MarkDelivered(1, 1, 1), MarkHandedOut(1, 5), DropMessages(1, [1])])

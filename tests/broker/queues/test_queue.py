@@ -294,7 +294,7 @@ def test_expiry_in_the_order_of_the_queue_with_one_timer() -> None:
     assert bodies(queue) == []
 
 
-def test_what_comes_to_the_head_dead_when_a_limit_drops_the_one_before_expires() -> None:
+def test_an_expired_message_that_becomes_the_head_through_a_length_limit_expires() -> None:
     model = Model()
     queue = model.queue(max_length=2)
     model.publish("q", b"1")

@@ -40,7 +40,7 @@ def test_matches_what_the_rule_says_after_adding_and_removing(added: list[str], 
 
 
 @given(st.lists(PATTERNS, max_size=12))
-def test_nothing_is_left_when_all_is_removed(patterns: list[str]) -> None:
+def test_the_tree_is_empty_after_all_bindings_are_removed(patterns: list[str]) -> None:
     index: TopicIndex[int] = TopicIndex()
     for number, pattern in enumerate(patterns):
         index.add(pattern, number)

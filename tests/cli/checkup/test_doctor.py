@@ -43,7 +43,7 @@ async def on_the_way(settings: Settings) -> Finding:
 # ------------------------------------------------------------------------------------------------------ the command
 
 
-def test_nothing_fails_where_all_is_well(network: Network) -> None:
+def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
     # a node that has just started has no link yet
     up = ("--to=56001/doctor", "--file=-", "--wait=delivered", "--timeout=60")
     assert semq("msg", "send", *up, "--node", network.sender.url, stdin=b"x").status == 0
@@ -244,7 +244,7 @@ async def test_a_node_without_certificate_with_a_foreign_authority_and_with_one_
     assert "authority" in (await on_the_way(settings)).advice
 
 
-async def test_what_can_be_in_the_way(tmp_path: Path) -> None:
+async def test_obstacles_on_the_way_to_the_hub_are_named(tmp_path: Path) -> None:
     text = LOCAL + 'password = "x"\n'
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -69,7 +69,7 @@ def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path:
     assert said.data["lk0"] == lk0
 
 
-def test_nothing_to_receive_is_a_no(network: Network) -> None:
+def test_an_empty_inbox_is_exit_status_1(network: Network) -> None:
     said = semq("msg", "receive", "--user", "idle", "--timeout", "0.3", "--json", "--node", network.receiver.url)
     assert (said.status, said.out, said.err) == (1, "", "0 of 1 came within 0.3 s\n")
 
@@ -116,7 +116,9 @@ def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> N
 
 
 @pytest.mark.parametrize("attributes", [["--save-fwd", "1"], ["--save-fwd", "2", "--no-ack2"]])
-def test_nobody_waits_for_what_has_no_outcome(network: Network, order: Path, attributes: list[str]) -> None:
+def test_a_wait_for_a_class_without_that_outcome_is_refused(
+    network: Network, order: Path, attributes: list[str]
+) -> None:
     words = ["msg", "send", "--to", "56001", "--file", str(order), *attributes, "--node", network.sender.url]
     said = semq(*words, "--wait", "delivered")
     assert (said.status, "SEMQ-1304 Nothing was sent" in said.err, "--ack2" in said.err) == (1, True, True)

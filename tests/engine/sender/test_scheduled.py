@@ -84,7 +84,7 @@ def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None
     assert trio.is_clean()
 
 
-def test_nothing_waits_for_a_scheduled_document_and_it_takes_its_place_when_it_is_sent() -> None:
+def test_a_scheduled_document_delays_no_other_and_gets_its_position_when_it_is_sent() -> None:
     trio = ScheduledTrio()
     trio.send(b"1", trio.at(5), order_key="k")
     trio.send(b"2", 0, order_key="k")

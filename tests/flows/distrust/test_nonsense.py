@@ -109,7 +109,7 @@ async def test_locators_that_cannot_be_are_noted_where_they_are_read(scene: Nons
     await still_delivers(scene, 1, 0)
 
 
-async def test_nothing_is_answered_about_what_never_was(scene: NonsenseScene) -> None:
+async def test_an_inquiry_about_an_unknown_message_is_answered_with_not(scene: NonsenseScene) -> None:
     """Stale names and inquiries about unknown messages are tolerated and answered, so that the asker can finish."""
     peer = scene.peer
     ident, theirs = NEVER_OURS.format(77), NEVER_THEIRS.format(77)

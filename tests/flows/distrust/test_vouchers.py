@@ -39,7 +39,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     assert len(certified(world)) == lines
 
 
-def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: SealedWorld) -> None:
+def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate(world: SealedWorld) -> None:
     """The hub sends a certificate before it passes on packets signed with its key."""
     row = open_row(world)
     world.tamper = honest
@@ -52,7 +52,7 @@ def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate(world: 
     assert world.a.lines(Event.DELIVERED) == 1
 
 
-def test_what_is_signed_with_a_new_key_does_not_overtake_its_certificate_at_a_login(world: SealedWorld) -> None:
+def test_packets_signed_with_a_new_key_do_not_overtake_its_certificate_at_a_login(world: SealedWorld) -> None:
     """A gets the certificate at its login, and packets of B from that time afterwards."""
     row = open_row(world)
     world.tamper = honest

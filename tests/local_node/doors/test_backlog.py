@@ -29,7 +29,7 @@ class Rows:
         return await answer
 
 
-async def test_what_applications_have_does_not_wait() -> None:
+async def test_documents_of_applications_are_not_counted_as_waiting() -> None:
     rows = Rows()
     rows.answers = [12, 1]
     assert await rows.told() == 10

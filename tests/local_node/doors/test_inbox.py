@@ -78,7 +78,7 @@ async def test_a_polling_client_gets_every_document_and_then_nothing(inprocess: 
     assert await counts(channel) == (0, 0)
 
 
-async def test_what_was_got_is_settled_like_a_delivery(inprocess: InProcess, node: LocalNode) -> None:
+async def test_a_polled_document_is_settled_like_a_delivery(inprocess: InProcess, node: LocalNode) -> None:
     link = await inprocess.client(node)
     channel = await link.open_channel()
     await fill(inprocess, node, b"1", b"2")
@@ -122,7 +122,7 @@ async def test_documents_in_order_are_polled_in_order(inprocess: InProcess, node
     assert bytes(last.body) == b"2"
 
 
-async def test_who_polls_while_the_store_is_away_is_answered_when_it_is_back(
+async def test_a_poll_while_the_store_is_away_is_answered_when_it_is_back(
     inprocess: InProcess, node: LocalNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = await (await inprocess.client(node)).open_channel()

@@ -24,14 +24,14 @@ def test_properties_come_back_as_they_were(correlation_id: str, type_: str, mess
     assert carried["own"] == 1
 
 
-def test_what_says_nothing_costs_nothing() -> None:
+def test_headers_are_not_copied_without_need() -> None:
     told = header(headers={"own": 1})
     assert own_headers(told) is told.headers
     assert own_headers(header()) == {}
     assert restored({"own": 1}) == {}
 
 
-def test_who_waits_for_an_answer_keeps_its_correlation_id() -> None:
+def test_the_correlation_id_of_a_request_is_no_own_header() -> None:
     assert own_headers(header(reply_to="answers", correlation_id="7", type="order")) == {"x-type": "order"}
 
 

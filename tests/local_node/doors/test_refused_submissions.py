@@ -92,7 +92,7 @@ async def waiting(inprocess: InProcess) -> Any:
     return a, admin, number
 
 
-async def test_what_waits_is_known_by_each_of_its_names(waiting: Any) -> None:
+async def test_a_waiting_document_is_found_by_each_of_its_names(waiting: Any) -> None:
     _, admin, number = waiting
     for name in (f"sql-{number}", "W1", "a/b//W1"):
         shown = (await ask(admin, "msg.show", {"id": name}))["result"]
@@ -112,7 +112,7 @@ async def test_what_waits_is_known_by_each_of_its_names(waiting: Any) -> None:
     assert (await ask(admin, "failed.list"))["result"] == []
 
 
-async def test_what_waits_can_be_withdrawn_and_keeps_its_name(waiting: Any, inprocess: InProcess) -> None:
+async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: Any, inprocess: InProcess) -> None:
     a, admin, number = waiting
     heard = await events_of(inprocess, a)
     told = (await ask(admin, "msg.cancel", {"id": f"sql-{number}", "why": "ordered twice"}))["result"]
@@ -170,7 +170,7 @@ async def test_it_is_sent_after_the_mend_and_told_to_its_end(inprocess: InProces
         assert traced["events"][1]["detail"] == "to be tried again: it exists now (by guest)"
 
 
-async def test_what_is_refused_again_says_so_under_its_new_name(refused: Any) -> None:
+async def test_a_document_that_is_refused_again_is_shown_under_its_new_name(refused: Any) -> None:
     _, admin, row = refused
     told = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["result"]
     new = told["became"][row["lk0"]]
@@ -200,7 +200,7 @@ async def test_it_goes_when_a_person_removes_it_and_the_ledger_keeps_its_story(r
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
 
 
-async def test_what_must_wait_says_so_to_the_application_and_to_people(inprocess: InProcess) -> None:
+async def test_a_waiting_document_is_shown_to_the_application_and_to_operators(inprocess: InProcess) -> None:
     send = "'56001', 'x'::bytea, app_key => 'a/b//K1', encrypt => true"
     a, admin, number = await submitted(inprocess, send)
 

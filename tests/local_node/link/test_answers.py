@@ -67,7 +67,7 @@ async def test_an_answer_that_cannot_be_read_is_named(body: bytes) -> None:
         await questions.ask("1.56001", {})
 
 
-async def test_who_is_not_there_is_not_asked() -> None:
+async def test_an_absent_node_is_not_asked() -> None:
     with pytest.raises(NotAsked, match=r"1\.77001"):
         await Questions(SystemClock()).ask("1.77001", {})
 

@@ -22,7 +22,7 @@ FRAMES = (
 )
 
 
-async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_silence() -> None:
+async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without_an_error() -> None:
     """The end of the stream is noticed in one turn, the end of the session is reported in the next.
 
     In between, a commit notified its callers: sending raised an error, so a durable document was not confirmed.
@@ -40,7 +40,7 @@ async def test_what_is_sent_when_the_socket_has_just_been_lost_is_dropped_in_sil
             link.send(frame)
 
 
-async def test_what_cannot_be_read_gives_its_credit_back(inprocess: InProcess) -> None:
+async def test_unreadable_frames_return_their_credit(inprocess: InProcess) -> None:
     """In a turn without any readable frame."""
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
@@ -55,7 +55,7 @@ async def test_what_cannot_be_read_gives_its_credit_back(inprocess: InProcess) -
     assert node.uplink.link is not None
 
 
-async def test_what_comes_beyond_the_bound_of_one_partner_is_dropped_and_noted(
+async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three packets of each speaker in one read: the second packet of a partner already exceeds its bound."""

@@ -78,7 +78,7 @@ async def test_all_three_parties_tell_what_has_happened(inprocess: InProcess, se
     assert all("node" not in one for one in alone["events"])
 
 
-async def test_what_is_a_node_s_own_affair_is_not_told(inprocess: InProcess) -> None:
+async def test_private_details_of_a_node_are_not_sent_to_its_partner(inprocess: InProcess) -> None:
     _, a, b = await two(inprocess, secure=False)
     await linked(a, b)
     await submitted(inprocess, a, "S1")
@@ -91,7 +91,7 @@ async def test_what_is_a_node_s_own_affair_is_not_told(inprocess: InProcess) -> 
     assert "secrets" in str(await told_of(inprocess, b, "S1"))
 
 
-async def test_who_cannot_be_asked_is_named_with_the_reason(inprocess: InProcess) -> None:
+async def test_a_node_that_cannot_be_asked_is_named_with_the_reason(inprocess: InProcess) -> None:
     _, a, b = await two(inprocess, secure=False)
     await linked(a, b)
     await submitted(inprocess, a, "S1")

@@ -161,7 +161,7 @@ async def test_an_institution_without_work_has_no_connection(inprocess: InProces
             assert found.node(a).engine_starts == before
 
 
-async def test_who_took_a_resting_store_over_keeps_it(inprocess: InProcess) -> None:
+async def test_a_resting_store_that_was_taken_over_stays_with_its_new_owner(inprocess: InProcess) -> None:
     async with hosting(inprocess, ("", ""), options="rest_s = 0.3") as found:
         a, b, *_ = found.names
         await up(found, a, b)

@@ -123,7 +123,7 @@ async def test_refusals_and_stores_that_are_away() -> None:
 
 
 @pytest.mark.parametrize(("ends", "why"), [("gone", asking.NOT_SERVED), ("cut", asking.NO_CARRIER)])
-async def test_who_waits_hears_that_the_instance_is_gone(ends: str, why: str) -> None:
+async def test_a_waiting_question_ends_when_the_instance_is_gone(ends: str, why: str) -> None:
     pair = TwoAskers()
     pair.wires[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))

@@ -194,7 +194,7 @@ async def test_the_doctor_looks_at_all_instances(platform: OneHub) -> None:
     assert (found["store 1.1"].verdict, found["store 1.1"].detail) == ("failing", "no instance serves it")
 
 
-async def test_what_was_asked_while_a_store_was_away_is_complete_again_with_it(platform: OneHub) -> None:
+async def test_answers_are_complete_again_when_a_store_is_back(platform: OneHub) -> None:
     target = await platform.hubs.local("10008", platform.two, platform.one)
     assert sorted(await received(target, platform.hubs.inprocess, EACH)) == [b"0", b"1", b"2"]
     await until(lambda: not platform.one.engine.holding.held)

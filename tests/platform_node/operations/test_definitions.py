@@ -89,7 +89,7 @@ async def test_another_instance_s_import_is_followed(inprocess: InProcess) -> No
     assert hub.directory.knows("1.77001")
 
 
-async def test_what_another_process_imports_is_heard_at_once(
+async def test_definitions_imported_by_another_process_are_applied_immediately(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform_node.node.FOLLOW_S", 3600.0)

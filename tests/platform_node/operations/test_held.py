@@ -178,7 +178,9 @@ async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldS
     assert "refused" in (await scene.semq("held", "list")).out
 
 
-async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: InProcess, scene: HeldScene) -> None:
+async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
+    inprocess: InProcess, scene: HeldScene
+) -> None:
     """56001 receives the document without acknowledging it, and is then removed from the definitions."""
     [lk0] = await scene.submit("56001")
     link = await inprocess.client(
@@ -203,7 +205,7 @@ async def test_what_ended_unknown_waits_for_a_person_at_its_sender(inprocess: In
     assert (await ask(scene.app, "failed.list"))["result"] == []
 
 
-async def test_what_no_application_takes_can_be_set_aside(inprocess: InProcess, scene: HeldScene) -> None:
+async def test_a_document_that_no_application_takes_can_be_set_aside(inprocess: InProcess, scene: HeldScene) -> None:
     node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
     told = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
     lk0 = told["result"]["lk0"]
@@ -246,7 +248,7 @@ async def test_a_name_that_fits_several_copies_names_none(scene: HeldScene) -> N
     assert scene.hub.engine.holding.held == {"1.56001": 2}
 
 
-async def test_nothing_is_acted_on_that_was_not_named(scene: HeldScene) -> None:
+async def test_only_named_copies_are_changed(scene: HeldScene) -> None:
     said = await scene.semq("held", "refuse", "--why", "w")
     assert (said.status, "SEMQ-2211" in said.err) == (1, True)
     said = await scene.semq("held", "refuse", "--all", node=scene.node)

@@ -64,7 +64,7 @@ async def ended(link: ClientLink) -> None:
         await link.wait_closed()
 
 
-async def test_nothing_is_different(inprocess: InProcess) -> None:
+async def test_a_reload_of_the_same_file_changes_nothing(inprocess: InProcess) -> None:
     node = await local(inprocess)
     users = dict(node.users.users)
     link = await client(inprocess, node, "ops")

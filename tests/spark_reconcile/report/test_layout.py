@@ -11,7 +11,7 @@ from tests.spark_reconcile.report.published import PublishedReports
 
 
 @pytest.mark.parametrize("width", [1280, 700, 390])
-def test_nothing_stands_beyond_the_edge_of_a_screen(report: PublishedReports, width: int, tmp_path: Path) -> None:
+def test_pages_fit_the_width_of_a_screen(report: PublishedReports, width: int, tmp_path: Path) -> None:
     found = laid_out(report.text, width, tmp_path)
     assert found["width"] <= width
     assert found["beyond"] == []

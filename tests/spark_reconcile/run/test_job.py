@@ -280,7 +280,7 @@ def test_missing_required_sources_are_named_before_spark_starts(office: Office) 
     assert [path for path in (office.root / "reports").rglob("*") if path.is_file() and path.name != ".lock"] == []
 
 
-def test_nothing_at_all_is_published_but_not_believed(office: Office, spark: SparkSession) -> None:
+def test_a_run_without_any_message_is_published_as_implausible(office: Office, spark: SparkSession) -> None:
     for name in ("1.a", "1.b", HUB):
         office.node(name)
     office.extract()

@@ -21,12 +21,12 @@ def test_each_kind_of_threshold_is_told_apart() -> None:
     ]
 
 
-def test_what_was_found_is_not_rounded_to_what_is_accepted() -> None:
+def test_a_rate_is_not_rounded_to_its_limit() -> None:
     (breach,) = breaches([VerdictCount("", "A", 1_000_001, 10**9)], {"A": Limit(max_rate=0.001)})
     assert breach.found > breach.accepted
 
 
-def test_what_is_not_limited_is_never_passed() -> None:
+def test_a_verdict_without_a_limit_is_no_breach() -> None:
     assert breaches([VerdictCount("", "MATCHED", 10**9, 10**9)], {}) == []
 
 

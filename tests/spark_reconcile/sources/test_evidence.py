@@ -222,9 +222,7 @@ def test_a_store_of_the_hub_that_an_earlier_run_has_read_is_expected(office: Off
     assert absent == [f"{HUB}.2.1"]
 
 
-def test_what_a_receiver_did_after_a_record_that_was_not_delivered_is_no_contradiction(
-    office: Office, spark: SparkSession
-) -> None:
+def test_events_of_a_receiver_after_a_missing_record_are_no_contradiction(office: Office, spark: SparkSession) -> None:
     for number in range(4):
         office.write(OfficeMessage(number, "1.a", "1.slow", 9 * HOUR), DIRECT, SKEW)
     # Recorded before midnight by the receiver's clock, in an extract that never arrived; delivered to the application

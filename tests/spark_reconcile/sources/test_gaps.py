@@ -64,7 +64,7 @@ def test_the_extract_to_ask_for_is_named_with_its_date(case: str) -> None:
     assert gaps(sources, {HUB}, [absence], neighbours(DAY)) == expected
 
 
-def test_what_several_lack_is_added_up_and_the_most_stands_first() -> None:
+def test_counts_of_one_gap_are_added_and_the_largest_gap_is_first() -> None:
     absences = [Absence("1.b", DAY, 1), Absence("1.a.2.1", DAY, 2), Absence("1.b", DAY, 4)]
     assert gaps([A, HUB_1], {HUB}, absences, neighbours(DAY)) == [Gap("1.b", DAY, 5), Gap("1.a.2.1", DAY, 2)]
 
@@ -74,7 +74,7 @@ def test_a_ledger_that_a_message_names_is_the_one_that_its_node_lacks() -> None:
     assert gaps([A, HUB_1], {HUB}, absences, neighbours(DAY)) == [Gap("1.b.1.1", DAY, 3), Gap(UNKNOWN_STORE, DAY, 1)]
 
 
-def test_what_is_missing_is_named_once_and_by_ledger_where_that_is_known() -> None:
+def test_missing_sources_are_named_once_by_ledger_if_it_is_known() -> None:
     sources = [A, source("1.b", "MISSING"), HUB_1, replace(HUB_2, state="MISSING", manifest=None)]
     found = [Gap("1.b", DAY, 3), Gap("1.c", DAY, 1), Gap(f"{HUB}.2.1", DAY, 2)]
     assert missing(sources, found) == ["1.b.1.1", "1.c", f"{HUB}.2.1"]

@@ -197,7 +197,7 @@ async def test_of_a_long_queue_the_first_messages_are_loaded_and_of_the_others_t
         assert await found == (rows[4:6], None)
 
 
-async def test_what_a_queue_left_behind_goes_at_the_load(database: str) -> None:
+async def test_messages_of_deleted_queues_are_removed_at_the_load(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         message = AddMessage(1, 1, "", "q", 0, None, 0, b"h", b"")

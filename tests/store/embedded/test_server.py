@@ -81,7 +81,7 @@ def test_the_cluster_checks_its_pages_and_sorts_by_code_point(server: EmbeddedPo
     assert told == ("on", "C.UTF-8", "UTF8")
 
 
-def test_what_was_committed_survives_the_kill_of_the_postmaster(server: EmbeddedPostgres) -> None:
+def test_committed_rows_survive_the_kill_of_the_postmaster(server: EmbeddedPostgres) -> None:
     write(server.url, 1)
     os.kill(pid_of(server), signal.SIGKILL)
     assert read(server.start()) == [1]

@@ -55,7 +55,7 @@ async def test_a_store_that_becomes_idle_makes_room() -> None:
 
 
 @pytest.mark.parametrize("again", [1, 2])
-async def test_who_has_one_needs_no_other(again: int) -> None:
+async def test_a_store_enters_only_once(again: int) -> None:
     places = Places(1, 1.0, 60.0)
     one = RestableStore(places)
     for _ in range(again):

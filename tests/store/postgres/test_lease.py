@@ -19,7 +19,7 @@ async def test_another_process_waits_for_the_lease(database: str) -> None:
         assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host two -"]
 
 
-async def test_who_was_taken_over_writes_nothing(database: str) -> None:
+async def test_a_store_that_was_taken_over_writes_nothing(database: str) -> None:
     async with living(database) as first:
         await first.do(accepting(1))
         run(database, "UPDATE store_lease SET until = clock_timestamp()")
@@ -32,7 +32,9 @@ async def test_who_was_taken_over_writes_nothing(database: str) -> None:
         assert stored(database) == [1, 4]
 
 
-async def test_who_is_idle_learns_of_it_at_the_next_renewal(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_store_notices_the_loss_of_its_lease_at_the_next_renewal(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "RENEW_S", 0.05)
     async with living(database) as first:
         run(database, "UPDATE store_lease SET epoch = epoch + 1, owner = 'two'")
@@ -64,7 +66,9 @@ async def test_the_same_process_or_place_steps_in_at_once(database: str, second:
 
 
 @pytest.mark.parametrize("places", [(NOWHERE, NOWHERE), ("here", NOWHERE), (NOWHERE, "here"), ("here", "there")])
-async def test_what_does_not_hold_the_place_of_the_owner_proves_nothing(database: str, places: tuple[str, str]) -> None:
+async def test_a_place_of_another_kind_is_no_proof_that_the_owner_has_ended(
+    database: str, places: tuple[str, str]
+) -> None:
     async with living(database, "one", places[0]) as first:
         with pytest.raises(LeaseHeld):
             await NotifiedStore(database, "two", places[1]).store.start()

@@ -76,7 +76,7 @@ async def test_bodies_are_unreadable_in_the_database_and_readable_for_the_node(d
         assert await bodies(store) == {1: SECRET, 2: SECRET + b" again", 3: SECRET, 4: SECRET}
 
 
-async def test_what_was_written_before_is_read_as_it_is(database: str) -> None:
+async def test_bodies_written_before_the_encryption_are_read(database: str) -> None:
     async with opened(database) as store:
         await do(store, Job(stage))
     assert SECRET in stored(database)

@@ -67,7 +67,7 @@ def test_an_upgrade_beside_a_session_that_holds_a_table_says_who_and_goes_on_lat
     schema_version.check(older_database)
 
 
-def test_where_an_upgrade_and_a_node_wait_for_each_other_the_upgrade_gives_way(older_database: str) -> None:
+def test_an_upgrade_gives_way_in_a_deadlock_with_a_node(older_database: str) -> None:
     """Revision 0011 locks tb_0031, then tb_0030; the node holds tb_0030 and requests tb_0031."""
     with psycopg.connect(older_database) as node, ThreadPoolExecutor() as pool:
         with migration.engine_of(older_database).connect() as upgrading:
@@ -90,7 +90,7 @@ def wait_until(url: str, question: str) -> None:
             assert monotonic() < deadline
 
 
-def test_nothing_takes_the_place_of_what_was_recorded_before_proofs_were_kept(empty_database: str) -> None:
+def test_documents_recorded_before_proofs_were_stored_count_as_proved(empty_database: str) -> None:
     insert = b"INSERT INTO tb_0030_ledger (stream, sid, status) VALUES (1, %d, 410)"
     with migration.engine_of(empty_database).begin() as old:
         command.upgrade(migration._config(old), "0008")

@@ -65,7 +65,7 @@ async def test_an_error_voids_the_rest_of_its_batch_only(empty_database: str) ->
         assert lost == []
 
 
-async def test_what_nobody_waits_for_still_happens_in_order(empty_database: str) -> None:
+async def test_statements_without_a_waiting_caller_run_in_order(empty_database: str) -> None:
     async with wired(empty_database) as (wire, _, _):
         wire.send_forgetting([("insert", [int8(5), b""])])
         wire.send_forgetting([("divide", [int8(0)])])
@@ -167,7 +167,7 @@ async def test_dropping_fails_what_is_under_way(empty_database: str) -> None:
         assert lost == []  # the connection was closed by the test itself
 
 
-async def test_who_stops_waiting_harms_nobody(empty_database: str) -> None:
+async def test_a_cancelled_caller_does_not_disturb_others(empty_database: str) -> None:
     async with wired(empty_database) as (wire, _, _):
         wire.send([("sum", ())]).cancel()
         bad = wire.send([("divide", [int8(0)])])

@@ -97,7 +97,7 @@ def database_for_all(postgres: Any, migrated_template: str) -> str:
     return str(postgres.url_of("recovering"))
 
 
-async def test_what_was_received_is_sorted_by_what_is_still_owed(database: str) -> None:
+async def test_received_rows_are_sorted_by_owed_acknowledgements(database: str) -> None:
     rows = [
         # bref, lk1, p_ack, s_ack, app, class, whether it is done
         (1, "'1.1.1'", 220, 220, 320, 3),  # done

@@ -67,7 +67,7 @@ def test_each_right_by_itself(database: str, role: str, right: str, allowed: str
         "COPY (SELECT 1) TO PROGRAM 'true'",
     ],
 )
-def test_what_an_application_with_all_rights_must_not(database: str, role: str, statement: str) -> None:
+def test_statements_that_an_application_with_all_rights_may_not_run(database: str, role: str, statement: str) -> None:
     roles.grant(database, role, list(roles.RIGHTS), "secret")
     with as_role(database) as connection, pytest.raises(errors.InsufficientPrivilege):
         connection.execute(statement.encode())

@@ -49,7 +49,7 @@ def test_sources_take_turns_and_priorities_come_first(database: str) -> None:
         assert taken(connection, 9, "nobody") == []
 
 
-def test_what_another_transaction_has_is_passed_over_and_a_finished_source_gives_its_turns_away(database: str) -> None:
+def test_rows_locked_by_another_transaction_are_skipped_and_a_finished_source_yields_its_turns(database: str) -> None:
     with psycopg.connect(database) as connection, psycopg.connect(database) as other:
         wait(connection, "1.77001", 1, 4)
         wait(connection, "1.88001", 5, 6)

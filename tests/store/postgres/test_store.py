@@ -123,7 +123,7 @@ def clear(url: str) -> None:
             connection.execute(f"DELETE FROM {table}")  # faster than TRUNCATE, which makes new files for each partition
 
 
-async def test_nobody_waits_for_a_query_any_more_and_its_connection_is_closed_all_the_same(database: str) -> None:
+async def test_the_connection_of_an_abandoned_query_is_closed(database: str) -> None:
     readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'semq-reader' AND datname = %s"
     async with opened(database) as store:
         begun = threading.Event()

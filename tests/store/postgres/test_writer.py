@@ -121,7 +121,7 @@ def run(url: str, statement: str) -> None:
 # ------------------------------------------------------------------------------------------------ refused alone
 
 
-async def test_what_refuses_fails_alone(database: str) -> None:
+async def test_work_that_refuses_fails_alone(database: str) -> None:
     async with living(database) as life:
         error = BadInput("no")
         assert await life.do(accepting(1), raising(error), accepting(2), raising(error), accepting(3)) == [
@@ -176,7 +176,7 @@ async def test_a_row_that_postgres_refuses_fails_alone(database: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["\ud800", 7])
-async def test_what_is_no_value_at_all_fails_alone(database: str, key: Any) -> None:
+async def test_work_with_an_invalid_value_fails_alone(database: str, key: Any) -> None:
     def bad(unit: Unit) -> None:
         row = own(7, 1)
         row.sid, row.app_key = 99, AppKey(key, "", "", "")

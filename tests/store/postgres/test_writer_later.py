@@ -76,9 +76,7 @@ async def test_the_lease_is_renewed_while_work_waits(database: str, monkeypatch:
         assert job.results == [None]
 
 
-async def test_what_goes_back_to_the_queue_leaves_no_timer_behind(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_work_returned_to_the_queue_leaves_no_timer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A timer that fires on an empty queue would prevent the next deferred work from getting its own."""
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     async with living(database) as life:

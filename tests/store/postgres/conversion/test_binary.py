@@ -165,7 +165,7 @@ def _plain(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("bad", [(2**63, "x"), (1, "\ud800"), ("no number", "x"), (1, 5)])
-def test_what_is_no_value_is_refused_here(connection: Any, packer: Packer, bad: tuple[Any, str]) -> None:
+def test_values_of_the_wrong_type_or_range_are_refused(connection: Any, packer: Packer, bad: tuple[Any, str]) -> None:
     row = values((*bad, 0, 1, 1, True, b"", 0.0))
     with pytest.raises((ValueError, OverflowError, TypeError, psycopg.DataError)):
         packer.copy_data("things", [row])
