@@ -81,6 +81,7 @@ class Recording(Played):
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.chdir(tmp_path)  # `msg receive --into 1` writes a file
     monkeypatch.setattr(session, "Client", Recording)
     Recording.asked.clear()
     Recording.faults.clear()
