@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import files of which a quick run would leave out all tests."""
+    """Skip the import of files whose tests a quick run leaves out."""
     place = collection_path.relative_to(config.rootpath).as_posix() if config.getoption("quick") else ""
     return True if place.endswith(".py") and "test_" in place and kind_of(place).marks else None
 
@@ -91,13 +91,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Measure coverage where it is needed."""
+    """Measure coverage for tests that need it."""
     item.config.stash[_measuring].begin(item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Escape what is not UTF-8 in captured output: file names of tests may be so, and a worker sends UTF-8 only."""
+    """Escape bytes that are not UTF-8 in captured output, for instance in file names: a worker sends UTF-8 only."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report

@@ -17,7 +17,7 @@ def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
         ("reconcile_business_date_timestamp_seconds", "Start of the business date, UTC.", [("", day)]),
         ("reconcile_last_success_timestamp_seconds", "When the last run was published.", [("", finished_at)]),
         ("reconcile_run_duration_seconds", "How long the last run took.", [("", seconds)]),
-        ("reconcile_evidence_until_timestamp_seconds", "Up to when the delivered ledgers speak.",
+        ("reconcile_evidence_until_timestamp_seconds", "Time up to which the delivered ledgers are complete.",
          [("", findings.evidence_until / 1000)]),
         ("reconcile_messages", "Messages of the date by verdict.",
          [(f'{{verdict="{name}"}}', count) for name, count in findings.verdicts.items()]),

@@ -197,8 +197,8 @@ def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report:
 def test_missing_sources_old_messages_and_wrong_clocks_are_reported(report: PublishedReports) -> None:
     text = report.text
     assert "No ledger</a> of <bdi>1.c.1.1</bdi>: 6 messages cannot be judged." in text
-    assert "up to then the delivered ledgers speak; others are absent" in text
-    assert "all ledgers speak" not in text
+    assert "up to then the delivered ledgers are complete; others are absent" in text
+    assert "all ledgers are complete" not in text
     assert f"semq reconcile extract --business-date {NEXT} --config FILE" in text
     assert "fast by 1 h" in text
     assert "is fast by 1 h; its lines are put in order by the hub's clock." in " ".join(text.split())
