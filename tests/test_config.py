@@ -469,7 +469,9 @@ DOORS = {
 @pytest.mark.parametrize("amqp", DOORS.values(), ids=DOORS)
 @pytest.mark.parametrize("env", [{}, {"SEMQ_AMQP__USERS__APP": "other"}, {"SEMQ_AMQP__PORT": "99"}], ids=str)
 @pytest.mark.parametrize("data_dir", ["", 'data_dir = "../data"'])
-def test_the_door_is_that_of_the_whole_configuration(file: Path, amqp: str, env: dict[str, str], data_dir: str) -> None:
+def test_the_endpoint_read_alone_is_that_of_the_whole_configuration(
+    file: Path, amqp: str, env: dict[str, str], data_dir: str
+) -> None:
     settings = read(file, LOCAL.replace('id = "10008"', f'id = "10008"\n{data_dir}') + amqp, **env)
     assert reach.door_in(file, env) == reach.door_of(settings)
 
@@ -478,7 +480,7 @@ def test_the_door_is_that_of_the_whole_configuration(file: Path, amqp: str, env:
     "amqp",
     ["[amqp", "[amqp]\nport = 'x'", "[amqp]\nusers = 3", "[amqp.users.a]\nadmin = 2", "amqp = 1", "[amqp]\nhost = 1"],
 )
-def test_a_door_that_cannot_be_read_names_the_faults_of_the_file(file: Path, amqp: str) -> None:
+def test_an_unreadable_endpoint_is_reported_with_the_faults_of_the_file(file: Path, amqp: str) -> None:
     file.write_text(amqp)
     with pytest.raises((ConfigInvalid, ConfigUnreadable)):
         reach.door_in(file, {})
@@ -486,6 +488,6 @@ def test_a_door_that_cannot_be_read_names_the_faults_of_the_file(file: Path, amq
         reach.door_in(file.with_name("absent.toml"), {})
 
 
-def test_a_fault_elsewhere_does_not_close_the_door(file: Path) -> None:
+def test_a_fault_in_another_key_does_not_hide_the_endpoint(file: Path) -> None:
     file.write_text(LOCAL + "[amqp]\nport = 7\nprot = 8")
     assert reach.door_in(file, {}).port == 7

@@ -32,7 +32,7 @@ def test_folders_that_cannot_be_served_together_are_named(file: Path, text: str,
     assert any(f" {key}:" in fault for fault in faults(file, text)), faults(file, text)
 
 
-def test_a_folder_within_another_is_named_also_behind_a_link(file: Path) -> None:
+def test_a_folder_within_another_is_named_also_through_a_link(file: Path) -> None:
     (file.parent / "a").mkdir()
     (file.parent / "link").symlink_to("a")
     text = LOCAL + '[[folders]]\npath = "a"\n[[folders]]\npath = "{path}"\nreceive = false\n'

@@ -324,7 +324,7 @@ def test_class_names_are_unique() -> None:
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-def test_names_say_hub_and_bytes() -> None:
+def test_names_use_hub_and_bytes() -> None:
     wrong = []
     for file in committed():
         if file.suffix == ".py":
@@ -369,7 +369,7 @@ def test_docstrings_are_whole_sentences() -> None:
     assert broken == []
 
 
-def test_every_test_stands_opposite_a_module() -> None:
+def test_every_test_has_a_module() -> None:
     wrong = []
     for file in (ROOT / "tests").rglob("test_*.py"):
         name = file.relative_to(ROOT)

@@ -71,7 +71,7 @@ def test_the_long_groups_begin_first_one_on_each_worker(scheduler: Any) -> None:
     assert [TESTS[index] for index in second.queue] == DEMO
 
 
-def test_behind_the_last_test_of_a_long_group_stands_a_short_unit(scheduler: Any) -> None:
+def test_a_short_unit_follows_the_last_test_of_a_long_group(scheduler: Any) -> None:
     first, second = begin(scheduler)
     for _ in range(3):
         assert len(first.queue) > 1

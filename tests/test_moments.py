@@ -20,7 +20,7 @@ def vienna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def test_a_node_says_utc() -> None:
+def test_times_of_a_node_are_in_utc() -> None:
     assert utc_text(AT) == utc_text(datetime.fromtimestamp(AT / 1000, UTC)) == "2026-03-31T12:00:05+00:00"
     assert utc_text(AT, exact=True) == "2026-03-31T12:00:05.123+00:00"
 

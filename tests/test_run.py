@@ -70,7 +70,7 @@ def test_a_newer_one_that_is_optimized_is_taken_before_an_older_one_that_is_not(
     assert f"taken: {stand_in(folder, 'python3.12', optimized=True)}" in set_up(checkout, folder)
 
 
-def test_the_one_that_is_named_is_taken_and_what_it_lacks_is_said(checkout: Path, tmp_path: Path) -> None:
+def test_a_named_python_is_used_with_a_note_about_its_build(checkout: Path, tmp_path: Path) -> None:
     stand_in(tmp_path / "first", "python3.11", optimized=True)
     named = stand_in(tmp_path / "second", "mine", optimized=False)
     said = set_up(checkout, tmp_path / "first", PYTHON=str(named))

@@ -1,7 +1,7 @@
-"""What a process gives to a node: its turn, its port, its database and how its store rests.
+"""The resources that a process gives to a node: turn, port, database, connections for reading, rest of the store.
 
-``NodeHost`` is for a process with one node: everything is the node's own. ``local_node.virtual`` has the one that
-shares these between the nodes of many institutions. A node is composed the same way with both.
+``NodeHost`` is for a process with one node, which has all of them for itself. ``local_node.virtual`` has a subclass for
+a process in which the nodes of many institutions share them.
 """
 
 import socket
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class NodeHost:
     """The process of a single node."""
 
-    poll_factor = 1.0  #: by which the intervals of jobs are longer that look for work in the database
+    poll_factor = 1.0  #: lengthens the intervals of jobs that search the database for work
 
     def turn(self) -> Turn:
         """Return the turn of the node's links and brokers."""
@@ -37,7 +37,7 @@ class NodeHost:
             raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
     def door_of(self, settings: Settings) -> "Callable[[AmqpServer, ListenerConfig], Listening] | None":
-        """Return what makes the listener of a node's AMQP server; None: it has a port of its own."""
+        """Return a function that attaches a node's AMQP server to a shared port; None: the node has its own port."""
         return None
 
     def database(self, settings: Settings) -> NodeDatabase:
@@ -49,5 +49,5 @@ class NodeHost:
         return OwnReaders()
 
     def rest(self) -> Rest:
-        """Return when a store closes its connection for writing."""
+        """Return the rule by which a store closes its connection for writing."""
         return NeverRests()

@@ -23,7 +23,7 @@ class Account:
     """A person who may sign in."""
 
     name: str
-    password: str | None  #: the line of a hash; None: the node checks the password
+    password: str | None  #: the hash, with its parameters; None: the node checks the password
     roles: tuple[str, ...]
     made_at: datetime
     made_by: str

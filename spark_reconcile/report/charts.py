@@ -37,8 +37,8 @@ _CONFIG = {
 
 
 def bars(rows: Rows, title: str) -> Markup:
-    """Return horizontal bars in the order of the rows (verdict, called, from, messages): the figures of each verdict
-    one after the other, with their numbers.
+    """Return horizontal bars with their numbers, in the order of the rows (verdict, called, from, messages); rows of
+    one verdict follow each other.
     """
     parts: dict[str, list[tuple[str, int]]] = {}
     for row in rows:

@@ -213,7 +213,7 @@ def test_malformed_headers_cannot_be_amended() -> None:
 
 @settings(max_examples=40)
 @given(properties, tables)
-def test_amending_is_as_building_anew(before: Properties, changes: dict[str, Any]) -> None:
+def test_an_amended_header_equals_a_rebuilt_one(before: Properties, changes: dict[str, Any]) -> None:
     amended = ContentHeader.build(0, before).amended(headers=changes)
     expected = dict(before.headers or {}) | changes
     if before.headers is not None or changes:

@@ -62,7 +62,7 @@ def events_of(connection: ServerConnection | ClientConnection, data: bytes) -> l
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(publishes, bodies) | st.tuples(acks | nacks | rejects, st.just(b"")), max_size=5))
-def test_a_server_hears_the_same_on_both_roads(said: list[tuple[Method, bytes]]) -> None:
+def test_a_server_reads_the_same_by_both_decoders(said: list[tuple[Method, bytes]]) -> None:
     fast = open_pair(ServerConnection(), ClientConnection()).server
     slow = open_pair(SlowServer(), ClientConnection()).server
     data = b"".join(
@@ -78,7 +78,7 @@ def test_a_server_hears_the_same_on_both_roads(said: list[tuple[Method, bytes]])
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(deliveries, bodies) | st.tuples(acks | nacks, st.just(b"")), max_size=5))
-def test_a_client_hears_the_same_on_both_roads(said: list[tuple[Method, bytes]]) -> None:
+def test_a_client_reads_the_same_by_both_decoders(said: list[tuple[Method, bytes]]) -> None:
     fast = open_pair(ServerConnection(), ClientConnection()).client
     slow = open_pair(ServerConnection(), SlowClient()).client
     data = b"".join(

@@ -27,7 +27,7 @@ def test_plain_may_act_for_another_and_have_zeros_in_the_password() -> None:
     assert sasl.read("PLAIN", b"boss\0guest\0a\0b") == Credentials("guest", b"a\0b", "boss")
 
 
-def test_external_names_nobody_or_somebody() -> None:
+def test_the_name_of_external_may_be_empty() -> None:
     assert sasl.read("EXTERNAL", b"") == Credentials("", None)
     assert sasl.read("EXTERNAL", sasl.external("node-a")) == Credentials("node-a", None)
 

@@ -26,7 +26,7 @@ async def take(receiver: Client, *sents: Sent) -> list[Document]:
     return found
 
 
-async def test_a_document_arrives_with_all_that_was_said_of_it(sender: Client, receiver: Client) -> None:
+async def test_a_document_arrives_with_all_its_attributes(sender: Client, receiver: Client) -> None:
     body = "货品清单 №1".encode()
     key = AppKey("trade", "order", "standard", str(uuid4()))
     own = {"x-own": 7, "traceparent": PARENT}
@@ -67,7 +67,7 @@ async def test_silence_is_not_failure(sender: Client) -> None:
     assert caught.value.facts["lk0"] == sent.lk0
 
 
-async def test_events_tell_the_way_of_a_document(sender: Client) -> None:
+async def test_events_show_the_states_of_a_document(sender: Client) -> None:
     heard: list[DocumentEvent] = []
     async with sender.events("*.56001.waybill") as events:
         sent = await sender.send("56001", b"on its way", app_key="trade/waybill/sea/W1")
@@ -181,7 +181,7 @@ async def test_a_document_over_the_size_limit_is_refused(sender: Client) -> None
     assert caught.value.code == "SEMQ-1203"
 
 
-async def test_a_message_over_the_limit_of_the_connection_hurts_nobody_else(sender: Client) -> None:
+async def test_a_message_over_the_limit_of_the_connection_disturbs_no_other(sender: Client) -> None:
     too_large = sender.send("56001", bytes(5_000_000))
     small = [sender.send("56001", b"small") for _ in range(20)]
     refused, *sents = await asyncio.gather(too_large, *small, return_exceptions=True)

@@ -103,7 +103,7 @@ def test_unacknowledged_documents_are_delivered_again(network: Network) -> None:
         ("56001", {"Reliable": 0}, 406, "SEMQ-1104"),
     ],
 )
-def test_bad_input_closes_the_channel_and_says_what_to_do(
+def test_bad_input_closes_the_channel_with_a_remedy(
     network: Network, target: str, headers: dict[str, Any], reply_code: int, code: str
 ) -> None:
     with channel_to(network.sender.url) as channel:

@@ -19,7 +19,7 @@ def test_not_now_may_be_repeated() -> None:
     assert (error.code, error.remedy) == ("SEMQ-1230", NodeBusy.remedy)
 
 
-def test_a_node_that_says_nothing_is_still_an_error() -> None:
+def test_a_silent_node_is_an_error() -> None:
     assert theirs({}).code == RefusedByNode.code
 
 

@@ -12,7 +12,7 @@ def files(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir()]
 
 
-async def test_the_probe_counts_its_samples_and_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_the_probe_counts_its_samples_and_leaves_no_rows(tmp_path: Path) -> None:
     async with probed(tmp_path) as found:
         assert files(tmp_path) == ["fdatasync.probe"]
     assert found["samples"] >= 2

@@ -95,7 +95,7 @@ def test_the_backlog_waits_all_the_time_and_is_left_out_of_the_figures(lines: li
     assert phase(lines, "online")["rows_peak"]["a"] <= MESSAGES
 
 
-def test_the_floor_repeats_the_reference_and_says_what_has_changed_since(lines: list[dict[str, Any]]) -> None:
+def test_the_floor_repeats_the_reference_and_names_later_changes(lines: list[dict[str, Any]]) -> None:
     for name in ("online", "stored"):
         line = phase(lines, f"floor of {name}")
         assert set(line["batches"]) == NODES

@@ -17,7 +17,7 @@ def test_a_wrong_login_is_refused_alike(broker: Served, user: str, password: str
         pika.BlockingConnection(parameters)
 
 
-def test_a_client_that_cannot_hear_why_just_sees_the_end(broker: Served) -> None:
+def test_a_client_that_cannot_receive_the_reason_only_sees_the_end(broker: Served) -> None:
     with broker.raw(password="wrong", client_properties={"capabilities": {}}) as client:
         error = client.closed().error
     assert error is not None

@@ -182,7 +182,7 @@ async def test_channels_of_one_connection_are_served_evenly() -> None:
         assert last < 300
 
 
-async def test_stopping_says_why_and_leaves_the_store_idle() -> None:
+async def test_stopping_names_the_reason_and_leaves_the_store_idle() -> None:
     store = MemoryBrokerStore()
     async with pair(store) as both:
         link = await both.dial()
@@ -226,7 +226,7 @@ async def test_figures() -> None:
         }
 
 
-async def test_the_node_can_say_that_it_is_short_of_something() -> None:
+async def test_a_node_blocks_its_publishers_with_a_reason() -> None:
     async with pair() as both:
         publisher, consumer = await both.dial(), await both.dial()
         channel = await publisher.open_channel()
@@ -260,7 +260,7 @@ class RaisingAuthenticator:
         return None
 
 
-async def test_an_authenticator_that_fails_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_authenticator_refuses_the_login(caplog: pytest.LogCaptureFixture) -> None:
     def prepare(server: AmqpServer) -> None:
         server.authenticator = RaisingAuthenticator()
 

@@ -37,7 +37,7 @@ def test_one_that_sets_another_for_the_past_does_not_ring_for_ever() -> None:
     assert rung == [1]
 
 
-def test_the_driver_hears_of_an_earlier_deadline_only() -> None:
+def test_the_driver_is_notified_of_an_earlier_deadline_only() -> None:
     heard: list[float | None] = []
     timers = Timers(lambda: heard.append(timers.earliest()))
     for deadline in (5.0, 7.0, 2.0):

@@ -212,7 +212,7 @@ async def test_while_the_carrier_is_away_stores_are_not_served() -> None:
         await one.carrier.stop()
 
 
-async def test_a_new_life_leaves_the_queues_of_the_one_before() -> None:
+async def test_a_new_incarnation_leaves_the_queues_of_the_previous_one() -> None:
     async with pair() as both, members(both.server.port) as (one, two):
         one.carrier.begin(11, (1, 1), one)
         assert await within(one.states.get()) == "joined"

@@ -75,7 +75,7 @@ def test_violations_without_lines_of_their_own_follow_a_full_minute_of_explained
     assert list(changes(b=1).unexplained([*full, more])) == [*full, more]
 
 
-def test_a_marker_at_the_hub_is_explained_by_the_end_that_its_sender_told() -> None:
+def test_a_marker_at_the_hub_is_explained_by_the_outcome_at_its_sender() -> None:
     assert list(changes(a=1).unexplained([VOIDED], [OF_A])) == []
     assert list(changes(a=1).unexplained([VOIDED], [OF_B])) == [VOIDED]
     at_sender = VOIDED._replace(node=A, side=Side.SENDER)  # no document is cancelled, and none expires

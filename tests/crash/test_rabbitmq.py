@@ -1,4 +1,4 @@
-"""RabbitMQ as the carrier of a campaign, without RabbitMQ: a program that greets as one takes its place."""
+"""RabbitMQ as the carrier of a campaign, replaced by a program that only sends a greeting."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ with socket.create_server(("127.0.0.1", int(re.search(r"127.0.0.1:(\\d+)", lines
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RabbitNode:
-    """Return a node whose program only greets."""
+    """Return a node whose program only sends a greeting."""
     program = tmp_path / "greeter"
     program.write_text(GREETER)
     program.chmod(0o755)
@@ -71,7 +71,7 @@ async def test_a_frozen_node_is_resumed(node: RabbitNode) -> None:
         await broker.remove()
 
 
-async def test_each_instance_has_the_addresses_of_all_nodes_and_its_way_first(
+async def test_each_instance_has_the_addresses_of_all_nodes_with_its_own_proxy_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worlds, "port_mapper", lambda: nullcontext(1))
@@ -89,7 +89,7 @@ async def test_each_instance_has_the_addresses_of_all_nodes_and_its_way_first(
         await world.remove()
 
 
-def test_a_campaign_with_rabbitmq_says_so_where_it_is_not_installed(
+def test_a_campaign_with_rabbitmq_is_refused_if_it_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(server, "PROGRAM", tmp_path / "none")

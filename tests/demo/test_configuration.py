@@ -20,7 +20,7 @@ def test_the_configurations_are_right(tmp_path: Path) -> None:
         assert settings[name].data_dir == places[name].data_dir.resolve()
 
 
-def test_with_certificates_nobody_has_a_password_at_the_hub(tmp_path: Path) -> None:
+def test_with_certificates_no_node_has_a_password_at_the_hub(tmp_path: Path) -> None:
     places = write_configuration(tmp_path, secure=True)
     settings = {name: load(place.config, {}) for name, place in places.items()}
     assert settings[HUB].amqp.tls

@@ -41,7 +41,7 @@ def test_of_many_documents_only_some_have_lines() -> None:
     assert len(text(where).splitlines()) == 2 * (303 // 3)
 
 
-def test_the_title_says_whether_the_counts_are_good() -> None:
+def test_the_title_shows_whether_the_counts_are_good() -> None:
     for left, words in (({}, "Nothing lost"), ({"hub.tb_0031": 1}, "not as they should be")):
         where = console()
         Display(where, good()).counts(good().count(CLEAN | left, 0))

@@ -26,7 +26,7 @@ def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, F
     return lose
 
 
-def test_a_present_target_gets_it_at_once_and_the_sender_knows() -> None:
+def test_an_online_target_gets_a_document_immediately_and_its_sender_the_receipt() -> None:
     trio = Trio()
     trio.a.send(b"order", key="S0001")
     trio.settle()
@@ -197,7 +197,7 @@ def test_a_token_makes_a_repeat_safe_and_other_bytes_are_refused() -> None:
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_an_unknown_target_is_refused_at_submit_once_the_hub_has_told() -> None:
+def test_an_unknown_target_is_refused_at_submit_after_the_directory_has_arrived() -> None:
     trio = Trio()
     trio.a.send(b"x", to="77777")
     trio.settle()
@@ -319,7 +319,7 @@ def test_a_cancelled_document_never_arrives() -> None:
     assert len(trio.a.refused) == 1
 
 
-def test_a_cancel_that_comes_too_late_is_told() -> None:
+def test_a_cancellation_that_comes_too_late_is_reported() -> None:
     trio = Trio()
     trio.lose = packet_lost(Function.RECEIPTS)
     trio.a.send(b"x")

@@ -15,7 +15,7 @@ from semq.umx_t.status import Outcome
 from tests.flows.trio import HUB, SETTINGS, Trio, TrioWire, is_message, records
 
 
-def test_a_copy_that_its_target_never_records_is_parked_until_it_comes_anew() -> None:
+def test_a_copy_that_its_target_never_records_is_parked_until_the_next_login() -> None:
     trio = Trio(replace(SETTINGS, hub_attempts_max=3))
     trio.cut(trio.b)
     trio.a.send(b"x")
@@ -155,7 +155,7 @@ def other_bytes(message: Data) -> Data:
     return Data(with_facts(message.envelope, digest=sha256(b"y").digest()), b"y")
 
 
-def test_floors_of_older_lives_are_told_closed_and_those_of_unknown_lives_empty() -> None:
+def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty() -> None:
     """Rules N25 and F6: otherwise an order would wait indefinitely for documents that were never sent."""
     trio = Trio()
     trio.a.send(b"1")

@@ -117,7 +117,7 @@ def test_an_instance_that_is_silent_is_gone_after_a_while() -> None:
     assert not several.instances[0].others.fronts.is_elsewhere(several.b.address)
 
 
-def test_while_nobody_serves_a_home_nothing_is_lost_and_nothing_is_claimed() -> None:
+def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> None:
     several = pair(1, 1, 1, 2)
     home = several.instances[1]
     home.kill()
@@ -149,7 +149,7 @@ def test_a_copy_in_a_store_that_was_taken_over_is_delivered_and_deleted() -> Non
     assert several.is_clean()
 
 
-def test_a_custodian_that_nobody_serves_is_reported_as_not_reachable() -> None:
+def test_a_custodian_without_a_serving_instance_is_reported_as_not_reachable() -> None:
     several = pair(1, 1, 1, 2)
     several.cut(several.b)
     several.settle()
@@ -197,7 +197,7 @@ def test_an_instance_requests_missed_reports() -> None:
     assert not several.instances[2].others.fronts.is_elsewhere(several.b.address)
 
 
-def test_a_session_elsewhere_takes_no_more_documents_than_its_front_has_said() -> None:
+def test_a_session_elsewhere_takes_no_more_documents_than_its_front_reported() -> None:
     several = pair(1, 2, 1, 1)
     assert several.b.down is not None
     several.b.down.room = 3
@@ -251,7 +251,7 @@ def test_the_carrier_goes_away_and_comes_back() -> None:
     assert several.is_clean()
 
 
-def test_a_node_without_a_session_hears_nothing_and_its_instance_says_so() -> None:
+def test_frames_for_a_node_without_a_session_are_reported_by_its_instance() -> None:
     several = pair(1, 2, 1, 1)
     several.letters.lose = lambda message: True
     several.cut(several.b)

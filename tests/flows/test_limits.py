@@ -117,7 +117,7 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     assert not (await ask(client, "failed.list"))["result"]  # no document waits for a person
 
 
-async def test_a_peer_that_sends_nonsense_of_any_size_is_heard_no_further(inprocess: InProcess) -> None:
+async def test_oversized_input_of_a_peer_is_refused_in_bounded_memory(inprocess: InProcess) -> None:
     """A marker with a body, and a packet that is too large for any packet: refused or noted, in bounded memory."""
     hub = await inprocess.hub(SMALL_HUB)
     peer = await by_hand(inprocess, hub)

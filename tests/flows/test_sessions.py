@@ -117,7 +117,7 @@ def test_a_new_session_ends_the_one_before_it() -> None:
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_a_session_that_was_replaced_is_neither_heard_nor_missed() -> None:
+def test_a_replaced_session_is_ignored_and_its_end_has_no_effect() -> None:
     trio = Trio()
     (message,) = trio.caught(b"1")
     old_a, old_b = trio.a.down, trio.b.down

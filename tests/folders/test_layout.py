@@ -81,7 +81,7 @@ def test_a_note_that_cannot_be_read_is_none(layout: Layout) -> None:
     assert read_note(path)["of"]
 
 
-def test_numbers_tell_files_without_a_mark_apart(layout: Layout) -> None:
+def test_numbers_distinguish_files_without_a_mark(layout: Layout) -> None:
     path = put(layout, "56001", "a.xml")
     assert free(path) == marked(path, "2")
 

@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tupl
     until(lambda: "10008/blocked/a.txt" in receiver.files("in"))
 
 
-def test_a_second_process_for_a_folder_says_who_serves_it(doors: tuple[NodeFolders, NodeFolders]) -> None:
+def test_a_second_process_for_a_folder_names_the_first(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, _ = doors
     command = [sys.executable, "-m", "semq.folders", "--config", str(sender.node.place.config)]
     said = subprocess.run(command, check=False, capture_output=True, text=True)

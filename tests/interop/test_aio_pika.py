@@ -19,7 +19,7 @@ async def test_remote_calls(url: str) -> None:
         await rpc.close()
 
 
-async def test_work_that_is_given_back_is_done_by_somebody_else(url: str) -> None:
+async def test_returned_messages_are_processed_by_another_consumer(url: str) -> None:
     done: asyncio.Queue[int] = asyncio.Queue()
     tried: set[int] = set()
 

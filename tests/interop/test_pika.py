@@ -60,7 +60,7 @@ def test_confirms_returns_and_refusals(url: str) -> None:
             channel.basic_publish("", "nowhere", b"3", mandatory=True)
 
 
-def test_dead_letters_tell_their_story(url: str) -> None:
+def test_dead_letters_have_their_history(url: str) -> None:
     with channel_of(url) as channel:
         channel.queue_declare("pika.dead")
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "pika.dead"}

@@ -186,7 +186,7 @@ async def test_a_hub_that_calls_itself_otherwise_than_its_certificate_is_refused
     await linked(node)
 
 
-async def test_a_running_node_that_is_enrolled_anew_goes_on_with_the_new_certificate(inprocess: InProcess) -> None:
+async def test_a_running_node_that_is_enrolled_again_continues_with_the_new_certificate(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)

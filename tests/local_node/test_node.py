@@ -200,7 +200,7 @@ def lose_store(node: LocalNode | HubNode) -> None:
         )
 
 
-async def test_a_lost_store_starts_the_engine_anew(inprocess: InProcess) -> None:
+async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)

@@ -28,7 +28,7 @@ NODE, OTHER = Address(1, "10008"), Address(1, "56001")
 
 
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_it_signs_for_whom_it_is_told_whatever_the_request_says(kind: str) -> None:
+def test_the_name_of_a_certificate_does_not_come_from_the_request(kind: str) -> None:
     ours, key = authority(), new_key(kind)
     request = new_request(key, OTHER, ("hub.example.org",))
     made = ours.issue(key_of_request(request), NODE, NOW, 90)

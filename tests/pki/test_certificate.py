@@ -45,7 +45,7 @@ def test_bytes_that_are_no_certificate(data: bytes) -> None:
             read_certificate(hostile)
 
 
-def test_a_certificate_with_an_extension_twice_names_nobody() -> None:
+def test_a_certificate_with_a_repeated_extension_names_no_node() -> None:
     """Noticed only when its extensions are read: the key identifier is replaced by a second list of names."""
     twice = MADE.der.replace(bytes.fromhex("0603551d0e"), bytes.fromhex("0603551d11"))
     assert twice != MADE.der

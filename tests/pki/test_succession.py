@@ -21,7 +21,7 @@ def test_trust_in_the_former_authority_extends_to_its_statement() -> None:
 
 
 @pytest.mark.parametrize("signer", [OTHER, NEW])
-def test_a_statement_by_somebody_else_is_not_believed(signer: object) -> None:
+def test_a_statement_by_another_authority_is_refused(signer: object) -> None:
     forged = replace(succession(OTHER if signer is OTHER else NEW, NEW), former=FORMER.fingerprint)
     with pytest.raises(WrongAuthority, match="not signed"):
         verified(forged, TrustStore([FORMER.certificate]))
@@ -30,12 +30,12 @@ def test_a_statement_by_somebody_else_is_not_believed(signer: object) -> None:
 
 
 @pytest.mark.parametrize("signature", ["", "!", "AAAA"])
-def test_a_signature_that_is_none(signature: str) -> None:
+def test_a_malformed_signature_is_refused(signature: str) -> None:
     with pytest.raises(WrongAuthority):
         verified(replace(succession(FORMER, NEW), signature=signature), TrustStore([FORMER.certificate]))
 
 
-def test_a_statement_about_another_certificate_is_not_believed() -> None:
+def test_a_statement_about_another_certificate_is_refused() -> None:
     moved = replace(succession(FORMER, NEW), pem=OTHER.pem.decode())
     with pytest.raises(WrongAuthority):
         verified(moved, TrustStore([FORMER.certificate]))

@@ -49,7 +49,7 @@ def test_both_know_the_other(tmp_path: Path, hub: ssl.SSLContext) -> None:
     assert node_of(x509.load_der_x509_certificate(shown)) == Address(1, "10008")
 
 
-def test_a_client_without_a_certificate_is_let_in_and_named_by_nobody(hub: ssl.SSLContext) -> None:
+def test_a_client_without_a_certificate_is_accepted_without_a_name(hub: ssl.SSLContext) -> None:
     _, server = shake(client_context(trust(OURS)), hub)
     assert server.getpeercert(binary_form=True) is None
 

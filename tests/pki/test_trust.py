@@ -16,7 +16,7 @@ OURS, THEIRS = authority(), authority()
 BELIEVED = trust(OURS)
 
 
-def test_a_certificate_of_our_authority_is_believed() -> None:
+def test_a_certificate_of_our_authority_is_accepted() -> None:
     made = issued(OURS)
     assert BELIEVED.verify(made, NOW) is made
     assert BELIEVED.verify(made.der, NOW, node=Address(1, "10008", "buyer")) == made

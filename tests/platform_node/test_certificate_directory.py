@@ -11,7 +11,7 @@ from semq.umx_t.address import Address
 A = Address(1, "10008")
 
 
-def test_news_is_told_once() -> None:
+def test_news_is_reported_once() -> None:
     known = KnownCertificates({"1.56001": ["kept"]})
     assert known.of(A) is None
     assert known.of(Address(1, "56001")) == ("kept",)
@@ -49,7 +49,7 @@ def test_an_invalid_certificate_is_not_passed_on() -> None:
     assert known.of(A) == ("other",)
 
 
-def test_a_stored_certificate_that_may_not_be_passed_on_any_more_is_passed_on_to_nobody() -> None:
+def test_a_stored_certificate_that_is_no_longer_valid_is_not_passed_on() -> None:
     """A certificate is stored at a login; its revocation does not change the stored row, and the hub starts again."""
 
     def check(node: Address, pem: str) -> datetime:

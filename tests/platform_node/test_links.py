@@ -73,7 +73,7 @@ async def scene(inprocess: InProcess) -> LinksScene:
     return LinksScene(inprocess, hub, honest, login, link, channel)
 
 
-async def test_it_reads_nobody_else_s_queue(scene: LinksScene) -> None:
+async def test_it_reads_no_queue_of_another_node(scene: LinksScene) -> None:
     for queue in ("node.1.56001", "node.1.56001.control", "node.1.100081", "node.2.hub"):
         for touch in ("consume", "get"):
             channel = await scene.link.open_channel()

@@ -86,7 +86,7 @@ async def test_certificates(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("uris", [["https://x"], ["semq:1.10008", "semq:1.56001"], ["semq:1.10008/app"]])
-async def test_certificates_that_name_nobody(registry: Registry, tmp_path: Path, uris: list[str]) -> None:
+async def test_certificates_without_a_node_name(registry: Registry, tmp_path: Path, uris: list[str]) -> None:
     certificate, _ = named(OURS, tmp_path, uris)
     pem = certificate.read_bytes()
     with pytest.raises(WrongName):
@@ -95,7 +95,7 @@ async def test_certificates_that_name_nobody(registry: Registry, tmp_path: Path,
     assert await logins(registry).authenticate("EXTERNAL", Credentials("", None), shown(der)) is None
 
 
-async def test_without_tls_nobody_comes_by_certificate_or_token() -> None:
+async def test_without_tls_there_is_no_login_by_certificate_or_token() -> None:
     some = logins(None)
     assert "EXTERNAL" not in some.mechanisms
     assert await some.authenticate("PLAIN", Credentials(f"enroll/{NODE}", b"token"), NEAR) is None

@@ -127,7 +127,7 @@ async def test_a_link_does_not_outlive_its_certificate(inprocess: InProcess) -> 
     await until(lambda: "1.10008" in hub.links.links)
 
 
-async def test_the_directory_takes_no_certificate_that_nobody_stands_behind(inprocess: InProcess) -> None:
+async def test_the_directory_takes_no_unproved_certificate(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     authority_ = hub.registry.authority
     assert authority_ is not None

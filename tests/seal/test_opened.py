@@ -52,7 +52,7 @@ def test_a_wrap_serves_no_other_pair_and_no_other_message(source: str, target: s
         pair.opened().get(session.text, session.alg, session.key_id, source, target, resent)
 
 
-def test_a_session_key_of_anybody_else_is_not_believed() -> None:
+def test_a_session_key_of_another_node_is_refused() -> None:
     """Anyone who has the receiver's certificate can wrap a key; only the sender can sign."""
     pair = SealingPair()
     forged = wrapped_for(SECRET, pair.b, A, pair.b.public_key(), B)

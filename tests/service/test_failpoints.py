@@ -153,7 +153,7 @@ async def test_deletions_count_by_their_table(store: PostgresStore) -> None:
     assert struck == ["R9", "S13"]
 
 
-async def test_a_failed_piece_of_work_hears_so(store: PostgresStore) -> None:
+async def test_a_failed_piece_of_work_is_notified(store: PostgresStore) -> None:
     def refuse(unit: Unit) -> None:
         raise NoSuchFailpoint
 

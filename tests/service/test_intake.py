@@ -70,7 +70,7 @@ async def test_large_pieces_go_alone() -> None:
     assert await desk.turn() == [("quiet", [0]), ("flood", [1])]
 
 
-async def test_no_more_is_taken_than_the_store_works_off() -> None:
+async def test_no_more_pieces_are_taken_than_the_store_commits() -> None:
     desk = IntakeDesk()
     for n in range(2 * PIECES_UNDER_WAY):
         desk.intake.put("flood", n, 10)
@@ -96,7 +96,7 @@ async def test_a_speaker_that_is_held_keeps_its_pieces_and_no_other_waiting() ->
     assert await desk.turn() == [("held", [0])]
 
 
-async def test_a_speaker_that_has_gone_is_heard_for_one_turn_at_most() -> None:
+async def test_pieces_of_a_removed_speaker_are_processed_for_one_turn_at_most() -> None:
     desk = IntakeDesk()
     for n in range(2 * PIECES_PER_TURN):
         desk.intake.put("gone", n, 10)

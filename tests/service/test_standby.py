@@ -104,7 +104,7 @@ async def pair(tmp_path: Path, new_database: Callable[[], str]) -> AsyncIterator
         yield HubProcesses(stack, tmp_path, new_database())
 
 
-async def test_the_second_stands_by_and_who_is_taken_over_ends(pair: HubProcesses) -> None:
+async def test_a_second_process_is_a_standby_and_a_process_that_lost_its_lease_ends(pair: HubProcesses) -> None:
     first = await pair.start("one")
     await first.ready()
     second = await pair.start("two")

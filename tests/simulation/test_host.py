@@ -51,7 +51,7 @@ def pass_by(world: World, seconds: float) -> None:
         pass
 
 
-def test_work_that_nobody_waits_for_waits_for_so_long() -> None:
+def test_deferred_work_waits_for_a_limited_time() -> None:
     world, host = at_rest()
     began, job = world.time.now, Timed(world)
     assert host.store is not None
@@ -61,7 +61,7 @@ def test_work_that_nobody_waits_for_waits_for_so_long() -> None:
     assert job.decided_at >= began + world.plan.later_s
 
 
-def test_it_shares_the_unit_of_what_somebody_waits_for() -> None:
+def test_it_shares_the_unit_of_urgent_work() -> None:
     world, host = at_rest()
     patient, urgent = Timed(world), Timed(world)
     began = world.time.now

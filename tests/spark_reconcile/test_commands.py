@@ -27,7 +27,7 @@ def places(office: Office) -> list[str]:
     return ["--extracts", office.settings.extracts, "--reports", office.settings.reports]
 
 
-def test_a_missing_source_ends_with_4_and_says_which(office: Office, capsys: Output) -> None:
+def test_a_missing_source_is_named_with_exit_status_4(office: Office, capsys: Output) -> None:
     code, said = call(office.clock, capsys, "run", *places(office))
     assert code == said["exit_code"] == 4
     assert said["outcome"] == "sources_missing"
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_ends_with_69(office: Office, capsys: Ou
     assert "SEMQ-6012" in said["error"]
 
 
-def test_an_unforeseen_end_is_told_to_machines_too(
+def test_an_unexpected_error_is_reported_in_json_too(
     office: Office, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object) -> None:
@@ -97,7 +97,7 @@ def test_wrong_arguments_end_with_2(capsys: Output) -> None:
     assert caught.value.code == 2
 
 
-def test_without_json_only_people_are_told(office: Office, capsys: Output) -> None:
+def test_without_json_errors_are_plain_text_only(office: Office, capsys: Output) -> None:
     assert commands.main(["run", *places(office)], office.clock) == 4
     said = capsys.readouterr()
     assert said.out == ""

@@ -106,7 +106,7 @@ def test_with_an_account_a_link_is_made_on_demand_only(connection: Connection) -
     assert accounts.offer_first(connection, b"1", NOW, NOW + HOUR, always=True)
 
 
-def test_tokens_are_revoked_for_good(connection: Connection) -> None:
+def test_tokens_are_revoked_permanently(connection: Connection) -> None:
     token = Token("t1", b"hash", "erp", ("submit",), NOW, "ann", expires_at=NOW + HOUR)
     accounts.add_token(connection, token)
     assert accounts.token(connection, b"hash") == token

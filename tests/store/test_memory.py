@@ -159,7 +159,7 @@ def store() -> MemoryStore:
 # ------------------------------------------------------------------------------------------ the phases
 
 
-def test_posted_order_is_kept_and_told_after_the_commit(store: MemoryStore) -> None:
+def test_work_is_notified_in_posted_order_after_the_commit(store: MemoryStore) -> None:
     seen: list[str] = []
     jobs = [FunctionWork(partial(_note, seen, name)) for name in "abc"]
     for job in jobs:
@@ -185,7 +185,7 @@ def test_nothing_is_written_before_the_commit(store: MemoryStore) -> None:
     assert ids(list(store.tables.outbound.values())) == [1]
 
 
-def test_a_group_takes_as_many_as_it_is_told(store: MemoryStore) -> None:
+def test_a_group_takes_the_requested_number(store: MemoryStore) -> None:
     small = MemoryStore(store.tables, group=lambda waiting: waiting // 2)
     jobs = [FunctionWork() for _ in range(3)]
     for job in jobs:
@@ -254,7 +254,7 @@ def test_once_the_store_is_lost_all_that_waits_has_failed() -> None:
     assert (jobs[1].decided, store.is_lost, store.idle) == (0, True, True)
 
 
-def test_after_the_store_was_taken_over_all_that_is_posted_hears_why(store: MemoryStore) -> None:
+def test_work_posted_after_a_takeover_fails_with_the_reason(store: MemoryStore) -> None:
     MemoryStore(store.tables)
     do(store, lambda unit: unit.insert_outbound(own(1), BODY))
     again = FunctionWork()
@@ -276,7 +276,7 @@ def test_after_the_store_was_taken_over_all_that_is_posted_hears_why(store: Memo
     assert store.idle
 
 
-def test_work_that_nobody_waits_for_shares_the_unit_of_the_next_that_somebody_waits_for(store: MemoryStore) -> None:
+def test_deferred_work_shares_the_unit_of_the_next_urgent_work(store: MemoryStore) -> None:
     seen: list[str] = []
     store.post(FunctionWork(partial(_note, seen, "a")), later=True)
     assert (store.phase, store.is_waiting, store.idle) == ("", True, False)

@@ -72,7 +72,7 @@ def delivered(number: int) -> Job:
     return Job(decide, NEEDS)
 
 
-async def test_only_what_the_hub_may_have_told_alone_is_corrected(database: str) -> None:
+async def test_only_outcomes_stated_by_the_hub_alone_are_corrected(database: str) -> None:
     right, wrong = delivered(1), delivered(2)
     async with opened(database) as store:
         for job in (Job(accepted, NEEDS), right, wrong):

@@ -29,7 +29,7 @@ def attempts(seen: list[list[str]], fail: Callable[[], None] = lambda: None) -> 
 
 
 @pytest.mark.parametrize("fault", [CommitFault.NONE, CommitFault.REDONE])
-def test_each_attempt_begins_anew_and_one_is_followed_up(fault: CommitFault) -> None:
+def test_each_attempt_has_a_new_generator_and_one_is_continued(fault: CommitFault) -> None:
     store, seen = MemoryStore(), list[list[str]]()
     store.post(attempts(seen))
     store.run(fault)

@@ -12,7 +12,7 @@ from semq.transport.errors import LinkLost
 from tests.transport.pair import header, pair
 
 
-async def test_when_the_server_closes_everybody_hears_why() -> None:
+async def test_all_clients_get_the_reason_when_the_server_closes() -> None:
     async with pair() as both:
         link = await both.dial()
         channel = await link.open_channel()
@@ -34,7 +34,7 @@ async def test_when_the_server_closes_everybody_hears_why() -> None:
             await link.open_channel()
 
 
-async def test_the_reason_is_heard_also_when_it_comes_with_the_opening() -> None:
+async def test_a_reason_that_arrives_with_the_opening_is_reported() -> None:
     def refuse(session: SessionInfo) -> None:
         session.close(NotAllowed("not you"))
 
@@ -61,14 +61,14 @@ async def test_a_lost_socket_is_a_lost_link() -> None:
         assert not channel.is_open
 
 
-async def test_the_server_stops_and_says_so() -> None:
+async def test_a_stop_of_the_server_is_reported() -> None:
     async with pair() as both:
         link = await both.dial()
         await both.server.stop(5.0)
         assert isinstance(await link.wait_closed(), ConnectionForced)
 
 
-async def test_a_channel_that_nobody_waits_for_any_more_is_closed_again() -> None:
+async def test_a_channel_without_a_waiting_caller_is_closed_again() -> None:
     async with pair() as both:
         link = await both.dial()
         opening = asyncio.ensure_future(link.open_channel())
@@ -79,7 +79,7 @@ async def test_a_channel_that_nobody_waits_for_any_more_is_closed_again() -> Non
         assert sorted(link.channels) == [2, 3]
 
 
-async def test_a_blocked_publisher_knows_and_goes_on_when_there_is_room() -> None:
+async def test_a_blocked_publisher_is_notified_and_continues_when_there_is_room() -> None:
     limits = BrokerLimits(memory_high=2_000_000, memory_low=1_000_000)
     async with pair(limits=limits) as both:
         publisher, consumer = await both.dial(), await both.dial()

@@ -64,7 +64,7 @@ async def test_a_link_is_there_after_its_handshake(tmp_path: Path, server: ssl.S
     ],
     ids=["expired", "not yet valid", "wrong authority"],
 )
-async def test_the_log_says_why_somebody_was_turned_away(
+async def test_the_log_has_the_reason_of_a_refused_login(
     tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture, by: Authority, at: object, says: str
 ) -> None:
     async with pair(tls=server) as both:
@@ -104,7 +104,7 @@ async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) ->
                 await both.server.stop(10.0)
 
 
-async def test_a_recorded_session_says_nothing_to_the_server(tmp_path: Path, server: ssl.SSLContext) -> None:
+async def test_a_recorded_session_sends_nothing_to_the_server(tmp_path: Path, server: ssl.SSLContext) -> None:
     """Frames of an old link, replayed byte by byte, are not a handshake."""
     recorded = bytearray()
 

@@ -52,7 +52,7 @@ async def test_a_wrong_beginning_is_answered_with_a_right_one_and_a_close(
 
 
 @pytest.mark.parametrize("data", [b"\x09\0\0\0\0\0\0\xce", b"\x01\0\0\0\0\0\0\0", b"\x01\0\0\xff\xff\xff\xff"])
-async def test_frames_that_cannot_be_told_apart_end_the_connection(data: bytes) -> None:
+async def test_malformed_frames_close_the_connection(data: bytes) -> None:
     async with pair(connection=ConnectionLimits(close_s=0.1)) as both:
         neighbour = await both.dial()
         await talk(both, PROTOCOL_HEADER + data)
@@ -137,7 +137,7 @@ class Mute:
         """Do nothing."""
 
 
-async def test_a_slow_reader_costs_little_and_disturbs_nobody() -> None:
+async def test_a_slow_reader_costs_little_and_disturbs_no_other() -> None:
     async with pair(limits=BrokerLimits(output_bytes=64 * 1024)) as both:
         slow, fast = await both.dial(), await both.dial()
         publisher = await (await both.dial()).open_channel()
@@ -236,7 +236,7 @@ async def test_a_peer_that_hangs_up_in_the_pause_is_forgotten() -> None:
         await until(lambda: not both.server.sessions)
 
 
-async def test_a_channel_closed_by_the_peer_hears_no_late_answers() -> None:
+async def test_a_channel_closed_by_the_peer_ignores_late_answers() -> None:
     async with pair() as both:
         link = await both.dial()
         channel = await link.open_channel()

@@ -39,14 +39,14 @@ async def test_no_more_than_so_many_from_one_address() -> None:
         await both.dial()
 
 
-async def test_a_port_in_use_is_said_at_the_start() -> None:
+async def test_a_port_in_use_is_reported_at_the_start() -> None:
     async with pair() as both:
         with pytest.raises(OSError, match="address already in use"):
             async with pair(port=both.server.port):
                 pass
 
 
-async def test_stopping_waits_for_whoever_answers_and_accepts_nobody() -> None:
+async def test_stopping_waits_for_answers_and_accepts_no_connection() -> None:
     async with pair() as both:
         links = [await both.dial() for _ in range(3)]
         stopping = asyncio.ensure_future(both.server.stop(10.0))

@@ -10,7 +10,7 @@ from tests.umx_t.samples.strategies import addresses
 
 
 @given(addresses)
-def test_every_address_survives_its_text(address: Address) -> None:
+def test_every_address_is_read_back_from_its_text(address: Address) -> None:
     assert parse_address(str(address)) == address
 
 
@@ -57,7 +57,7 @@ def test_invalid_addresses_are_refused(text: str) -> None:
 
 
 @given(st.text())
-def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         address = parse_address(text)
     except BadAddress:

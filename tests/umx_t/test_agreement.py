@@ -42,7 +42,7 @@ def test_the_first_terms_count() -> None:
     assert applying([], ORDER) is None
 
 
-def test_terms_are_said_in_one_line() -> None:
+def test_terms_are_printed_in_one_line() -> None:
     assert agreed_text(Terms()) == "*"
     whole = Terms(types=("order", "trade/invoice"), per_minute=60, bytes_max=1000, waiting_max=5, encrypt=True)
     assert agreed_text(whole) == "order, trade/invoice; 60 per minute; up to 1000 bytes; up to 5 waiting; sealed"

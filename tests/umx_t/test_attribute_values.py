@@ -8,7 +8,7 @@ from semq.umx_t.locator import LK1, Pos
 
 
 @pytest.mark.parametrize("word", READERS)
-def test_a_reader_has_the_name_of_its_word_and_refuses_nonsense(word: str) -> None:
+def test_a_reader_is_found_by_name_and_refuses_invalid_values(word: str) -> None:
     read = reader_of(word)
     assert read is READERS[word]
     with pytest.raises((SemqError, TypeError, AttributeError)):

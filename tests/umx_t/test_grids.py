@@ -260,7 +260,7 @@ def test_no_row_waits_for_ever(standing: Standing) -> None:
     assert ENDS & reach(SENDER, standing)
 
 
-def test_the_hub_deletes_only_on_word_of_the_receiver_or_of_a_sender_that_knows_of_a_refusal() -> None:
+def test_the_hub_deletes_rows_only_after_a_statement_of_the_receiver_or_a_noted_refusal() -> None:
     for standing, on in HUB.cells():
         if standing is not Held.ABSENT and HUB.step(standing, on).after is Held.ABSENT:
             assert on in (HubHeard.ack, HubHeard.held) or (standing, on) == (Held.REFUSED, HubHeard.noted)

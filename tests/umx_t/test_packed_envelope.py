@@ -40,7 +40,7 @@ def altered(**changes: Any) -> bytes:
 
 
 @given(envelopes)
-def test_it_says_what_the_table_says(envelope: Envelope) -> None:
+def test_the_packed_form_agrees_with_the_table(envelope: Envelope) -> None:
     target = str(envelope.target)
     packed = read_envelope(*write_packed(envelope), target)
     assert packed == read_envelope(*write_envelope(envelope), target) == envelope
@@ -106,7 +106,7 @@ def test_an_invalid_packed_envelope_is_refused(packed: Any) -> None:
 
 
 @given(st.integers(0, len(VALUES) - 1), st.none() | st.booleans() | st.integers() | st.binary(max_size=40) | texts)
-def test_no_value_does_anything_but_be_read_or_refused(place: int, value: Any) -> None:
+def test_any_value_is_read_or_refused(place: int, value: Any) -> None:
     try:
         envelope = read(altered(**{FIELDS[place]: value}))
     except (SemqError, OverflowError):  # OverflowError: msgpack itself cannot carry such a number

@@ -124,7 +124,7 @@ async def test_an_application_that_hangs_is_given_up(hook: Hook) -> None:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "169.254.169.254", "10.1.2.3", "[::1]", "[fe80::1]", *DISGUISED]
 )
-async def test_addresses_of_this_machine_and_network_need_a_word(host: str) -> None:
+async def test_private_addresses_must_be_allowed(host: str) -> None:
     strict = Webhook(settings(f"http://{host}:9/", allow_private=False), SystemClock(), Reported().states)
     with pytest.raises(AddressNotAllowed):
         await strict.post(REQUEST)
@@ -164,7 +164,7 @@ async def test_a_closed_port_is_reported(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808", "::ffff:8.8.8.8"])
-def test_public_addresses_need_no_word(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     assert _is_public(ip_address(address))
 
 

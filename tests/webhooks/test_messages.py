@@ -61,7 +61,7 @@ def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
     assert of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
 
 
-def test_refused_documents_are_told_apart_although_they_have_no_locator() -> None:
+def test_refused_documents_without_a_locator_are_distinguished() -> None:
     one, other = (of_event(DocumentEvent("refused", "", "", AppKey(), AT, token=token)) for token in ("S1\r\n", "S2"))
     assert one.id != other.id
     assert one.id.isascii()

@@ -29,7 +29,7 @@ async def call(
         typer.Argument(metavar="[NAME=VALUE]...", help="Its arguments; lists and objects in JSON: ids='[\"1\"]'."),
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the operations of the node; of one operation the arguments.")
+        bool, typer.Option("--list", help="List the operations of the node, or the arguments of one operation.")
     ] = False,
 ) -> None:
     """Use an operation of the node and print its result as JSON: semq call msg.list side=outbound limit=5"""

@@ -28,7 +28,7 @@ class AddTrust(Arguments, frozen=True, kw_only=True):
 
 
 class RemoveTrust(Arguments, frozen=True, kw_only=True):
-    """An authority that is trusted no more."""
+    """An authority to stop trusting."""
 
     fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 of its certificate.")]
 

@@ -59,7 +59,7 @@ class Audit:
     def note_soon(
         self, who: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
     ) -> None:
-        """Write a line within SOON_S, of an act that the ledger of the node has already. Many lines share a commit."""
+        """Write a line about an act that is in the node's ledger already: within SOON_S, in a commit with others."""
         if len(self._later) >= LATER_MAX:
             self._later.pop(0)  # the database has been unavailable for long; the ledger has the documents
         self._later.append(self._line(who, via, peer, act, arguments, outcome, detail, None, False))

@@ -324,7 +324,7 @@ def test_a_body_of_one_frame_is_bytes_without_a_join() -> None:
 
 
 @pytest.mark.parametrize("role", [ServerConnection, ClientConnection])
-def test_a_closed_connection_hears_nothing(role: type[ServerConnection | ClientConnection]) -> None:
+def test_a_closed_connection_ignores_input(role: type[ServerConnection | ClientConnection]) -> None:
     connection = role()
     connection.start(0)
     connection.receive_eof(0)

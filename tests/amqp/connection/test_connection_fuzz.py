@@ -249,7 +249,7 @@ def test_the_conversation_cut_off_anywhere(role: str) -> None:
         replay(role, said[:size]).end()
 
 
-def test_a_method_at_random_ends_in_a_close_or_is_heard() -> None:
+def test_a_random_method_is_accepted_or_closes_the_connection() -> None:
     """Every method on every kind of channel, to both roles, is processed or ends in a close."""
     for method in [kind() for kind in m.METHODS.values()]:
         for channel in (0, 1, 3):

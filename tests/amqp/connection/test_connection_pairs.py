@@ -119,7 +119,7 @@ def test_the_conversation_has_everything_in_it() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 11, 64, 1000, 4095, 4096, 4097])
-def test_pieces_of_any_size_say_the_same(size: int) -> None:
+def test_input_in_pieces_of_any_size_gives_the_same_events(size: int) -> None:
     def cut(data: bytes) -> list[bytes]:
         return [data[at : at + size] for at in range(0, len(data), size)]
 
@@ -129,7 +129,7 @@ def test_pieces_of_any_size_say_the_same(size: int) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, 400, 100))
-def test_a_cut_at_every_place_says_the_same(start: int) -> None:
+def test_input_cut_at_any_place_gives_the_same_events(start: int) -> None:
     for at in range(start, start + 100, 3):
         heard = talk(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
         for name in ("server", "client"):

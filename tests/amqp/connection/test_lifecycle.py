@@ -91,7 +91,7 @@ def test_any_output_counts_as_a_heartbeat() -> None:
     assert pair.client.next_deadline == 9
 
 
-def test_any_octet_counts_as_heard() -> None:
+def test_any_byte_counts_as_a_sign_of_life() -> None:
     pair = opened(BEATING)
     pair.server.receive(b"\x08", 19)  # an incomplete frame
     pair.server.tick(20)
@@ -190,7 +190,9 @@ def test_a_closing_text_fits() -> None:
 
 
 @pytest.mark.parametrize("connection", [ServerConnection(), ClientConnection()])
-def test_before_start_there_is_nothing_to_say(connection: ServerConnection | ClientConnection) -> None:
+def test_a_connection_closed_before_its_start_sends_nothing_more(
+    connection: ServerConnection | ClientConnection,
+) -> None:
     connection.start(0)
     connection.take_output()
     connection.close()

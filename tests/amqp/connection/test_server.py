@@ -127,7 +127,7 @@ def test_a_login_has_a_bounded_number_of_rounds() -> None:
         pair.server.challenge(b"?")
 
 
-def test_a_refused_login_is_told_to_who_can_hear_it() -> None:
+def test_a_refused_login_is_reported_to_clients_with_that_capability() -> None:
     pair = WirePair()
     pair.flow()
     pair.server.refuse_login("no such user")
@@ -139,7 +139,7 @@ def test_a_refused_login_is_told_to_who_can_hear_it() -> None:
         assert closed.by_peer is by_peer
 
 
-def test_a_refused_login_is_not_told_to_others() -> None:
+def test_a_refused_login_is_not_announced_to_others() -> None:
     pair = WirePair(client=ClientConnection(client_properties={"capabilities": {}}))
     pair.flow()
     pair.server.refuse_login("no such user")

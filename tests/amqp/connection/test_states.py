@@ -203,7 +203,7 @@ def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelSta
 @pytest.mark.parametrize("kind", [FRAME_HEADER, FRAME_BODY])
 @pytest.mark.parametrize("state", list(C))
 @pytest.mark.parametrize("role", ["S", "C"])
-def test_content_frames_are_heard_where_other_methods_are(role: str, state: ChannelState, kind: int) -> None:
+def test_content_frames_are_accepted_in_the_states_of_other_methods(role: str, state: ChannelState, kind: int) -> None:
     if (role, state) == ("S", C.OPENING):
         state = C.NONE
     connection = at_channel(role, state)

@@ -15,7 +15,7 @@ async def test_an_empty_queue_is_clean(database: str) -> None:
     assert await rows.left({"a": database}, "1.99001") == 0
 
 
-async def test_rows_that_nobody_cleans_up_are_an_error(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_that_are_never_cleaned_up_are_an_error(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "PATIENCE_S", 0.1)
     monkeypatch.setattr(rows, "QUEUED", "SELECT count(*) FROM tb_0031_submit WHERE target <> %s")
     monkeypatch.setattr(rows, "HAS_QUEUED", "SELECT EXISTS (SELECT FROM tb_0031_submit WHERE target <> %s)")

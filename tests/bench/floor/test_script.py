@@ -59,7 +59,7 @@ def test_fewer_documents_change_their_share_of_the_rows(database: str) -> None:
     assert left_by(database, {"semq_ledger": RowChanges(40, 0, 0)}, documents=5, batch=2)["semq_ledger"] == 20
 
 
-def test_a_fault_is_told_and_frees_the_others(database: str) -> None:
+def test_a_fault_is_reported_and_releases_the_others(database: str) -> None:
     answers: SimpleQueue[tuple[float, float, str]] = SimpleQueue()
     barrier = threading.Barrier(2)
     run(ScriptPlan("postgresql:///?port=1", 1, 100, 1, TableWork(ALL, 10), is_hub=True), cast(Any, barrier), answers)

@@ -218,7 +218,7 @@ def test_consumers_with_priority(channel: BlockingChannel, queue: str) -> None:
         channel.connection.channel().basic_consume(queue, lambda *_: None, arguments={"x-priority": "high"})
 
 
-def test_the_client_hears_that_its_queue_is_gone(broker: Served, channel: BlockingChannel) -> None:
+def test_the_client_is_notified_that_its_queue_is_deleted(broker: Served, channel: BlockingChannel) -> None:
     channel.queue_declare("going")
     taker = RecordingTaker(channel, "going")
     cancelled: list[object] = []
@@ -232,7 +232,7 @@ def test_the_client_hears_that_its_queue_is_gone(broker: Served, channel: Blocki
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_whoever_deletes_hears_that_first_and_then_of_its_consumers(durable: bool) -> None:
+def test_the_answer_to_a_deletion_precedes_the_cancellation_of_own_consumers(durable: bool) -> None:
     with served(MemoryBrokerStore()) as running, running.raw().opened(2) as client:
         client.ask(m.QueueDeclare(queue="mine", durable=durable), m.QueueDeclareOk)
         client.ask(m.BasicConsume(queue="mine", consumer_tag="t"), m.BasicConsumeOk)

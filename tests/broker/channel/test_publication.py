@@ -74,7 +74,7 @@ def test_persistent_messages_are_confirmed_only_when_they_are_stored() -> None:
     assert len(store.messages) == 5
 
 
-def test_when_the_store_fails_the_publisher_hears_it() -> None:
+def test_a_failure_of_the_store_is_reported_to_the_publisher() -> None:
     store = MemoryBrokerStore()
     with served(store) as running:
         connection = running.connect()

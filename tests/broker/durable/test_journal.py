@@ -35,7 +35,7 @@ class Publisher:
 
 
 @pytest.mark.parametrize("failure", [None, OSError("disk full")])
-def test_publishers_and_waiters_hear_after_the_store(failure: OSError | None) -> None:
+def test_publishers_and_waiters_are_notified_after_the_store(failure: OSError | None) -> None:
     model, publisher = Model(), Publisher()
     heard: list[BaseException | None] = []
     model.store.failure = failure
@@ -73,7 +73,7 @@ def test_operations_on_a_deleted_queue_are_omitted() -> None:
     assert journal._take_ops() == [DeleteQueue(1)]
 
 
-def test_the_driver_hears_of_the_first_thing_of_a_turn() -> None:
+def test_the_driver_is_notified_of_the_first_operation_of_a_turn() -> None:
     calls: list[int] = []
     done: list[Callable[[], None]] = []
     store = MemoryBrokerStore(done.append)
@@ -123,7 +123,7 @@ def test_definitions_made_without_the_store_precede_later_operations() -> None:
     assert (model.journal.batches_under_way, model.journal.pending_bytes) == (0, 0)
 
 
-def test_a_queue_that_was_declared_while_the_store_was_away_is_there_in_the_next_life() -> None:
+def test_a_queue_declared_while_the_store_was_away_exists_after_a_restart() -> None:
     model = Model()
     model.store.failure = Unavailable()
     model.queue("q", durable=True)

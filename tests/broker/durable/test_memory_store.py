@@ -55,7 +55,7 @@ async def test_it_remembers_what_is_true() -> None:
     assert await store.load() == StoredState(queues=[queue(2)], next_queue_id=3)
 
 
-async def test_it_fails_when_told() -> None:
+async def test_it_fails_on_request() -> None:
     later = Later()
     store = MemoryBrokerStore(later)
     store.failure = OSError("disk full")

@@ -102,7 +102,7 @@ async def reborn(store: MemoryBrokerStore) -> Model:
 
 @given(STEPS)
 @settings(deadline=None, max_examples=200)
-async def test_the_next_life_is_as_if_the_store_had_never_been_away(steps: list[tuple[str, bool]]) -> None:
+async def test_a_restart_restores_the_changes_made_while_the_store_was_away(steps: list[tuple[str, bool]]) -> None:
     life = HeldMessages()
     for step, is_away in steps:
         life.model.store.failure = Unavailable() if is_away else None

@@ -235,7 +235,7 @@ class AcceptingExchange(ServiceExchange):
         message.settle(CONFIRMED)
 
 
-async def test_a_service_gets_its_messages_whole_and_says_how_large_they_may_be() -> None:
+async def test_a_service_gets_complete_messages_up_to_its_limit() -> None:
     door, store = AcceptingExchange(), MemoryBrokerStore()
 
     def prepare(server: AmqpServer) -> None:
@@ -309,7 +309,7 @@ class Drain(AcceptingExchange):
         message.settle(CONFIRMED)
 
 
-async def test_a_service_that_drains_hears_of_what_it_does_not_take_and_the_channel_lives_on() -> None:
+async def test_a_draining_service_is_notified_of_too_large_messages_and_the_channel_stays_open() -> None:
     door, store = Drain(), MemoryBrokerStore()
 
     def prepare(server: AmqpServer) -> None:

@@ -19,7 +19,7 @@ class Looked(RecordingConsumer):
         return super().can_take()
 
 
-def test_those_without_room_are_asked_once_until_they_wake() -> None:
+def test_consumers_without_room_are_asked_once_until_they_have_room() -> None:
     ring = ConsumerRing()
     full = [Looked(0) for _ in range(100)]
     for consumer in full:
@@ -82,7 +82,7 @@ def test_the_active_one_is_the_oldest_of_the_highest_priority() -> None:
     assert ring.active is second
 
 
-def test_a_priority_that_nobody_has_any_more_leaves_no_trace() -> None:
+def test_an_unused_priority_is_removed() -> None:
     ring = ConsumerRing()
     stays = RecordingConsumer(priority=2000)
     ring.add(stays)

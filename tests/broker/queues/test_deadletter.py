@@ -41,7 +41,7 @@ def test_the_first_death() -> None:
     assert (message.exchange, message.routing_key, message.body) == ("dlx", "new", b"b")
 
 
-def test_repeated_deaths_are_counted_and_the_latest_stands_first() -> None:
+def test_repeated_dead_letterings_are_counted_with_the_latest_first() -> None:
     message = message_of(b"", "e", "k")
     for queue, reason in (("a", REJECTED), ("b", EXPIRED), ("a", REJECTED), ("a", MAXLEN)):
         message = die(message, queue, reason)

@@ -182,7 +182,7 @@ def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     assert "will be repeated" in caplog.text
 
 
-def test_rows_that_are_gone_are_told_and_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_rows_are_reported_and_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     model, queue = filled(30)
     del model.store.messages[queue.queue_id, 12]
     assert drained(model, queue) == [*range(11), *range(12, 30)]
@@ -191,7 +191,7 @@ def test_rows_that_are_gone_are_told_and_not_waited_for(caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("ended", [True, False])
-async def test_the_next_life_reads_a_page_when_its_turn_is_near(ended: bool) -> None:
+async def test_after_a_restart_a_page_is_read_shortly_before_its_turn(ended: bool) -> None:
     first, _ = filled(60)
     first.store.eager = 7
     model = await second_life(first, ended, window=5)

@@ -85,7 +85,7 @@ def entry(position: int, expires_at: float | None, priority: int = 0) -> QueueEn
     return QueueEntry(message_of(priority=priority), position, expires_at)
 
 
-def test_expired_heads_go_and_what_stands_behind_a_living_one_waits() -> None:
+def test_expired_heads_are_removed_and_later_messages_wait_behind_a_live_head() -> None:
     ready = ReadyMessages(1)
     dead, living, behind, high = entry(1, 5.0), entry(2, None), entry(3, 5.0), entry(4, 4.0, 1)
     for each in (dead, living, behind, high):

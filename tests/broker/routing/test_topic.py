@@ -29,7 +29,7 @@ def words(text: str) -> list[str]:
 
 
 @given(st.lists(PATTERNS, max_size=12), st.lists(PATTERNS, max_size=4), KEYS)
-def test_matches_what_the_rule_says_after_adding_and_removing(added: list[str], removed: list[str], key: str) -> None:
+def test_matches_agree_with_the_rule_after_adding_and_removing(added: list[str], removed: list[str], key: str) -> None:
     index: TopicIndex[str] = TopicIndex()
     for pattern in added:
         index.add(pattern, pattern)

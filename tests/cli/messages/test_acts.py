@@ -10,7 +10,7 @@ from tests.cli.command import semq
 from tests.waiting import until_sync
 
 
-def test_a_message_can_be_cancelled_and_the_ledger_says_why(network: Network) -> None:
+def test_a_message_can_be_cancelled_with_a_reason_in_the_ledger(network: Network) -> None:
     at = ["--node", network.sender.url, "--json"]
     lk0 = semq("msg", "send", "--to", ABSENT, *at, stdin=b"x").data["lk0"]
     for why in ("ordered twice", "still not wanted"):  # the second act sends its marker again
@@ -99,7 +99,7 @@ def test_a_submission_of_sql_is_waited_for_by_its_number(network: Network) -> No
     )
 
 
-def test_a_refused_submission_says_its_new_name_when_it_is_tried_again(network: Network) -> None:
+def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Network) -> None:
     at, name = ["--node", network.sender.url], f"sql-{handed_over(network, '99999')}"
     until_sync(lambda: not known(network, name).startswith("sql-"))
     old = known(network, name)

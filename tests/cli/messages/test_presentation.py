@@ -33,7 +33,7 @@ def test_names_come_first_and_empty_facts_are_left_out() -> None:
     assert list(facts_of(shown)) == ["name", "lk0", "reason", "sid"]
 
 
-def test_an_end_is_told_with_its_time() -> None:
+def test_an_end_is_reported_with_its_time() -> None:
     [line] = stuck_lines(None, {"outcome": "DELIVERED", "ended_at": 1_000_000})
     assert line.startswith("It is not stuck: it ended DELIVERED (delivered) at 1970-01-01T")
     cause, step = stuck_lines({"cause": "HELD", "meaning": "m", "next_step": "s"}, {})

@@ -105,7 +105,7 @@ def test_documents_are_done_tried_again_or_set_aside(network: Network, tmp_path:
         assert worker.wait(60) == 0
 
 
-def test_a_worker_that_is_told_to_stop_ends_what_it_has_begun(network: Network, tmp_path: Path) -> None:
+def test_a_worker_that_is_stopped_finishes_calls_in_progress(network: Network, tmp_path: Path) -> None:
     book = tmp_path / "book"
     with working(network, book) as worker:
         send(network, "held", "one", b"")
@@ -155,7 +155,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_that_cannot_be_imported_is_told_by_its_own_lines(name: str, tmp_path: Path) -> None:
+def test_a_module_that_cannot_be_imported_is_reported_with_its_own_lines(name: str, tmp_path: Path) -> None:
     text, says, frames = MODULES[name]
     (tmp_path / f"{name}_{tmp_path.name}.py").write_text(text)
     with patch.object(sys, "path", [str(tmp_path), *sys.path]):

@@ -21,7 +21,7 @@ def test_the_status_of_a_local_node(network: Network) -> None:
     assert re.search(r"^accepted +\d+ +accepted from applications$", counters, re.MULTILINE)
 
 
-def test_the_incarnation_names_store_and_life(network: Network) -> None:
+def test_the_incarnation_has_store_and_start(network: Network) -> None:
     told = semq("node", "incarnation", "--config", str(network.hub.place.config), "--json").data
     assert told["node"] == "2.hub"
     assert told["boot"] >= 1

@@ -41,7 +41,7 @@ def test_other_texts_stay() -> None:
     assert ago("soon") == ""
 
 
-def test_a_tree_is_told_by_dotted_names() -> None:
+def test_a_tree_is_printed_with_dotted_names() -> None:
     told = dict(lines({"a": {"b": True, "c": None, "accepted_at": 0}, "size": 2048, "none": [], "s": 0.5, "n": 0}))
     assert told == {"a.b": "yes", "a.accepted_at": "", "size": "2.0 KiB (2048 bytes)", "s": "0.5", "n": "0"}
     assert plain("SS_ACK") == "SS_ACK (stored at the hub)"

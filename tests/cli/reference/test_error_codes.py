@@ -11,7 +11,7 @@ from semq.umx_t.errors import BadLocator
 from tests.cli.command import semq, semq_process
 
 
-def test_every_error_says_what_it_means_and_what_to_do() -> None:
+def test_every_error_has_a_sentence_and_a_remedy() -> None:
     rows = all_errors()
     assert len(rows) > 60
     assert [row for row in rows if not all(row.values())] == []

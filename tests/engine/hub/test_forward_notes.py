@@ -67,7 +67,7 @@ def test_each_attempt_has_a_moment_of_its_own() -> None:
     assert notes(trio) == [HubFlag.FORWARDED]
 
 
-def test_the_end_of_the_session_says_more() -> None:
+def test_the_end_of_the_session_is_reported_instead_of_the_held_note() -> None:
     trio = Trio()
     silent(trio)
     trio.a.send(b"x")

@@ -78,7 +78,7 @@ def test_a_receiver_s_row(row: Row, around: Surroundings, cause: StuckCause | No
     assert why(row, around) is cause
 
 
-def test_every_cause_says_what_to_do() -> None:
+def test_every_cause_has_a_next_step() -> None:
     for row in (ROW, RELAYED, RECEIVED | {"target": "1.56001"}):
         assert all(cause.meaning and cause.next_step(row) for cause in StuckCause)
     assert "held" not in "".join(cause.next_step(ROW) for cause in (StuckCause.TARGET_OFFLINE, StuckCause.UNREADABLE))

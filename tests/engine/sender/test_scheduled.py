@@ -143,7 +143,7 @@ def test_contradictory_attributes_are_refused_at_once(attributes: dict[str, Any]
     assert not trio.scheduled
 
 
-def test_a_partner_that_nobody_knows_is_refused_at_once_and_a_rate_is_looked_at_in_time() -> None:
+def test_partners_of_scheduled_documents_are_checked_immediately_and_rates_at_their_time() -> None:
     trio = ScheduledTrio()
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     trio.send(b"1", 0)

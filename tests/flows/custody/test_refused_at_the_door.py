@@ -53,7 +53,7 @@ def test_another_copy_of_what_is_held_is_not_refused_for_the_quota_that_it_uses_
     assert trio.is_clean()
 
 
-def test_a_frame_that_is_heard_twice_is_not_taken_and_refused() -> None:
+def test_a_repeated_frame_is_not_both_accepted_and_refused() -> None:
     """The quota is used up by the copy that the store is writing."""
     trio = Trio(FULL)
     trio.cut(trio.b)

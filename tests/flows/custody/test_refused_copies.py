@@ -121,7 +121,7 @@ def test_a_refused_copy_restored_from_a_backup_is_never_reported_as_refused(
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["the hub lives on", "the hub starts anew"])
-def test_a_sender_that_is_away_hears_of_it_when_it_comes(restart: bool) -> None:
+def test_an_offline_sender_is_notified_when_it_is_online(restart: bool) -> None:
     trio = stored()
     trio.cut(trio.a)
     assert refuse(trio) == {"refused": 1}
@@ -217,7 +217,7 @@ def test_the_order_is_kept_around_a_refused_document() -> None:
     assert row_of(trio).outcome is Outcome.REJECTED
 
 
-def test_the_only_copy_is_left_alone_unless_that_is_said() -> None:
+def test_an_only_copy_is_unchanged_unless_requested() -> None:
     trio = stored(ack2=False)
     assert refuse(trio) == {"only_copy": 1}
     assert refuse(trio, only_copies=True) == {"refused": 1}
@@ -228,7 +228,7 @@ def test_the_only_copy_is_left_alone_unless_that_is_said() -> None:
     assert trio.held == 0
 
 
-def test_a_marker_is_refused_only_where_nobody_could_answer_it() -> None:
+def test_a_marker_is_refused_only_if_no_node_can_answer_it() -> None:
     """10008 has cancelled its document; 56001 is removed from the definitions afterwards."""
     trio = stored()
     trio.a.engine.operating.cancel(row_of(trio).lk0, lambda: None, fail)
@@ -275,7 +275,7 @@ def test_a_copy_that_a_cancelled_document_left_behind_can_be_refused() -> None:
     assert trio.b.app.payloads == []
 
 
-def test_whoever_is_not_served_need_not_be_told() -> None:
+def test_a_sender_that_is_no_longer_served_is_not_notified() -> None:
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)
@@ -304,7 +304,7 @@ def test_a_document_that_is_stored_once(sent: bool) -> None:
     assert trio.held == 0
 
 
-def test_a_sender_that_sends_it_again_is_told_again() -> None:
+def test_a_sender_that_sends_it_again_is_notified_again() -> None:
     trio = stored()
     trio.lose = lambda wire, frame: any(getattr(r, "flag", None) is HubFlag.REFUSED for r in records([frame]))
     refuse(trio)
@@ -374,7 +374,7 @@ def test_a_marker_on_its_way_is_no_news_of_a_refused_payload() -> None:
 
 
 @pytest.mark.parametrize("why", ["the operator acts", "the sender sends again", "the sender asks", "the timer"])
-def test_a_refusal_is_told_as_that_of_the_payload_though_the_row_became_a_marker_in_the_same_commit(why: str) -> None:
+def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marker_in_the_same_commit(why: str) -> None:
     """The report follows the commit; later work of the unit has put the sender's marker into the row."""
     trio = stored()
     frames: list[Frame] = []

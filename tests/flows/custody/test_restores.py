@@ -4,7 +4,7 @@ from semq.store.rows import Event
 from tests.flows.trio import Trio
 
 
-def test_a_refusal_does_not_end_what_an_earlier_life_of_its_sender_sent() -> None:
+def test_a_refusal_does_not_end_a_document_that_was_sent_before_a_restore() -> None:
     """The restored row is unsent, so its next attempt is number one, and the hub refuses it now."""
     trio = Trio(connected=False)
     trio.a.send(b"x")

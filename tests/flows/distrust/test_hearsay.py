@@ -115,7 +115,7 @@ LIE, HINT = 1, 0  # number of violations in the ledger
         pytest.param(forwarded, role_r(B, digest=OTHER_DIGEST), LIE, id="Inquiry R for other bytes"),
     ],
 )
-def test_a_sender_is_told(scene: Callable[[], Trio], says: Says, noted: int) -> None:
+def test_a_sender_is_notified(scene: Callable[[], Trio], says: Says, noted: int) -> None:
     trio = scene()
     (row,) = trio.a.store.tables.outbound.values()
     before, lines = str(row), trio.a.lines(Event.VIOLATION)
@@ -125,7 +125,7 @@ def test_a_sender_is_told(scene: Callable[[], Trio], says: Says, noted: int) -> 
     assert trio.a.lines(Event.VIOLATION) - lines == noted
 
 
-def test_a_row_of_another_life_with_the_same_number_is_not_meant() -> None:
+def test_a_row_of_another_incarnation_with_the_same_number_is_not_affected() -> None:
     trio = forwarded()
     (row,) = trio.a.store.tables.outbound.values()
     other = row.lk0._replace(inc=row.lk0.inc + 1)
@@ -189,7 +189,7 @@ def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
         pytest.param(HUB, AckFlag.TRANSPORT, {"src_semq_db_id": 9}, HINT, id="ReAck of another store's copy"),
     ],
 )
-def test_a_receiver_is_told(source: Address, flag: AckFlag, facts: dict[str, Any], noted: int) -> None:
+def test_a_receiver_is_notified(source: Address, flag: AckFlag, facts: dict[str, Any], noted: int) -> None:
     trio, row = owing()
     incs = {f"{row.lk0.inc:x}": (row.sid + 1, None)} if flag is AckFlag.END_TO_END else None
     packet = Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, flag, floors=incs, **facts)])
@@ -210,7 +210,7 @@ def test_a_reack2_notes_the_message_that_it_names() -> None:
 
 
 @pytest.mark.parametrize(("source", "role"), [(C, InquiryRole.S), (A, InquiryRole.P)])
-def test_only_its_sender_and_the_hub_hear_of_a_message(source: Address, role: InquiryRole) -> None:
+def test_only_sender_and_hub_get_information_about_a_message(source: Address, role: InquiryRole) -> None:
     trio, row = owing()
     inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
     assert trio.b.up is not None
@@ -288,7 +288,7 @@ def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
         pytest.param(A, lambda row: told(row, Answer.NOT), id="NOT of another node"),
     ],
 )
-def test_a_hub_is_told(source: Address, says: Callable[[Outbound], Packet]) -> None:
+def test_a_hub_is_notified(source: Address, says: Callable[[Outbound], Packet]) -> None:
     trio, row = held()
     before = str(row)
     link = trio.a.down if source == A else trio.b.down

@@ -87,7 +87,7 @@ def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
     assert trio.b.lines(Event.VIOLATION) == 2 * LINES_PER_MINUTE + 2
 
 
-def test_a_node_that_introduces_itself_without_end_is_heard_ten_times_a_minute() -> None:
+def test_ten_introductions_of_a_node_a_minute_are_processed() -> None:
     """Each introduction costs the hub signatures, and a record for all other nodes."""
     trio = Trio()
 

@@ -23,7 +23,7 @@ def test_a_reack2_for_another_node_raises_no_floor(world: SealedWorld) -> None:
     assert not is_deaf(world)
 
 
-def test_a_reack2_for_another_node_is_not_believed_with_its_address_changed(world: SealedWorld) -> None:
+def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(world: SealedWorld) -> None:
     packet = signed(world.b, C, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
     world.a.hear(replace(packet, target=A))
     assert lies(world.a) == 1
@@ -72,7 +72,7 @@ def test_a_signature_serves_no_other_kind_source_or_target(world: SealedWorld, w
 
 
 @pytest.mark.parametrize("what", SAID_BY_B)
-def test_an_honest_nodes_word_about_a_third_nodes_message_is_refused_alone(world: SealedWorld, what: str) -> None:
+def test_only_the_statement_about_a_third_nodes_message_is_refused(world: SealedWorld, what: str) -> None:
     """A packet that B has signed for A, with one record about C's message: only that record is refused."""
     row = open_row(world)
     function, primitive, record = SAID_BY_B[what](row)

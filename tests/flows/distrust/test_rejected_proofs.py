@@ -81,7 +81,7 @@ def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() 
     assert lies(world.b) == 1
 
 
-def test_a_copy_that_nobody_vouches_for_is_answered_by_what_the_ledger_says(world: SealedWorld) -> None:
+def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> None:
     seen: list[Data] = []
     said: list[Answer] = []
 

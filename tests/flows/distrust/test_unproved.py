@@ -30,7 +30,7 @@ from tests.flows.trio import TrioWire
 
 
 @pytest.mark.parametrize("what", SAID_BY_B)
-def test_the_unsigned_word_of_a_partner_whose_certificate_is_hidden_ends_nothing(what: str) -> None:
+def test_an_unsigned_statement_of_a_partner_with_a_hidden_certificate_ends_nothing(what: str) -> None:
     world = hidden()
     world.tamper = lambda wire, frame: None if wire is world.b.down else hiding(world, world.a)(wire, frame)
     world.a.send(b"in clear")
@@ -210,7 +210,7 @@ def test_a_copy_that_could_only_be_refused_takes_no_place(world: SealedWorld, wh
     assert world.a.told.kinds.count("failed") == 0
 
 
-def test_a_copy_under_the_key_of_nobody_ends_nothing_however_often_it_comes(world: SealedWorld) -> None:
+def test_repeated_copies_under_an_unknown_key_end_nothing(world: SealedWorld) -> None:
     """After waiting for the certificate, B reports to A that it does not accept the copies. A has not made them, and
     continues.
     """

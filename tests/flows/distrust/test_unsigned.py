@@ -50,7 +50,7 @@ def test_a_floor_that_the_hub_raises_skips_nothing(world: SealedWorld) -> None:
     assert world.a.told.kinds.count("delivered") == 3
 
 
-def test_a_copy_that_is_not_believed_leaves_no_trace_but_the_alarm(world: SealedWorld) -> None:
+def test_an_unproved_copy_leaves_only_the_alarm(world: SealedWorld) -> None:
     """Its floor, its stream and its incarnation are ignored like its body."""
     seen: list[Data] = []
     world.tamper = watching(seen)
@@ -102,7 +102,7 @@ def test_floors_that_the_hub_makes_up_or_alters_skip_nothing(world: SealedWorld)
     assert world.is_clean()
 
 
-def test_the_floors_of_the_sender_are_believed_and_the_ledger_forgets(world: SealedWorld) -> None:
+def test_the_floors_of_the_sender_delete_entries_of_the_ledger(world: SealedWorld) -> None:
     send(world, *[bytes([n]) for n in range(5)])
     world.later(2)
     assert stream_floors(world) == [5]

@@ -141,7 +141,7 @@ def test_a_document_that_ends_while_others_are_looked_for_lets_no_lower_priority
     assert trio.b.app.held[0].payload == b"second"
 
 
-def test_after_a_restart_the_inbox_knows_all_sources_and_priorities() -> None:
+def test_after_a_restart_the_inbox_has_all_sources_and_priorities() -> None:
     trio = away()
     trio.b.hear(*(copy(FLOOD, n) for n in range(30)), copy(QUIET, 0, 3), copy(QUIET, 1, 7))
     trio.b.store.run_all()

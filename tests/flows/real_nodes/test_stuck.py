@@ -105,7 +105,7 @@ async def scene(inprocess: InProcess) -> StuckScene:
     return StuckScene(hub, node, await inprocess.client(node))
 
 
-async def test_a_target_that_is_away_or_says_nothing(inprocess: InProcess, scene: StuckScene) -> None:
+async def test_a_target_that_is_offline_or_silent(inprocess: InProcess, scene: StuckScene) -> None:
     away = await scene.submit("88001")
     await scene.comes_to(away, "TARGET_OFFLINE")
     hub = await inprocess.client(scene.hub)

@@ -77,7 +77,7 @@ async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess)
         assert (await client.wait_for_delivery(sent.lk0, 60)).is_delivered
 
 
-async def test_a_quota_at_the_hub_is_told_by_a_negative_receipt(inprocess: InProcess) -> None:
+async def test_a_quota_at_the_hub_is_reported_by_a_negative_receipt(inprocess: InProcess) -> None:
     hub = await inprocess.hub(HUB_CONFIG + f"quota_rows_per_partner = {QUOTA}\n")
     node = await inprocess.local("10008", hub.port)
     await linked(node)

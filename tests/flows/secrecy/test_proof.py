@@ -163,7 +163,7 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     assert world.b.lines(Event.REJECTED) == 2
 
 
-def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another_key(world: SealedWorld) -> None:
+def test_it_is_sealed_again_after_a_crash_when_the_directory_has_another_key(world: SealedWorld) -> None:
     keys = keys_of(world.b)
     assert keys.mine is not None
     keys.mine = Own(Identity(keys.mine.identity.certificate, KEYS["B1"], {}), keys.mine.certificates)
@@ -179,7 +179,7 @@ def test_it_is_sealed_again_after_a_crash_as_soon_as_the_directory_knows_another
     assert world.b.app.payloads == [SECRET]
 
 
-def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: SealedWorld) -> None:
+def test_documents_without_their_own_key_do_not_hide_later_ones(world: SealedWorld) -> None:
     world.a.engine.core.settings = dataclasses.replace(world.a.engine.core.settings, claim_rows=2)
     sealing = world.a.sealing
     assert sealing is not None
@@ -199,7 +199,7 @@ def test_documents_whose_own_key_is_gone_hide_none_behind_them(world: SealedWorl
     assert world.a.store.idle  # it is not sent repeatedly
 
 
-def test_a_receiver_whose_new_certificate_is_not_known_yet_is_believed_later(world: SealedWorld) -> None:
+def test_a_receiver_with_an_unknown_new_certificate_is_accepted_later(world: SealedWorld) -> None:
     keys_of(world.b).mine = world.own(world.b.address, "B2")  # without an entry in the directory
     send(world, SECRET)
     world.settle()
@@ -227,7 +227,7 @@ def test_a_message_that_was_sealed_again_cannot_be_replayed_as_another(world: Se
     assert world.b.app.payloads == [SECRET]
 
 
-def test_a_node_introduces_nobody_but_itself(world: SealedWorld) -> None:
+def test_a_node_introduces_only_itself(world: SealedWorld) -> None:
     assert world.a.up is not None
     record = Presence(node="1.56001", certificates=("forged",))
     packet = Packet(world.a.address, HUB, Function.PRESENCE, Primitive.INDICATION, [record])

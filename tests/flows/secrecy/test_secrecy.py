@@ -72,7 +72,7 @@ def test_one_session_serves_many_documents_then_ends_and_lives_have_their_own() 
     assert len({row.id for row in world.a.store.tables.rare if isinstance(row, KeptKey)}) == 4
 
 
-def test_the_same_token_is_the_same_document_although_it_is_sealed_anew(world: SealedWorld) -> None:
+def test_the_same_token_is_the_same_document_although_it_is_sealed_again(world: SealedWorld) -> None:
     send(world, SECRET, token="t")
     world.settle()
     send(world, SECRET, token="t")
@@ -104,7 +104,7 @@ def test_documents_are_sealed_without_being_asked_where_the_policy_says_so() -> 
     assert not any(SECRET in data for data in world.captured)
 
 
-def test_certificates_of_another_authority_expired_or_of_another_name_are_not_believed(world: SealedWorld) -> None:
+def test_certificates_of_another_authority_expired_or_of_another_name_are_refused(world: SealedWorld) -> None:
     other = create_authority("impostor", world.clock.wall())
     for own in (
         world.own(world.b.address, "X", authority=other),
@@ -120,7 +120,7 @@ def test_certificates_of_another_authority_expired_or_of_another_name_are_not_be
     assert len(world.a.refused) == 3
 
 
-def test_pinned_certificates_alone_are_believed(world: SealedWorld) -> None:
+def test_only_pinned_certificates_are_accepted(world: SealedWorld) -> None:
     mine = keys_of(world.b).mine
     assert mine is not None
     for pins, believed in (({mine.identity.certificate.fingerprint}, True), ({"00" * 32}, False)):
@@ -252,7 +252,7 @@ def test_a_replay_under_a_new_place_is_noticed(world: SealedWorld) -> None:
     assert world.b.lines(Event.VIOLATION) >= 2
 
 
-def test_a_session_key_made_by_the_hub_in_the_senders_name_is_not_believed(world: SealedWorld) -> None:
+def test_a_session_key_made_by_the_hub_in_the_senders_name_is_refused(world: SealedWorld) -> None:
     hub = Sealing(
         world.a.address,
         NodeKeys(world.a.address, world.clock, TrustStore([world.authority.certificate]), None),

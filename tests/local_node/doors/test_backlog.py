@@ -42,14 +42,14 @@ async def test_documents_of_applications_are_not_counted_as_waiting() -> None:
     assert await rows.told(fresh=False) == 0
 
 
-async def test_all_who_ask_meanwhile_hear_of_one_count() -> None:
+async def test_simultaneous_questions_share_one_count() -> None:
     rows = Rows()
     rows.answers = [5]
     assert await asyncio.gather(*(rows.told() for _ in range(10))) == [3] * 10
     assert len(rows.asked) == 1
 
 
-async def test_without_a_store_the_last_count_is_told() -> None:
+async def test_without_a_store_the_last_count_is_reported() -> None:
     rows = Rows()
     rows.answers = [Unavailable(), 5, Unavailable(), RuntimeError("a defect"), 9]
     assert [await rows.told() for _ in range(5)] == [0, 3, 3, 3, 7]

@@ -12,6 +12,6 @@ def test_each_refusal_is_an_event_for_itself() -> None:
     assert len({describe(event)[0].message_id for event in refused}) == 4
 
 
-def test_an_event_that_is_told_again_keeps_its_id() -> None:
+def test_a_repeated_event_keeps_its_id() -> None:
     event = AppEvent("delivered", LK0(1, "a", 1, 1, 7, 1), None, NO_KEY, 1, 2)
     assert {describe(event)[0].message_id for _ in range(2)} == {f"{event.lk0}/delivered/2"}

@@ -69,7 +69,7 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
     assert "refused (1)" in check["detail"]
 
 
-async def test_acts_on_messages_say_that_it_was_not_accepted(refused: Any) -> None:
+async def test_acts_on_a_message_that_was_not_accepted_report_that(refused: Any) -> None:
     """An inquiry by ``sql-NUMBER`` was once planned as text, and stopped all inquiries of the node."""
     a, admin, row = refused
     with psycopg.connect(a.store.url) as connection:
@@ -151,7 +151,7 @@ async def test_the_application_reads_its_fate_by_number_and_by_token(refused: An
         assert connection.execute("SELECT * FROM semq_status(4711)").fetchall() == []
 
 
-async def test_it_is_sent_after_the_mend_and_told_to_its_end(inprocess: InProcess, refused: Any) -> None:
+async def test_it_is_sent_after_the_correction_and_reported_to_its_end(inprocess: InProcess, refused: Any) -> None:
     a, admin, row = refused
     a.engine.partners.allowed["1.99999"] = True  # as if the hub had named it
     told = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]], "why": "it exists now"}))["result"]

@@ -27,7 +27,7 @@ def waiting(trio: Trio) -> list[str]:
     return [row.target for number, row in tables.submitted.items() if number not in tables.refused]
 
 
-def test_rows_above_the_rate_of_an_agreement_wait_and_hold_up_nobody() -> None:
+def test_rows_above_the_rate_of_an_agreement_wait_and_delay_no_others() -> None:
     trio = Trio()
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     written(trio, *["56001"] * (BATCH + 2), "10008")
@@ -310,7 +310,7 @@ async def test_documents_beyond_the_bytes_of_a_look_wait_for_no_poll(
     await until(lambda: len(looks) == 4)  # 16, 16 and 8 documents, and one read that finds none
 
 
-async def test_rows_above_the_limit_hold_up_nobody(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_above_the_limit_delay_no_others(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)

@@ -48,7 +48,7 @@ GIVEN: list[SemqError] = [
 
 
 @pytest.mark.parametrize("error", GIVEN, ids=lambda error: f"{error.code} {error.text[:30]}")
-def test_the_reply_text_says_what_to_do_to_its_end(error: SemqError) -> None:
+def test_the_reply_text_contains_the_whole_remedy(error: SemqError) -> None:
     outcome = refusal(error)
     assert isinstance(outcome, Refused if isinstance(error, BadInput) else ServiceNacked)
     told = outcome.error

@@ -73,7 +73,9 @@ async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     assert node.engine.core.counters.counts["violation"] == 2
 
 
-async def test_a_directory_is_heard_a_few_records_a_turn(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_directory_is_processed_a_few_records_a_turn(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)

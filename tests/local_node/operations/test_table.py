@@ -51,7 +51,7 @@ def test_every_row_is_documented(row: Operation) -> None:
 
 
 @every_row
-def test_every_handler_takes_what_its_row_says(row: Operation) -> None:
+def test_every_handler_takes_the_arguments_of_its_row(row: Operation) -> None:
     parameters = list(inspect.signature(row.handler, eval_str=False).parameters.values())[1:]
     assert issubclass(row.arguments, parameters[0].annotation)
     assert len(parameters) == (2 if row.kind is Kind.ACT else 1)

@@ -57,7 +57,7 @@ async def delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[st
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_all_three_parties_tell_what_has_happened(inprocess: InProcess, secure: bool) -> None:
+async def test_all_three_parties_report_their_events(inprocess: InProcess, secure: bool) -> None:
     hub, a, b = await two(inprocess, secure=secure)
     await linked(a, b)
     lk0 = await submitted(inprocess, a, "S1")
@@ -196,7 +196,7 @@ async def _has(look: Any, event: str, times: int) -> bool:
     return [one["event"] for one in await look()].count(event) == times
 
 
-async def test_nobody_else_learns_of_a_message(inprocess: InProcess) -> None:
+async def test_other_nodes_get_no_information_about_a_message(inprocess: InProcess) -> None:
     hub, a, _ = await two(inprocess, secure=False)
     other = await inprocess.local("88001", hub.port)
     await linked(a, other)

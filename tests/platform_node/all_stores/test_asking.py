@@ -140,7 +140,7 @@ async def test_a_lost_question_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await pair.ask("echo")).unreached == asking.NOT_HEARD
 
 
-async def test_a_reply_of_somebody_else_is_ignored() -> None:
+async def test_a_reply_of_another_instance_is_ignored() -> None:
     pair = TwoAskers()
     pair.wires[0].ends = {}
     waiting = asyncio.ensure_future(pair.ask("echo"))

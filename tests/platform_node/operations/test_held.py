@@ -126,7 +126,7 @@ async def test_a_batch_tells_where_the_next_one_begins(scene: HeldScene) -> None
     assert rest["done"] or "marker" in rest["counts"]  # those of the first two may be stored by now
 
 
-async def test_an_act_says_what_it_left_alone(scene: HeldScene) -> None:
+async def test_an_act_lists_what_it_left_unchanged(scene: HeldScene) -> None:
     [only] = await scene.submit("56001", 1, ack2=0)
     [cancelled] = await scene.submit("56001", 1)
     assert (await ask(scene.app, "msg.cancel", {"id": cancelled}))["ok"]

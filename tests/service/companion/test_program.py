@@ -70,7 +70,9 @@ sys.stdin.read()
 """
 
 
-async def test_a_node_knows_which_sections_of_a_program_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_reports_the_failing_sections_of_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also after a line that is too long."""
     (tmp_path / "reporting.py").write_text(REPORTS)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")

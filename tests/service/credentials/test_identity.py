@@ -50,7 +50,7 @@ def test_the_states_of_a_certificate(tmp_path: Path) -> None:
     assert who.status()["days_left"] < 0
 
 
-def test_an_end_that_comes_near_is_told_twice_a_day(tmp_path: Path) -> None:
+def test_an_approaching_end_is_logged_twice_a_day(tmp_path: Path) -> None:
     clock = SettableClock()
     who = identity(tmp_path, clock)
     with structlog.testing.capture_logs() as logs:

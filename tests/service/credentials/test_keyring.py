@@ -29,7 +29,7 @@ def keys() -> NodeKeys:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_directory_is_not_believed_and_stops_nothing(what: str) -> None:
+def test_a_hostile_directory_is_ignored_and_stops_nothing(what: str) -> None:
     mine = keys()
     assert not mine.learn(B, [HOSTILE[what]])
     assert not mine.knows(B)
@@ -37,7 +37,7 @@ def test_a_hostile_directory_is_not_believed_and_stops_nothing(what: str) -> Non
     assert mine.known(B) == (GOOD,)
 
 
-def test_the_same_certificate_said_again_is_the_same_key() -> None:
+def test_a_repeated_certificate_is_the_same_key() -> None:
     mine = keys()
     assert mine.learn(B, [GOOD])
     key = mine.receiver(B)

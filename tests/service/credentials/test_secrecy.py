@@ -151,7 +151,7 @@ async def test_certificates_are_remembered_when_the_hub_is_away(inprocess: InPro
     assert SECRET.encode().hex().encode() not in await asyncio.to_thread(everything_in, again.store.url)
 
 
-async def test_a_renewed_certificate_is_told_to_partners_and_a_revoked_one_is_not_sealed_for(
+async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_not_used(
     inprocess: InProcess,
 ) -> None:
     hub, a, b = await pair(inprocess)

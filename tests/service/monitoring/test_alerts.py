@@ -45,7 +45,7 @@ class AlertDesk:
 DOWN, UP = Check("link", FAILING, "SEMQ-4910"), Check("link", OK)
 
 
-async def test_a_change_is_told_once_it_has_lasted_and_so_is_its_end(tmp_path: Path) -> None:
+async def test_a_lasting_change_is_reported_and_so_is_its_end(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path)
     assert await desk.at(0, DOWN) == []
     assert await desk.at(59, DOWN) == []
@@ -113,7 +113,7 @@ async def test_children_of_the_program_are_not_awaited(tmp_path: Path) -> None:
     assert len(await desk.at(90, DOWN)) == 1, "it was told"
 
 
-async def test_no_recovery_is_told_of_what_could_not_be_looked_at(tmp_path: Path) -> None:
+async def test_no_recovery_is_reported_for_a_check_that_could_not_run(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path)
     full, well, away = Check("quotas", WARNING, "1.56001"), Check("store", OK), Check("store", FAILING, "SEMQ-3001")
     await desk.at(0, full, well)
@@ -141,7 +141,7 @@ async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatc
     assert f"PATH={os.environ['PATH']}" in seen
 
 
-async def test_a_node_whose_database_goes_away_says_so(inprocess: InProcess) -> None:
+async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> None:
     told = inprocess.folder / "told"
     node = await inprocess.hub(f'{HUB_CONFIG}\n[alerts]\ncommand = ["sh", "-c", "cat >> {told}"]\nafter_s = 0\n')
     assert {one.verdict for one in await node.checks()} == {OK}

@@ -79,14 +79,14 @@ def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict:
     assert [one["check"] for one in told["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
 
 
-def test_violations_are_told_by_who_what_and_how_often() -> None:
+def test_violations_are_listed_by_peer_kind_and_count() -> None:
     (check,) = [one for one in checks(STATUS | {"violations": VIOLATIONS}, 14.0) if one.name == "violations"]
     first, *_, last = check.detail.split("; ")
     assert first == "1.0: SEMQ-5209 300 times, last 2026-09-21T14:13:20+00:00 (It is not signed.)"
     assert last == "2 more in node.status"
 
 
-async def test_a_running_node_and_its_hub_say_when_certificates_end(inprocess: InProcess) -> None:
+async def test_a_running_node_and_its_hub_show_the_end_of_certificates(inprocess: InProcess) -> None:
     hub: HubNode = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     a = await inprocess.secure_local("10008", hub)
     await linked(a)

@@ -42,7 +42,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_figures_are_read_as_they_were_told() -> None:
+def test_figures_are_read_as_reported() -> None:
     told = samples(render(figures(), detailed=True))
     assert told[("semq_certificate_days_left",)] == 61.5
     assert told[("semq_check", "check=link")] == 0
@@ -55,7 +55,7 @@ def test_figures_are_read_as_they_were_told() -> None:
     assert told[("semq_amqp_connections",)] == 1
 
 
-def test_companions_tell_what_fails_and_what_they_have_done() -> None:
+def test_companions_report_failing_sections_and_counts() -> None:
     erp = {"failures": 3, "since": 1, "error": "status 500", "is_paused": False}
     state = {"running": True, "starts": 1, "exit": None, "failing": {"erp": erp}, "counts": {"erp": {"failed": 3}}}
     told = samples(render(figures(companions={"webhooks": state}), detailed=False))
@@ -109,7 +109,7 @@ def test_openmetrics_is_read_by_its_own_parser() -> None:
     assert families["semq_events"].type == "counter"
 
 
-def test_without_a_database_the_checks_are_told() -> None:
+def test_without_a_database_the_checks_are_reported() -> None:
     told = samples(render(Figures({"node": "1.10008", "kind": "local", "store_open": False}, 14.0, 0)))
     assert told[("semq_check", "check=store")] == 2
 

@@ -18,7 +18,7 @@ async def job(client: Any, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_every_job_is_described_and_says_when_it_runs_next(inprocess: InProcess) -> None:
+async def test_every_job_has_a_description_and_a_next_time(inprocess: InProcess) -> None:
     hub = await inprocess.hub(HUB_CONFIG)
     node = await inprocess.local("10008", hub.port)
     for one in (hub, node):

@@ -7,7 +7,7 @@ from tests.service.inprocess import LOCAL, InProcess, ask
 from tests.waiting import until
 
 
-async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
+async def test_a_rare_cause_is_found_after_pages_of_other_rows(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "ROWS_MAX", 2)  # rows of a page
@@ -28,7 +28,7 @@ async def test_a_rare_cause_is_found_behind_pages_of_other_rows(
     assert held["lk0"] == sent[5]
 
 
-async def test_overdue_is_said_in_lists_and_of_one_message_and_nothing_has_failed(inprocess: InProcess) -> None:
+async def test_overdue_messages_are_marked_and_have_not_failed(inprocess: InProcess) -> None:
     """Lists and single messages use the same limit as the search for stuck messages."""
     text = LOCAL.format(name="10008", hub=1) + "overdue_s = 0.2\n"
     node = await inprocess.started(inprocess.settings("10008", text))

@@ -100,7 +100,7 @@ async def test_users_come_change_and_go(inprocess: InProcess) -> None:
             await client(inprocess, node, user)
 
 
-async def test_whoever_removes_itself_hears_it_first(inprocess: InProcess) -> None:
+async def test_a_user_that_removes_itself_gets_the_answer_first(inprocess: InProcess) -> None:
     node = await local(inprocess)
     ops = await client(inprocess, node, "ops")
     rewrite(node, ('ops = "o"\n', ""))

@@ -64,7 +64,7 @@ def test_a_changed_byte_is_refused_and_the_parcel_forgotten(folder: Place, colle
     assert (collector.root / SPOOL / "source=1.a").folders() == []
 
 
-def test_nobody_speaks_for_another_node(folder: Place, collector: Collector) -> None:
+def test_extracts_of_another_node_are_refused(folder: Place, collector: Collector) -> None:
     [piece] = cut(folder)
     with pytest.raises(BadExtract, match="another node"):
         collector.take(document(piece.encode(), "1.b"))

@@ -88,7 +88,7 @@ def test_a_date_that_is_not_over_reaches_to_now(office: Office) -> None:
         office.extract(date(2026, 11, 23))
 
 
-def test_a_manifest_is_signed_over_what_it_says(office: Office) -> None:
+def test_the_signature_of_a_manifest_covers_its_content(office: Office) -> None:
     seen = []
 
     def sign(content: bytes) -> Signature:
@@ -173,6 +173,6 @@ def test_a_date_without_lines_is_an_empty_extract(
     assert (made.rows, made.files, made.seq_first) == (0, (), None)
 
 
-def test_a_database_without_a_ledger_is_said_so(empty_database: str, office: Office, clock: StandingClock) -> None:
+def test_a_database_without_a_ledger_is_reported(empty_database: str, office: Office, clock: StandingClock) -> None:
     with psycopg.connect(empty_database) as connection, pytest.raises(LedgerAway):
         extract_ledger(connection, Place.at(office.root), LedgerOrigin("1.a"), DAY, Calendar(), clock)

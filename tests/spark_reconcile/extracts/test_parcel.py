@@ -67,7 +67,7 @@ def test_a_parcel_of_another_node_or_with_a_tail_is_refused(packed: bytes, tmp_p
         (b'"cutoff": "00:00"', b'"cutoff": "18:00"', "MANIFEST_WRONG"),
     ],
 )
-def test_a_manifest_that_lies_about_its_files_is_refused_at_the_door(
+def test_a_manifest_that_contradicts_its_files_is_refused_immediately(
     office: Office, packed: bytes, tmp_path: Path, said: bytes, instead: bytes, state: str
 ) -> None:
     hub = Place.at(tmp_path / "hub")
@@ -86,7 +86,7 @@ def test_a_manifest_that_lies_about_its_files_is_refused_at_the_door(
     }
 
 
-def test_a_refused_parcel_leaves_what_stands(
+def test_a_refused_parcel_changes_no_extract(
     office: Office, packed: bytes, clock: StandingClock, tmp_path: Path
 ) -> None:
     hub = Place.at(tmp_path / "hub")

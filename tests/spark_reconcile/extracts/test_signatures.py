@@ -55,7 +55,7 @@ def sign_of(folder: Path, by: object = OURS, node: str = "1.10008", days: float 
     return made
 
 
-def test_a_signature_is_believed_for_its_node_and_content_only(tmp_path: Path, trust: Path) -> None:
+def test_a_signature_is_valid_for_its_node_and_content_only(tmp_path: Path, trust: Path) -> None:
     signature = sign_of(tmp_path)(CONTENT)
     verify = verifier(trust, CLOCK)
     assert verify("1.10008", CONTENT, signature, None)
@@ -69,7 +69,7 @@ def test_only_the_hub_speaks_for_the_hub(tmp_path: Path, trust: Path) -> None:
     assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT), None)
 
 
-def test_other_authorities_and_old_certificates_are_not_believed(tmp_path: Path, trust: Path) -> None:
+def test_other_authorities_and_old_certificates_are_refused(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
     for name, made in {"a": sign_of(tmp_path, FOREIGN), "b": sign_of(tmp_path / "..", days=10, age=20)}.items():
         assert not verify("1.10008", CONTENT, made(CONTENT), None), name

@@ -24,7 +24,7 @@ def test_words_and_remarks_fit_into_their_bits() -> None:
     assert FLAG_SHIFT + len(FLAGS) < 32
 
 
-def test_the_words_that_have_a_place_of_their_own_stand_first() -> None:
+def test_words_with_a_fixed_number_come_first() -> None:
     assert (SENDERS[:3], HUBS[:3], RECEIVERS[:3]) == (
         ("none", "missing", "torn"),
         ("none", "missing", "direct"),

@@ -38,7 +38,7 @@ def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() ->
     assert reached == set(RULES)
 
 
-def test_every_finding_that_somebody_must_act_on_says_what_and_whose() -> None:
+def test_every_finding_that_needs_an_act_has_owner_and_next_step() -> None:
     for rule in RULES:
         verdict = VERDICT[rule.verdict]
         if verdict.kind == "exception":
@@ -64,6 +64,6 @@ def test_the_grid_is_readable_at_a_glance() -> None:
     "row",
     ["x MATHCED . . . .", "x MATCHED senderr . . .", "x MATCHED . . received yuong", "x MATCHED . . ."],
 )
-def test_a_misspelt_word_is_no_rule(row: str) -> None:
+def test_a_misspelt_word_is_refused(row: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 the message names the word
         verdicts._read(f"heading\n{row}")

@@ -195,7 +195,7 @@ def _again(folder: Path, line: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("state", "spoil"), BAD_LISTS)
-def test_a_list_that_cannot_be_believed_is_refused(tmp_path: Path, state: str, spoil: Callable[[Path], None]) -> None:
+def test_an_invalid_list_is_refused(tmp_path: Path, state: str, spoil: Callable[[Path], None]) -> None:
     folder = repair_list(tmp_path / "repair", n1_10008=[deed("1.10008.1.1.3f.1")])
     assert len(read_repair(Place.at(folder), "1.10008")) == 1
     spoil(folder)

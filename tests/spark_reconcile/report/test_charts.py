@@ -34,7 +34,7 @@ def test_a_chart_is_real_text_in_chinese_too_and_escapes_what_it_is_given() -> N
     assert picture(chart).attrib["aria-label"] == 'by "node" <b>'
 
 
-def test_bars_tell_each_figure_apart_with_its_number() -> None:
+def test_each_bar_has_its_number() -> None:
     figures = {"A": VerdictFigures(4, 2, 3), "B": VerdictFigures(0, 0, 5)}
     rows = [
         {"verdict": name, "called": f"{name} 一", "from": part, "messages": count}

@@ -1,4 +1,4 @@
-"""exceptions.csv: order, limit, and a next command in every row; and the messages that have a story."""
+"""exceptions.csv: order, limit, and a next command in every row; the choice of messages with a story."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ def read(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content, newline="")))
 
 
-def test_the_file_keeps_order_and_limit_and_the_first_of_a_finding_are_told(tmp_path: Path) -> None:
+def test_the_file_has_order_and_limit_and_the_first_messages_of_a_finding_have_stories(tmp_path: Path) -> None:
     halves = [[{"att": part * 20_000 + number} for number in range(20_000)] for part in range(2)]
     written = write(tmp_path, halves)
     assert written.sheet == (40_000, 30_001)
@@ -47,7 +47,7 @@ def test_the_file_keeps_order_and_limit_and_the_first_of_a_finding_are_told(tmp_
     assert last["Verdict"].startswith("Cut: the first 30,001 of 40,000 rows;")
 
 
-def test_a_row_says_whose_it_is_when_it_was_and_what_to_type_next(tmp_path: Path) -> None:
+def test_a_row_has_owner_time_and_next_command(tmp_path: Path) -> None:
     write(
         tmp_path, [[{"taken_at": None, "age_ms": None, "app_key_hash": None}, {"scope": "carried", "reason": "=1+1"}]]
     )

@@ -22,7 +22,7 @@ from tests.spark_reconcile.report.reading import PageReader, number
 # ---------------------------------------------------------------- as a document
 
 
-def test_it_stands_alone_and_nothing_in_it_is_a_command_to_the_browser(report: PublishedReports) -> None:
+def test_the_page_is_self_contained_and_has_no_script(report: PublishedReports) -> None:
     page = report.page
     assert page.references == []
     assert not page.tags & {"script", "iframe", "object", "embed", "link", "img", "form", "b"}
@@ -181,7 +181,7 @@ def test_trend_ages_and_latency_are_those_of_the_summaries(report: PublishedRepo
 # ---------------------------------------------------------------- what to do
 
 
-def test_every_exception_says_whose_it_is_what_happened_and_what_to_type(report: PublishedReports) -> None:
+def test_every_exception_has_owner_reason_and_command(report: PublishedReports) -> None:
     text = report.text
     for row in report.rows("exceptions.parquet"):
         assert f"<code>{row['lk0']}</code>" in text
@@ -277,7 +277,7 @@ def test_a_page_of_nothing_but_trouble_stays_bounded() -> None:
 # ---------------------------------------------------------------- beside the page
 
 
-def test_files_that_were_cut_say_so_everywhere(report: PublishedReports) -> None:
+def test_cut_files_are_marked_everywhere(report: PublishedReports) -> None:
     found = len(report.rows("exceptions.parquet"))
     assert found > 3
     *rows, last = report.sheet("exceptions.csv")

@@ -46,16 +46,16 @@ BEFORE = DAY - timedelta(days=1)
         ),
     ],
 )
-def test_a_breach_says_what_was_found_and_what_is_accepted(breach: Breach, words: str) -> None:
+def test_a_breach_names_the_figure_and_its_limit(breach: Breach, words: str) -> None:
     assert breach_words(breach) == words
 
 
-def test_a_limit_is_said_whole() -> None:
+def test_all_parts_of_a_limit_are_printed() -> None:
     assert limit_words(None) == limit_words(Limit()) == ""
     assert limit_words(Limit(max_count=7, max_rate=0.5, max_age_s=60)) == "at most 7, at most 50 %, at most 1 min old"
 
 
-def test_ledgers_that_need_somebody_stand_apart_and_each_once() -> None:
+def test_ledgers_that_need_an_act_are_listed_apart_and_once() -> None:
     found = findings(
         sources=(
             source(HUB, role="platform"), source("1.good"), source("1.fast"), source("1.late", "MISSING"),

@@ -49,14 +49,14 @@ def write(target: Path, count: int, rows_max: int) -> tuple[list[list[str]], tup
     return list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))), sheet
 
 
-def test_a_file_that_holds_everything_says_nothing_more(tmp_path: Path) -> None:
+def test_a_complete_file_has_no_closing_line(tmp_path: Path) -> None:
     rows, sheet = write(tmp_path / "x.csv", 3, rows_max=3)
     assert rows == [["Name", "Number"], *([f"数据 {n}, a", f"{n}"] for n in range(3))]
     assert sheet == (3, 3)
     assert write(tmp_path / "x.csv", 0, rows_max=3) == ([["Name", "Number"]], (0, 0))
 
 
-def test_a_file_that_was_cut_says_so_in_its_last_line(tmp_path: Path) -> None:
+def test_a_cut_file_names_the_total_in_its_last_line(tmp_path: Path) -> None:
     rows, sheet = write(tmp_path / "x.csv", 100_000, rows_max=99_998)
     assert sheet == (100_000, 99_998)
     assert len(rows) == 1 + 99_998 + 1

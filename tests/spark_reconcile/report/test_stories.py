@@ -29,5 +29,5 @@ LINE: dict[str, Any] = {"at": MIDNIGHT, "outside": False, "side": 1, "event": 1,
         (LK0, {"side": Side.HUB, "event": Event.STORED}, "it stands in the ledger of a node that is no hub"),
     ],
 )
-def test_a_line_that_cannot_be_read_says_why(lk0: str, fields: dict[str, Any], words: str) -> None:
+def test_an_unreadable_line_has_a_reason(lk0: str, fields: dict[str, Any], words: str) -> None:
     assert unreadable({**LINE, **fields}, lk0, {HUB}) == (words and f"unreadable: {words}")

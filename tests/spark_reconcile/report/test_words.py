@@ -31,7 +31,7 @@ def test_every_line_that_can_be_written_has_words() -> None:
     assert (side_word(2), side_word(9), side_word(None)) == ("hub", "?", "?")
 
 
-def test_every_word_of_a_ledger_is_put_as_a_person_would() -> None:
+def test_every_event_of_a_ledger_has_a_plain_text() -> None:
     words = {"sender": SENDERS, "hub": HUBS, "receiver": RECEIVERS}
     assert {side: set(known) for side, known in STANDS.items()} == {side: set(known) for side, known in words.items()}
     assert stands("hub", "none") == "has no line"

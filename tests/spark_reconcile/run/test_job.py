@@ -221,7 +221,7 @@ def test_open_messages_are_judged_again_until_they_are_settled(office: Office, s
     assert "carried from an earlier date" in page
 
 
-def test_pieces_of_large_documents_are_told_from_documents(office: Office, spark: SparkSession) -> None:
+def test_pieces_of_large_documents_are_distinguished_from_documents(office: Office, spark: SparkSession) -> None:
     pieces = [office.lines_of(OfficeMessage(number, at=3 * HOUR), DIRECT) for number in (1, 2, 3)]
     for line in (line for lines in pieces[:2] for line in lines):
         line["target"] = f"{line['target']}/_pieces"

@@ -6,7 +6,7 @@ from spark_reconcile.run.limits import Breach, VerdictCount, breaches, plausibil
 from spark_reconcile.settings import Limit
 
 
-def test_each_kind_of_threshold_is_told_apart() -> None:
+def test_each_kind_of_threshold_is_distinguished() -> None:
     counts = [
         VerdictCount("", "A", 3, 1000, 50),
         VerdictCount("", "B", 0, 1000),
@@ -44,7 +44,7 @@ def test_a_verdict_without_a_limit_is_no_breach() -> None:
         (0, [1000], False),
     ],
 )
-def test_volumes_far_from_usual_are_not_believed(messages: int, earlier: list[int], believed: bool) -> None:
+def test_unusual_volumes_are_implausible(messages: int, earlier: list[int], believed: bool) -> None:
     found = plausibility(messages, earlier, 0.5, 2.0)
     assert found.believed is believed
     assert bool(found.why) is not believed

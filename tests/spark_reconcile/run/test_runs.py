@@ -52,7 +52,7 @@ def test_unreadable_results_of_old_runs_are_omitted(tmp_path: Path, clock: Stand
 
 
 @pytest.mark.parametrize("name", ["current", "20261121T120000Z-abababab-0000", "../../etc", ""])
-def test_a_run_that_is_not_there_is_said_so(tmp_path: Path, name: str) -> None:
+def test_a_missing_run_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(NoSuchRun):
         runs.find(Place.at(tmp_path), DAY, name)
 

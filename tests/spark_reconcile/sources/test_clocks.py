@@ -30,7 +30,7 @@ def message(
     return {**facts, **other}
 
 
-def test_clocks_are_told_by_the_messages_of_the_last_hour(spark: SparkSession) -> None:
+def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSession) -> None:
     rows = [message(number, "1.fast", "1.slow", later=number % 2) for number in range(10)]
     rows += [message(100 + number, "1.set", "1.right", later=number % 2, way=900) for number in range(10)]
     rows += [message(200 + number, "1.few", "1.right", later=number % 2) for number in range(2)]

@@ -140,7 +140,7 @@ def test_a_node_of_which_one_ledger_is_absent_is_incomplete(office: Office) -> N
     assert (ground.hub_complete, ground.incomplete) == (False, {"1.b", HUB})
 
 
-def test_the_hub_is_who_says_so(office: Office) -> None:
+def test_the_hub_is_recognised_by_the_role_of_its_ledger(office: Office) -> None:
     office.write(replace(OfficeMessage(1), sender=HUB), DIRECT)
     office.extract()
     assert believe(office.settings, DAY).hubs == {HUB}
@@ -175,7 +175,7 @@ def through_second_store(office: Office, orders: list[OfficeMessage], course: st
     return [{**line, "lk1": str(line["lk1"]).replace("1.1.", "2.1.", 1)} for line in lines]
 
 
-def test_a_store_of_the_hub_that_never_delivered_accuses_nobody(office: Office, spark: SparkSession) -> None:
+def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office, spark: SparkSession) -> None:
     lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), DIRECT)]
     lines += through_second_store(office, [OfficeMessage(10 + number) for number in range(4)], DIRECT)
     lines += through_second_store(office, [OfficeMessage(20 + number) for number in range(2)], STORED)

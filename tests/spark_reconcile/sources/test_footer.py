@@ -139,13 +139,13 @@ def with_footer(file: Place, change: Callable[[bytes], bytes]) -> Place:
         b"\x06\xf6\x7f\x00",  # a field that occurs twice
     ],
 )
-def test_a_field_that_is_said_twice_is_believed_in_neither_way(tmp_path: Path, more: bytes) -> None:
+def test_a_repeated_field_of_a_footer_is_refused(tmp_path: Path, more: bytes) -> None:
     file = with_footer(write(tmp_path), lambda footer: b"\x15\x04" + b"\x05\x02\x02" + footer + more)
     with pytest.raises(BadFooter):
         found(file)
 
 
-def test_a_footer_that_says_too_much_is_not_unpacked(tmp_path: Path) -> None:
+def test_a_footer_with_excessive_sizes_is_not_unpacked(tmp_path: Path) -> None:
     nothings = b"\xfc" + b"\x80\x89\x7a" + b"\x00" * 2_000_000  # a list of two million empty structs
     file = with_footer(write(tmp_path), lambda footer: footer[:-1] + b"\x09\x64" + nothings + b"\x00")
     with pytest.raises(BadFooter):

@@ -228,7 +228,7 @@ def test_missing_sources_are_named_by_node_or_ledger(office: Office, folder: Pat
     ]
 
 
-def test_the_facts_of_a_source_do_not_tell_where_it_lies(office: Office, folder: Path) -> None:
+def test_the_facts_of_a_source_do_not_contain_its_path(office: Office, folder: Path) -> None:
     (source,) = (one for one in inputs.gather(office.extracts, [DAY]) if one.source == "1.b.1.1")
     assert str(office.root) not in json.dumps(source.facts())
     assert source.facts()["rows"] == 2

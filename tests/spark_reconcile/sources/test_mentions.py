@@ -54,7 +54,7 @@ def test_a_ledger_that_delivered_the_date_before_is_expected(office: Office) -> 
     assert absent(office) == ["1.b.1.1"]
 
 
-def test_names_of_no_ledger_and_texts_that_are_none_name_nobody(office: Office) -> None:
+def test_names_of_no_ledger_and_invalid_texts_name_no_source(office: Office) -> None:
     lines = office.lines_of(OfficeMessage(1), DIRECT)
     strange = [
         {**lines[2], "lk0": b"\xff\xfe", "seq": 90},
@@ -65,7 +65,7 @@ def test_names_of_no_ledger_and_texts_that_are_none_name_nobody(office: Office) 
     assert absent(office) == []
 
 
-def test_a_store_of_the_hub_is_named_by_the_copies_in_it_if_two_nodes_say_so(office: Office) -> None:
+def test_a_store_of_the_hub_is_named_by_copies_in_the_ledgers_of_two_nodes(office: Office) -> None:
     lines = office.lines_of(OfficeMessage(1), DIRECT)
     stored = [
         {**line, "lk1": line["lk1"] and "2.1.7"}

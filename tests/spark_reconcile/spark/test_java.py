@@ -31,7 +31,7 @@ def fake(folder: Path, text: str) -> Path:
     ("said", "version"),
     [('openjdk version "17.0.15" 2025-04-15', (17, 0, 15)), ('java version "25"', (25, 0, 0)), ("no such thing", None)],
 )
-def test_a_java_says_which_version_it_is(tmp_path: Path, said: str, version: tuple[int, int, int] | None) -> None:
+def test_the_version_of_a_java_is_read(tmp_path: Path, said: str, version: tuple[int, int, int] | None) -> None:
     assert java.version_of(fake(tmp_path, f"echo '{said}' >&2")) == version
     assert java.version_of(tmp_path / "not-there") is None
 
@@ -69,7 +69,7 @@ def test_without_a_home_to_write_to_the_shim_goes_elsewhere(tmp_path: Path) -> N
     assert os.access(home / "bin" / "java", os.X_OK)
 
 
-def test_no_java_at_all_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     with pytest.raises(NoJava):
         java.java_home({"PATH": str(tmp_path)})

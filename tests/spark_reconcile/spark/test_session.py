@@ -56,14 +56,14 @@ def test_executors_of_their_own_publish_what_one_process_does(office: Office, sp
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [str(DAY), "report"]
 
 
-def test_only_processes_of_this_machine_are_told_to_stay_on_it() -> None:
+def test_only_processes_of_this_machine_get_local_addresses() -> None:
     assert processes.on_this_machine("spark://somewhere:7077") == {}
     here = processes.on_this_machine("local[2]")
     assert here.pop("spark.local.dir") == str(processes.folder())
     assert set(here.values()) == {processes.LOOPBACK}
 
 
-def test_only_what_py4j_says_at_the_end_is_not_told() -> None:
+def test_only_messages_of_py4j_are_suppressed() -> None:
     records = [
         logging.LogRecord("root", logging.ERROR, f"/lib/{path}.py", 1, "Exception while sending command.", (), None)
         for path in ("py4j/java_gateway", "semq/clock")
@@ -134,7 +134,7 @@ def test_a_submitted_run_keeps_its_settings_and_its_exit_code(tmp_path: Path) ->
     assert str({key.removeprefix("spark.sql."): value for key, (_, value) in STATED.items()}) in done.stdout
 
 
-def test_a_spark_that_does_not_start_is_said_so(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+def test_a_failed_start_of_spark_is_reported(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     def refuse(*_: object) -> None:
         spark.sparkContext._jvm.org.apache.spark.util.Utils.checkHostPort("nowhere")  # type: ignore[union-attr]
 

@@ -208,7 +208,7 @@ async def test_messages_of_deleted_queues_are_removed_at_the_load(database: str)
         assert column(database, "SELECT count(*) FROM broker_message") == [0]
 
 
-async def test_the_last_word_of_a_life_counts_for_the_next_one_only(database: str) -> None:
+async def test_the_note_of_an_orderly_end_counts_for_the_next_start_only(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         assert not (await store.load()).ended
@@ -228,7 +228,7 @@ async def test_a_list_is_true_as_a_whole_or_not_at_all(database: str) -> None:
         assert column(database, "SELECT position FROM broker_message") == [1]
 
 
-async def test_a_store_that_is_away_says_so(database: str) -> None:
+async def test_an_unavailable_store_is_reported(database: str) -> None:
     store = PostgresMessageStore(NotifiedStore(database).store)
     assert isinstance(await save(store, []), StoreUnavailable)
 

@@ -125,7 +125,7 @@ def test_a_server_whose_node_was_killed_is_adopted(tmp_path: Path) -> None:
     assert not is_server_of(orphan, server.data)
 
 
-def test_a_stale_file_with_a_number_that_is_now_ours_is_not_believed(server: EmbeddedPostgres) -> None:
+def test_a_stale_file_with_our_process_id_is_ignored(server: EmbeddedPostgres) -> None:
     write(server.url, 1)
     noted = (server.data / "postmaster.pid").read_text().split("\n")
     port = noted[3]
@@ -157,13 +157,13 @@ def test_a_lost_password_is_an_error_and_not_a_wait(server: EmbeddedPostgres) ->
     write(server.start(), 1)
 
 
-def test_the_error_holds_what_the_server_said(tmp_path: Path) -> None:
+def test_the_error_has_the_facts_of_the_server(tmp_path: Path) -> None:
     with pytest.raises(ServerFailed) as failure:
         EmbeddedPostgres(tmp_path, overrides={"shared_buffers": "a lot"}).start()
     assert 'invalid value for parameter "shared_buffers"' in failure.value.facts["log"]
 
 
-def test_an_interrupted_initdb_is_begun_anew(tmp_path: Path) -> None:
+def test_an_interrupted_initdb_is_repeated(tmp_path: Path) -> None:
     half = tmp_path / "postgres" / "data.new"
     half.mkdir(parents=True)
     (half / "PG_VERSION").write_text("18\n")

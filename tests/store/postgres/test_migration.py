@@ -49,7 +49,7 @@ def older_database(empty_database: str) -> str:
     return empty_database
 
 
-def test_an_upgrade_beside_a_session_that_holds_a_table_says_who_and_goes_on_later(
+def test_an_upgrade_names_a_session_that_locks_a_table_and_continues_later(
     older_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migration, "TRIES", 2)
@@ -166,7 +166,7 @@ def test_the_catalogs_agree(made: tuple[Connection, Connection], kind: str) -> N
     assert rows(made[0]) == rows(made[1]) != []
 
 
-def test_tables_are_stored_as_the_models_say(database: str) -> None:
+def test_tables_are_stored_like_their_models(database: str) -> None:
     with psycopg.connect(database) as connection:
         stored = connection.execute(
             "SELECT relname, reloptions FROM pg_class WHERE relkind = 'r' AND reloptions IS NOT NULL"

@@ -125,7 +125,7 @@ async def test_a_statement_that_does_not_fit_is_found_at_the_start(empty_databas
         assert caught.value.sqlstate == "42703"
 
 
-async def test_a_lost_connection_is_told_once(empty_database: str) -> None:
+async def test_a_lost_connection_is_reported_once(empty_database: str) -> None:
     async with wired(empty_database) as (wire, lost, _):
         waiting = [wire.send([("nap", [int8(60)])]), wire.send([("sum", ())])]
         with psycopg.connect(empty_database, autocommit=True) as other:
@@ -175,7 +175,7 @@ async def test_a_cancelled_caller_does_not_disturb_others(empty_database: str) -
         assert wire.rows((await wire.send([("sum", ())]))[0]) == [(0,)]
 
 
-async def test_notices_are_heard(empty_database: str) -> None:
+async def test_notices_are_processed(empty_database: str) -> None:
     async with wired(empty_database) as (wire, _, heard):
         await wire.send([("say", ())])
         while not heard:

@@ -105,7 +105,7 @@ def test_documents_that_cannot_be_given_are_not_locked(database: str) -> None:
         assert connection.execute(count).fetchone() == (5,)
 
 
-def test_no_temporary_table_stands_for_one_of_ours(database: str) -> None:
+def test_no_temporary_table_replaces_one_of_ours(database: str) -> None:
     """Functions that run with the owner's rights search the caller's temporary tables last."""
     with psycopg.connect(database) as connection:
         found = connection.execute("SELECT proname, array_to_string(proconfig, '') FROM pg_proc WHERE prosecdef")

@@ -362,7 +362,7 @@ async def test_a_commit_that_is_done_but_not_answered(postgres: Any, database: s
         assert recovered.inc != INC
 
 
-async def test_a_new_life_waits_for_the_commit_of_the_last(postgres: Any, database: str) -> None:
+async def test_a_new_process_waits_for_the_last_commit_of_the_previous_one(postgres: Any, database: str) -> None:
     """Otherwise the new process could read outdated tables, and assign a position twice."""
     async with living(database) as life:
         configure(postgres, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
@@ -424,7 +424,9 @@ async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) 
         assert (life.store.counters.units, life.store.counters.largest) == (4, 4)
 
 
-async def test_others_have_turns_while_much_is_decided_and_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_have_turns_while_much_work_is_decided_and_notified(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "TURN_S", 0)
     seen: list[int] = []
     decided: list[int] = []
@@ -478,7 +480,7 @@ async def test_reading_alone_writes_nothing(database: str) -> None:
         assert versions_of_rows(database) == before != []
 
 
-async def test_a_listener_that_fails_harms_nobody(database: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_listener_disturbs_no_other(database: str, caplog: pytest.LogCaptureFixture) -> None:
     class Bad(Job):
         def _end(self, error: Exception | None) -> None:
             raise ZeroDivisionError

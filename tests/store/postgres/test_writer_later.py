@@ -15,7 +15,7 @@ def commits(store: PostgresStore) -> int:
     return store.counters.units - store.counters.read_only
 
 
-async def test_work_that_nobody_waits_for_shares_the_next_commit(
+async def test_work_without_a_waiting_caller_shares_the_next_commit(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
@@ -33,7 +33,7 @@ async def test_work_that_nobody_waits_for_shares_the_next_commit(
         assert commits(life.store) == before + 1
 
 
-async def test_work_that_nobody_waits_for_is_done_all_the_same(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_without_a_waiting_caller_is_done(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "LATER_S", 0.01)
     async with living(database) as life:
         for number in (1, 2):  # once, and again after a pause

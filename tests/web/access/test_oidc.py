@@ -160,7 +160,7 @@ HOSTILE: dict[str, Callable[[Provider], None]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_token_that_is_not_right_signs_nobody_in(inprocess: InProcess, provider: Provider, name: str) -> None:
+async def test_an_invalid_token_is_no_sign_in(inprocess: InProcess, provider: Provider, name: str) -> None:
     if name == "a key of the attacker":
         provider.header["alg"] = "RS256"
     HOSTILE[name](provider)
@@ -172,9 +172,7 @@ async def test_a_token_that_is_not_right_signs_nobody_in(inprocess: InProcess, p
         assert [outcome for _, act, outcome in await site.audit() if act == "sign-in"] == ["refused"]
 
 
-async def test_an_answer_that_this_browser_did_not_ask_for_signs_nobody_in(
-    inprocess: InProcess, provider: Provider
-) -> None:
+async def test_an_unrequested_answer_is_no_sign_in(inprocess: InProcess, provider: Provider) -> None:
     async with site_of(inprocess, provider) as site:
         browser, other = await site.browser(), await site.browser()
         for change in ({"state": "x"}, {"iss": "https://elsewhere.example"}, {"code": "another"}):

@@ -149,7 +149,7 @@ async def test_other_origins_get_no_permission_to_read(inprocess: InProcess) -> 
         assert preflight.status_code == 405
 
 
-async def test_a_program_that_asks_too_often_is_told_when_to_come_back(inprocess: InProcess) -> None:
+async def test_a_program_above_its_rate_gets_a_time_to_retry(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), burst=3, requests_per_s=0.5) as site:
         program, other = await site.program("viewer"), await site.program("viewer")
         answers = [await program.get("/who") for _ in range(4)]

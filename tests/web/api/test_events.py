@@ -80,7 +80,7 @@ async def test_a_connection_in_use_outlives_its_idle_time(
             assert (await anext(events))["data"]["lk0"] == sent.lk0
 
 
-async def test_a_queue_keeps_events_while_nobody_listens(site: Site) -> None:
+async def test_a_queue_keeps_events_without_a_consumer(site: Site) -> None:
     program = await site.program("events")
     async with following(program, queue="erp", keys="stored.#"):
         pass
@@ -90,7 +90,7 @@ async def test_a_queue_keeps_events_while_nobody_listens(site: Site) -> None:
         assert [(await anext(events))["data"]["lk0"] for _ in sent] == sent
 
 
-async def test_a_stream_goes_on_behind_the_last_event_that_its_client_received(site: Site) -> None:
+async def test_a_stream_continues_after_the_last_event_that_its_client_received(site: Site) -> None:
     """What was sent and not received comes again, whether or not the web process remembers what it sent."""
     program = await site.program("events")
     query = {"queue": "erp", "keys": "stored.#"}
@@ -108,7 +108,7 @@ async def test_a_stream_goes_on_behind_the_last_event_that_its_client_received(s
         assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]  # repeats, and no gap
 
 
-async def test_a_stream_without_a_queue_says_that_events_may_be_missing(site: Site) -> None:
+async def test_a_stream_without_a_queue_reports_that_events_may_be_missing(site: Site) -> None:
     program = await site.program("events")
     async with following(program, last="1.10008.1:stored:0") as events:
         assert (await anext(events))["event"] == "gap"

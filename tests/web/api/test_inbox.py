@@ -145,7 +145,7 @@ async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operato
     assert document["lk0"] in str(failed)
 
 
-async def test_nobody_settles_the_documents_of_others(site: Site) -> None:
+async def test_a_client_cannot_settle_documents_of_others(site: Site) -> None:
     program, other = await site.program("receive"), await site.program("receive")
     await send(site, b"a")
     (document,) = await receive(program)

@@ -31,7 +31,7 @@ async def test_a_look_takes_its_arguments_from_the_query_or_from_json(inprocess:
         ("/", b"{}", 404, "SEMQ-1403"),
     ],
 )
-async def test_wrong_requests_are_told_what_is_wrong(
+async def test_wrong_requests_get_an_error_that_names_the_fault(
     inprocess: InProcess, path: str, body: bytes, status: int, code: str
 ) -> None:
     async with serving(await inprocess.hub()) as site:
@@ -63,7 +63,7 @@ async def test_acts_leave_two_lines_and_refused_ones_one(inprocess: InProcess) -
         assert outcomes == [("msg.cancel", one) for one in ("asked", "done", "asked", "refused", "refused")]
 
 
-async def test_while_the_node_is_away_it_is_said(inprocess: InProcess) -> None:
+async def test_an_unreachable_node_is_reported(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     async with serving(node) as site:

@@ -83,7 +83,7 @@ async def test_a_user_needs_a_name_a_password_and_a_role(inprocess: InProcess, f
         assert await site.users() == {"ann": ("admin",)}
 
 
-async def test_nobody_takes_the_own_rights(inprocess: InProcess) -> None:
+async def test_an_administrator_cannot_remove_its_own_rights(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         await with_user(site)
         browser = await ann(site)

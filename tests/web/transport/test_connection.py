@@ -112,7 +112,7 @@ async def test_a_client_that_does_not_read_is_disconnected(inprocess: InProcess)
         writer.transport.abort()
 
 
-async def test_connections_beyond_the_limit_are_told_so(inprocess: InProcess) -> None:
+async def test_connections_beyond_the_limit_are_refused_with_a_reason(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), max_connections=2) as site:
         async with contextlib.AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=site.url)) for _ in range(3)]
