@@ -219,7 +219,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {},
         ["semq.toml: hub.url: must end after the port: the virtual host of links is always umx"],
     ),
-    "a port that is none": (LOCAL.replace("17670", "70000"), {}, ["semq.toml: hub.url: Port out of range 0-65535"]),
+    "an invalid port": (LOCAL.replace("17670", "70000"), {}, ["semq.toml: hub.url: Port out of range 0-65535"]),
     "another database": (
         LOCAL + '[database]\nurl = "mysql://secret@db/x"\n',
         {},
@@ -342,7 +342,7 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
             "semq.toml: amqp.users.web.inboxes: only local nodes have inboxes; remove this key",
         ],
     ),
-    "expressions and names that are none": (
+    "invalid expressions and names": (
         LOCAL + USERS.replace("^semq$", "^(secret").replace('"web", ""', '"a b"').replace('"shop"]', '"shop", ""]'),
         {"SEMQ_AMQP__USERS__WEB": "secret", "SEMQ_AMQP__USERS__WEB__PASWORD": "secret"},
         [
@@ -364,19 +364,19 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
 
 
 # setting that may be open to a network | reason
-ALOUD = {
+ALLOWED = {
     "TLS at both ends": LOCAL.replace("amqp://127.0.0.1", "amqps://hub.example.org").replace("password", "# password"),
     "loopback by name": LOCAL.replace("127.0.0.1", "localhost"),
     "loopback of IPv6": LOCAL.replace("127.0.0.1", "[::1]"),
     "a link in clear, allowed": LOCAL.replace("127.0.0.1", "hub.example.org") + "allow_plain = true\n",
-    "a port in clear, said aloud": HUB_CONFIG + '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\n',
+    "a port in clear, allowed": HUB_CONFIG + '[amqp]\nhost = "0.0.0.0"\nallow_plain = true\n',
     "a TLS port": HUB_CONFIG.replace("password", "# password") + '[amqp]\nhost = "::"\ntls = true\n',
 }
 
 
-@pytest.mark.parametrize("what", ALOUD)
+@pytest.mark.parametrize("what", ALLOWED)
 def test_endpoints_that_may_listen_on_a_network(what: str, file: Path) -> None:
-    assert read(file, ALOUD[what]).node.id
+    assert read(file, ALLOWED[what]).node.id
 
 
 def test_paths_of_keys_are_relative_to_where_they_were_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,13 +439,13 @@ def test_settings_do_not_change(file: Path) -> None:
         settings.amqp.port = 1
 
 
-def test_the_nearest_name() -> None:
+def test_the_nearest_name_is_suggested() -> None:
     assert nearest("inquirys", [keys[-1] for keys in all_keys()]) == "inquiry_s"
     assert nearest("PORT", ["port", "host"]) == "port"
     assert nearest("x", ["port"]) is None
 
 
-# ------------------------------------------------------------ the door of a node, read without the checks
+# ------------------------------------------------------------ the AMQP endpoint of a node, read without the checks
 
 DOORS = {
     "no users": "[amqp]\nport = 1234",

@@ -36,10 +36,10 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.pieces import USER, PieceName
 
-DOCUMENTS_MAX = 16  # whose pieces are under way at the same time; others wait
+DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time; others wait
 READ = 4  # pieces read from the store in one query
-AGAIN_S = 1.0  # after a temporary refusal
-QUIET_S = 1.0  # without other documents, until pieces may wait for each other
+AGAIN_S = 1.0  # pause after a temporary refusal
+QUIET_S = 1.0  # time without other documents after which more pieces may be in transit
 KEYS_MAX = 60  # refusals of one piece for an old key, until the directory has named the present one
 DELIVERED = "delivered"
 log = structlog.get_logger("semq.pieces")
@@ -246,7 +246,7 @@ class Transfers:
                 await asyncio.sleep(AGAIN_S)
                 continue
             if event.reason is not None and event.reason[0] in REFUSALS and keys:
-                event, keys = None, keys - 1  # it is sealed or signed anew, with the present keys
+                event, keys = None, keys - 1  # it is sealed or signed again, with the present keys
                 await asyncio.sleep(AGAIN_S)
         took_s = self._engine().core.now() - began
         if event.kind != DELIVERED:

@@ -1,6 +1,6 @@
-"""Documents in pieces among the rows that people see: with the size and the body of the document, not of its manifest.
+"""Documents in pieces in lists and bodies for people: the size and body of the document replace those of its manifest.
 
-A manifest is a row like any other; what it stands for is in its payload. Only rows as small as a manifest are read.
+A manifest is a row like any other; its payload describes the document. Only rows as small as a manifest are read.
 Called by the operations that show rows and bodies, and by the assembly of documents for applications.
 """
 
@@ -24,7 +24,7 @@ BODIES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 
 async def with_sizes(store: PostgresStore, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows; manifests have ``size`` of their document and ``pieces``, with their number."""
+    """Return the rows; those of manifests have the document's ``size`` and ``pieces``, the number of its pieces."""
     small = [row for row in rows if _may_be_manifest(row)]
     if not small:
         return list(rows)
@@ -144,7 +144,7 @@ def _names_document(pieces: str) -> bool:
 def chosen(
     found: Sequence[views.RecordedMessage], document: str, manifest: PiecesManifest
 ) -> tuple[list[int], list[int]]:
-    """Return the rows of the pieces of a document in order, and all its rows, with those that were sent twice.
+    """Return the rows of the pieces of a document in order, and all its rows including repeated pieces.
 
     Raises PiecesMissing unless they are the pieces that the manifest was made of.
     """

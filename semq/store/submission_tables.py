@@ -81,7 +81,7 @@ tb_0031_renamed = Table(
     Index("tb_0031_renamed_number", "number"),
     Index("tb_0031_renamed_at", "at"),
 )
-# The targets whose submissions are passed over, as they name them, and the first that waits for a reason of its own.
+# Targets, as submissions name them, whose submissions are skipped, each with the submission that waits and its reason.
 tb_0031_wait = Table(
     "tb_0031_wait",
     metadata,

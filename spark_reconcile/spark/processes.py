@@ -60,7 +60,7 @@ def on_this_machine(master: str) -> dict[str, str]:
 def folder() -> Path:
     """Return a folder for the Java processes and their spilled data; it is removed at the end.
 
-    A lock in it shows that this process lives. Folders of killed processes are removed here.
+    A lock in it shows that this process is running. Folders of killed processes are removed here.
     """
     root = Path(tempfile.gettempdir())
     remove_dead(root)

@@ -104,11 +104,11 @@ def _submitted() -> SparkSession:
 def _fit(spark: SparkSession, key: str, value: str) -> None:
     """Set the settings that may change in a running session, unless its starter has set them."""
     if not spark.sparkContext.getConf().contains(key):
-        spark.conf.set(key.removeprefix("spark.hadoop."), value)  # so Hadoop's are named once a session is there
+        spark.conf.set(key.removeprefix("spark.hadoop."), value)  # the names of Hadoop's settings in a running session
 
 
 def _java(master: str, rows: int) -> dict[str, str]:
-    """Return options of the Java processes; with the place of the logs for those that surely see the same files."""
+    """Return options of the Java processes; those on this machine also get the log settings, which are files."""
     tuned = MANY if rows >= ROWS_TO_COMPILE_FOR else FEW
     here = f"{processes.log_options()} {tuned} {processes.archive_options()}".rstrip()
     return {

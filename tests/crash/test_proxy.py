@@ -48,7 +48,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
     return data
 
 
-async def test_in_fair_weather_everything_passes(proxy: Proxy) -> None:
+async def test_without_faults_all_bytes_pass(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
     writer.write(TEXT)
     assert await reader.readexactly(len(TEXT)) == TEXT
@@ -58,7 +58,7 @@ async def test_in_fair_weather_everything_passes(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("weather", [{"crumb": 7}, {"delay_s": 0.001}, {"bytes_per_s": 1e7}])
-async def test_bad_weather_loses_nothing(proxy: Proxy, weather: dict[str, float]) -> None:
+async def test_delays_and_small_parts_lose_no_bytes(proxy: Proxy, weather: dict[str, float]) -> None:
     proxy.change(**weather)
     reader, writer = await dial(proxy)
     writer.write(TEXT[:3000])
@@ -85,7 +85,7 @@ async def test_a_cut_after_some_bytes_is_exact(proxy: Proxy) -> None:
     writer.close()
 
 
-async def test_silence_holds_back_and_then_speaks(proxy: Proxy) -> None:
+async def test_a_silent_direction_delivers_its_bytes_later(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
     proxy.change(silent_back=True)
     writer.write(b"hello")

@@ -79,7 +79,7 @@ async def delivered(inprocess: InProcess, a: LocalNode, encrypt: bool) -> None:
 
 
 @pytest.mark.parametrize("encrypt", [True, False])
-async def test_over_links_in_clear_a_sealed_document_is_hidden_and_only_it(inprocess: InProcess, encrypt: bool) -> None:
+async def test_links_in_clear_hide_sealed_documents_only(inprocess: InProcess, encrypt: bool) -> None:
     hub = await inprocess.hub()
     async with tapped(hub.port) as (tap, port):
         nodes = []
@@ -96,7 +96,7 @@ async def test_over_links_in_clear_a_sealed_document_is_hidden_and_only_it(inpro
         assert b"PRIVATE KEY" not in tap.seen
 
 
-async def test_over_tls_nothing_is_seen_of_a_document_in_clear_either(inprocess: InProcess) -> None:
+async def test_tls_hides_documents_in_clear_too(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     async with tapped(hub.port) as (tap, port):
         nodes = []

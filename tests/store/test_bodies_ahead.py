@@ -1,4 +1,4 @@
-"""Large bodies on a connection of their own: who waits for them, who does not, and what is left of them."""
+"""Large bodies on a connection of their own: work that waits for them, work that does not, and their removal."""
 
 import asyncio
 import os

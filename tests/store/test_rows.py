@@ -34,7 +34,7 @@ def _record(unit: Unit, bref: int, entry: Recorded) -> None:
     unit.insert_pending(row, body_of(bref))
 
 
-async def test_a_forgery_gives_its_place_to_what_is_proved_and_that_to_nothing(database: str) -> None:
+async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database: str) -> None:
     seen: list[Any] = []
     look = Job(lambda unit: seen.append(unit.recorded.get(SLOT)), NEEDS)
     again = Job(true, NEEDS)

@@ -17,7 +17,7 @@ from semq.transport.errors import DialFailed
 from tests.transport.pair import pair
 
 
-async def test_no_more_than_so_many_connections() -> None:
+async def test_the_number_of_connections_is_limited() -> None:
     async with pair(connections_max=2) as both:
         first = await both.dial()
         await both.dial()
@@ -29,7 +29,7 @@ async def test_no_more_than_so_many_connections() -> None:
         assert both.server.counts()["connections"] == 2
 
 
-async def test_no_more_than_so_many_from_one_address() -> None:
+async def test_the_number_of_connections_from_one_address_is_limited() -> None:
     async with pair(connections_per_address_max=1) as both:
         first = await both.dial()
         with pytest.raises(DialFailed):

@@ -1,4 +1,4 @@
-"""The sessions of nodes at all instances of the hub, as one of them knows them.
+"""The sessions of nodes at all instances of the hub, as known to one instance.
 
 Each instance reports its sessions to the others when they begin and end. ``Fronts`` presents a session at another
 instance to the engine as a link (``carried_link``). Each sign of life contains the number of sessions, so that an
@@ -175,7 +175,7 @@ class Fronts:
             self.gone(life)
 
     def _wake_waiting(self) -> None:
-        """Send copies on links that have room again without a report: what was lost counts for a while only."""
+        """Send copies on links whose room has returned without a report: lost documents do not count for ever."""
         for node in list(self._hub.waiting()):
             session = self._hub.sessions.get(node)
             if session is not None and isinstance(session.link, CarriedLink) and session.link.room > 0:

@@ -192,7 +192,7 @@ METRICS = (
     Metric("semq_start_time_seconds", "gauge", "When the node started.", _started),
     Metric("semq_check", "gauge", "0 ok, 1 warning, 2 failing; by health check.", _verdicts),
     Metric("semq_link_up", "gauge", "1 if the link to the hub is up.", _link),
-    Metric("semq_partners", "gauge", "Partners, by what the hub says of their presence.", _partners),
+    Metric("semq_partners", "gauge", "Partners by presence, as the hub reports it.", _partners),
     Metric("semq_companion_up", "gauge", "1 if the program beside the node runs.", _companions),
     Metric("semq_companion_failing_sections", "gauge", "Folders or webhooks that fail now.", _failing_sections),
     Metric("semq_companion_events_total", "counter", "Requests of webhooks by outcome (acknowledged: answered 2xx; "
@@ -211,7 +211,7 @@ METRICS = (
            _each("sql_submissions", "state")),
     Metric("semq_extract_time_seconds", "gauge", "When the last nightly extract ended.", _extract_at),
     Metric("semq_extract_exit_status", "gauge", "Exit status of the last nightly extract.", _extract_status),
-    Metric("semq_telemetry_spans_total", "counter", "Spans by what became of them (exported, dropped), and documents "
+    Metric("semq_telemetry_spans_total", "counter", "Spans by result (exported, dropped), and documents "
            "forgotten before their spans ended, because too many were in progress.", _spans),
     Metric("semq_telemetry_spans_waiting", "gauge", "Spans that wait for the collector.",
            _of("telemetry", "waiting")),
@@ -244,7 +244,7 @@ METRICS = (
     Metric("semq_partner_violations", "gauge", "Violations of the last day, by peer and code.", _violations, True),
 )  # fmt: skip
 LATENCY = "semq_document_latency_seconds"
-LATENCY_HELP = "Time from the acceptance of a document, or at its receiver from its recording, to a stage of its way."
+LATENCY_HELP = "Time from the acceptance of a document, or at its receiver from its recording, to a later stage."
 
 
 def render(of: Figures, *, detailed: bool = False, openmetrics: bool = False) -> str:

@@ -179,7 +179,7 @@ def test_the_marker_of_one_document_cancels_no_other(world: SealedWorld) -> None
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_node_of_an_older_version_is_tolerated_only_where_it_is_named(named: bool) -> None:
+def test_a_node_of_an_older_version_is_accepted_only_if_it_is_named(named: bool) -> None:
     """It signs receipts, but neither floors nor markers."""
     world = SealedWorld()
 

@@ -124,7 +124,7 @@ async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(
 
 
 @pytest.mark.parametrize("at_sender", [True, False])
-async def test_a_lost_store_costs_no_piece(inprocess: InProcess, at_sender: bool) -> None:
+async def test_no_piece_is_lost_with_the_connection_to_a_store(inprocess: InProcess, at_sender: bool) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

@@ -180,7 +180,7 @@ def test_tables_are_stored_like_their_models(database: str) -> None:
         assert sorted(external) == sorted(EXTERNAL)
 
 
-def test_no_index_is_on_anything_that_changes(database: str) -> None:
+def test_no_index_has_a_column_that_changes(database: str) -> None:
     """Otherwise changes of status would not be heap-only updates."""
     changing = {"ss_status", "att", "outcome", "held", "parked", "custodian", "p_ack_status", "s_ack_status"}
     changing |= {"app_status", "deliveries", "next_sid", "floor", "until", "delivery_count"}

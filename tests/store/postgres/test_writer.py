@@ -424,9 +424,7 @@ async def test_a_unit_is_bounded_by_the_keys_that_its_work_names(database: str) 
         assert (life.store.counters.units, life.store.counters.largest) == (4, 4)
 
 
-async def test_others_have_turns_while_much_work_is_decided_and_notified(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_others_have_turns_while_much_work_is_done(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "TURN_S", 0)
     seen: list[int] = []
     decided: list[int] = []
