@@ -47,6 +47,7 @@ from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.service.credentials.secrecy import sealing_of
+from semq.service.datagrams.ends import TakingEnd
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
@@ -80,6 +81,7 @@ class LocalNode(Node[LocalEngine]):
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: if the hub signs the certificate
     sealing: Sealing | None = None  #: with certificates
+    datagrams: TakingEnd | None = None  #: with [datagrams]
     _introduced: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
@@ -135,9 +137,12 @@ class LocalNode(Node[LocalEngine]):
         vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn, self._sizes(), self.uploads))
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
+        if self.settings.datagrams is not None:
+            self.datagrams = TakingEnd(self.settings.datagrams, self.address, self.clock)
+            self._begun.callback(self.datagrams.stop)
         self.uplink = Uplink(
             self.address, self._hub_addresses(), self._uplink_settings(), lambda: self.engine, self.identity,
-            self.clock, self.turn, Answers(self).listen,
+            self.clock, self.turn, Answers(self).listen, self.datagrams,
         )  # fmt: skip
         if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
             self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
@@ -302,6 +307,8 @@ class LocalNode(Node[LocalEngine]):
             "node": str(link.peer) if link is not None else None,
             "last_error": self.uplink.last_error,
         }
+        if self.datagrams is not None:
+            base["datagrams"] = self.datagrams.status()
         base["drained"] = self.engine.accepting.stopping
         if self.who is not None:
             base["certificate"] = self.who.status()

@@ -8,6 +8,7 @@ session's credit) and ``node.<type>.<id>.control`` (packets). A node with both c
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 import structlog
@@ -21,24 +22,29 @@ from semq.broker.services import (
     CONFIRMED,
     NACKED,
     OfferedMessage,
+    Outcome,
     ServiceConsumer,
     ServiceExchange,
     ServiceQueue,
     SessionInfo,
 )
+from semq.datagrams.document import CarriedDocument
 from semq.engine.errors import NotYours
-from semq.engine.frames import read_frame, write_frame
+from semq.engine.frames import read_datagram, read_frame, write_frame
 from semq.engine.hub_engine import HubEngine
 from semq.errors import SemqError
+from semq.service.datagrams.ends import OfferingEnd
+from semq.service.datagrams.link import LinkDatagrams
 from semq.service.intake import Intake
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # for a node that states no limit
 # of one node: each login sends the whole directory to it, and its presence to all other nodes
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
+DATAGRAM_BYTES_MAX = 4 << 20  # frames of one session that wait, above which its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty from a node that does not state it
 INCARNATION = re.compile("[0-9a-f]{0,16}")  # 64 bits
 log = structlog.get_logger("semq.links")
@@ -71,6 +77,7 @@ class NodeLink:
         self.session = session
         self.data = data
         self.control = control
+        self.datagrams: LinkDatagrams | None = None
         self._messages_max = cast(NodeConsumer, data).prefetch or MESSAGES_MAX
         self._bytes_max = bytes_max
         self._out = 0  # messages delivered and not acknowledged
@@ -80,6 +87,8 @@ class NodeLink:
     def end(self) -> None:
         """Send nothing more: the session is over."""
         self.is_up = False
+        if self.datagrams is not None:
+            self.datagrams.end()
 
     @property
     def room(self) -> int:
@@ -101,6 +110,8 @@ class NodeLink:
             log.error("not_sent", error=str(error))
             return
         body = content if isinstance(content, bytes) else bytes(content)
+        if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body):
+            return
         if isinstance(frame, Data):
             self._out += 1
             self._bytes += len(body)
@@ -132,8 +143,10 @@ class Links:
         turn: Turn,
         bytes_max: int,
         note_store: Callable[[str, str, int], None] = lambda node, store_uuid, boot: None,
+        datagrams: OfferingEnd | None = None,
     ) -> None:
         self._engine = engine
+        self._datagrams = datagrams
         self._note_store = note_store  #: raises SemqError for a node that must not use this store
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
@@ -192,6 +205,9 @@ class Links:
             link = NodeLink(node, data.session, data, control, self._bytes_max)
             self.links[str(node)] = link
             self._engine().link_up(link)
+            if self._datagrams is not None:
+                take = partial(self._take_datagram, data.session)
+                link.datagrams = self._datagrams.begin(node, data.session.client_properties, link.send, take)
 
     def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
         """Note the end of a consumer; the node is then offline."""
@@ -231,15 +247,36 @@ class Links:
         """Process the frames of one session in its turn: decode them, pass them to the engine, and settle them."""
         frames = [frame for one in said if (frame := self._read(session, one)) is not None]
         link = self.links.get(session.user)
+        frames = [frame for frame in frames if not self._is_about_datagrams(link, frame)]
         # Another session of the same name may be a clone: only the session that consumes the node's queues is the node.
         if link is not None and link.session is session and frames:
             self._engine().hear(link, frames)
         for one in said:
             one.settle(CONFIRMED)
 
+    @staticmethod
+    def _is_about_datagrams(link: NodeLink | None, frame: Frame) -> bool:
+        """Take a packet about channels of datagrams; it ends here, whatever target it names."""
+        if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS:
+            return False
+        if link is not None and link.datagrams is not None:
+            link.datagrams.takes_packet(frame)
+        return True
+
+    def _take_datagram(self, session: SessionInfo, document: CarriedDocument) -> bool:
+        """Put a document that arrived as a datagram behind the frames of its session; False: too much waits."""
+        if self.intake.waiting(session) > DATAGRAM_BYTES_MAX:
+            return False
+        routing_key, header, body = document
+        message = OfferedMessage(session, routing_key, header, body, False, settled_never)
+        self.intake.put(session, message, len(header.raw) + len(body))
+        return True
+
     def _read(self, session: SessionInfo, said: OfferedMessage) -> Frame | None:
         """Return the frame, or note a violation if it is unreadable; the link stays up."""
         try:
+            if said.settle is settled_never:
+                return read_datagram(said.routing_key, said.header, said.body)
             return read_frame(said.routing_key, said.header, said.body)
         except SemqError as error:
             self._engine().relay.note_violation(error, session.user)
@@ -250,6 +287,10 @@ class Links:
         link = self.links.get(str(node))
         if link is not None:
             self._engine().room(link)
+
+
+def settled_never(outcome: Outcome) -> None:
+    """Do nothing: a document that arrived as a datagram is not acknowledged."""
 
 
 def _refuse(said: Sequence[OfferedMessage]) -> None:

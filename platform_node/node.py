@@ -41,6 +41,7 @@ from semq.pki.errors import NoAuthority
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import split
+from semq.service.datagrams.ends import OfferingEnd
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
@@ -75,6 +76,7 @@ class HubNode(Node[HubEngine]):
     membership: Membership | None = None  #: with [cluster]
     control: Read  #: reads from the control database and writes to it
     authority_roll: AuthorityRoll | None = None  #: with an authority of its own
+    datagrams: OfferingEnd | None = None  #: with [datagrams]
 
     async def prepare(self) -> None:
         await self._open_control()
@@ -159,7 +161,11 @@ class HubNode(Node[HubEngine]):
         return self.directory.knows(name)
 
     def register(self) -> None:
-        self.links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes, self._note_store)
+        if self.settings.datagrams is not None:
+            self.datagrams = OfferingEnd(self.settings.datagrams, self.address, self.clock)
+            self._begun.callback(self.datagrams.stop)
+        credit_bytes = self.settings.protocol.credit_bytes
+        self.links = Links(lambda: self.engine, self.turn, credit_bytes, self._note_store, self.datagrams)
         vhost = self.server.vhosts[UMX]
         vhost.register(self.links.exchange(self.link_bytes_max))
         self.questions = Questions(self.clock)
@@ -289,6 +295,8 @@ class HubNode(Node[HubEngine]):
         self.who.rotate()
 
     async def began(self) -> None:
+        if self.datagrams is not None and not self.datagrams.port.is_open:
+            await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None:
             await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint)
         self.engine.holding.count_pairs(await self.store.read(held_by_pair))
@@ -366,6 +374,8 @@ class HubNode(Node[HubEngine]):
         base = await super().status()
         if self.membership is not None:
             base["carrier"] = self.membership.carrier.status()
+        if self.datagrams is not None:
+            base["datagrams"] = self.datagrams.status()
         if self.who is not None:
             base["certificate"] = self.who.status()
             base["certificates"] = await self.registry.days_left()

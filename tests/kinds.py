@@ -57,6 +57,7 @@ console/test_pictures.py               slow,browser          console
 installation/test_process.py           slow,processes        demo
 installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
+service/datagrams                      slow                  -
 simulation                             slow                  -
 test_house                             -                     house
 test_protocol_references.py            -                     house

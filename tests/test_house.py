@@ -44,6 +44,7 @@ FLOORS: dict[str, float] = {
     "semq.pki": 2,  # files and cryptography above the pure ground, below whoever speaks for a node; no sockets, no rows
     "semq.transport": 2,
     "semq.broker": 2,
+    "semq.datagrams": 2,
     "semq.engine": 3,
     "semq.config": 3.5,  # how nodes are told what to do; engine, broker and store get their own settings from the nodes
     "semq.service": 3.7,  # what both kinds of node have in common as running processes
@@ -218,7 +219,7 @@ CODES: list[tuple[range, tuple[str, ...]]] = [
         ),
     ),
     (range(3000, 4000), ("semq.store",)),
-    (range(4000, 5000), ("semq.amqp", "semq.transport", "semq.broker")),
+    (range(4000, 5000), ("semq.amqp", "semq.transport", "semq.broker", "semq.datagrams")),
     (range(5000, 6000), ("semq.seal", "semq.pki")),
     (range(6000, 7000), ("spark_reconcile",)),
 ]

@@ -20,11 +20,14 @@ from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.clock import Clock
-from semq.engine.frames import read_frame, write_frame
+from semq.datagrams.document import CarriedDocument
+from semq.engine.frames import read_datagram, read_frame, write_frame
 from semq.engine.local_engine import LocalEngine
 from semq.errors import SemqError
 from semq.pki.errors import WrongName
 from semq.service.credentials.identity import certificate_of
+from semq.service.datagrams.ends import TakingEnd
+from semq.service.datagrams.link import LinkDatagrams
 from semq.service.intake import Intake
 from semq.store.work import after_commit
 from semq.transport.client import ClientLink
@@ -45,6 +48,7 @@ PRESENCE_PER_TURN = 16  # records
 PRESENCE_PARTS_MAX = 4  # of PRESENCE_PER_TURN records that wait, before no more is taken from the intake
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the hub
+DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; beyond this they are dropped
 log = structlog.get_logger("semq.uplink")
 
 
@@ -79,11 +83,14 @@ class HubLink:
         self._data = data
         self._control = control
         self._unconfirmed_max = unconfirmed_max
+        self.datagrams: LinkDatagrams | None = None
         self.is_up = True
 
     def end(self) -> None:
         """Send nothing more: the session is over."""
         self.is_up = False
+        if self.datagrams is not None:
+            self.datagrams.end()
 
     @property
     def room(self) -> int:
@@ -99,6 +106,8 @@ class HubLink:
         channel = self._data if isinstance(frame, Data) else self._control
         try:
             routing_key, header, body = write_frame(frame, self.version)
+            if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body):
+                return
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
             # The socket was lost in this turn, which is reported in the next one. The caller has just committed and
@@ -124,9 +133,11 @@ class Uplink:
         clock: Clock,
         turn: Turn,
         linked: Callable[[ClientLink], Awaitable[None]] = _nothing_more,
+        datagrams: TakingEnd | None = None,
     ) -> None:
         """``linked`` is started with each session."""
         self._linked = linked
+        self._datagrams = datagrams
         self._address = address
         self._hub = addresses
         self._settings = settings
@@ -142,6 +153,9 @@ class Uplink:
         self._presence: deque[Packet] = deque()
         self.intake: Intake[str, Delivered] = Intake(
             self._receive_packets, lambda work, later: engine().core.post(work, later=later), turn
+        )
+        self.datagram_intake: Intake[None, CarriedDocument] = Intake(
+            self._receive_datagrams, lambda work, later: engine().core.post(work, later=later), turn
         )
         self._last: tuple[ClientChannel, int] | None = None
 
@@ -197,7 +211,7 @@ class Uplink:
 
     async def _session(self) -> None:
         """Run one session from dialling to its end. Raises the error of a failed dial."""
-        config = replace(self._hub.current, client_properties=self._identity())
+        config = replace(self._hub.current, client_properties=self._properties())
         client = self._client = await dial(config, self._clock, self._turn)
         try:
             version = agree(client.machine.peer_properties.get(PROPERTY))
@@ -210,6 +224,9 @@ class Uplink:
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
             peer = self._peer(client)
             link = self.link = HubLink(peer, version, data, control, self._settings.unconfirmed_max)
+            if self._datagrams is not None:
+                host = client.link.peer.host
+                link.datagrams = self._datagrams.begin(peer, host, link.send, self._take_datagram)
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", hub=str(peer))
@@ -235,6 +252,9 @@ class Uplink:
             self._down()
             await client.close(1.0)
 
+    def _properties(self) -> Mapping[str, Any]:
+        return self._identity() if self._datagrams is None else {**self._identity(), **self._datagrams.properties()}
+
     @staticmethod
     def _peer(client: ClientLink) -> Address:
         """Return the hub's address, from its certificate, else from its login properties."""
@@ -256,6 +276,7 @@ class Uplink:
             self._process()
             self.intake.turn()
             self.intake.forget()
+            self.datagram_intake.forget()
             self._presence.clear()
             link.end()
             self._engine().link_down(link)
@@ -295,13 +316,37 @@ class Uplink:
 
     def _receive_packets(self, source: str, batch: list[Delivered]) -> None:
         frames = [frame for delivered in batch if (frame := self._read(delivered)) is not None]
-        now = [frame for frame in frames if not self._put_off(frame)]
+        now = [frame for frame in frames if not self._is_about_datagrams(frame) and not self._put_off(frame)]
         if len(self._presence) > PRESENCE_PARTS_MAX:
             self.intake.hold(source)
         if self.link is not None and now:
             self._engine().hear(self.link, now)
         if self.intake.waiting_bytes <= PACKETS_BYTES_MAX // 2 and self._client is not None:
             self._client.link.resume_reading(WAITING)
+
+    def _is_about_datagrams(self, frame: Frame) -> bool:
+        """Take a packet about channels of datagrams; those of others than the hub are ignored."""
+        if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS:
+            return False
+        if self.link is not None and self.link.datagrams is not None:
+            self.link.datagrams.takes_packet(frame)
+        return True
+
+    def _take_datagram(self, document: CarriedDocument) -> bool:
+        if self.datagram_intake.waiting_bytes > DATAGRAM_BYTES_MAX:
+            return False
+        self.datagram_intake.put(None, document, len(document.header.raw) + len(document.body))
+        return True
+
+    def _receive_datagrams(self, _: None, batch: list[CarriedDocument]) -> None:
+        frames: list[Frame] = []
+        for document in batch:
+            try:
+                frames.append(read_datagram(*document))
+            except SemqError as error:
+                self._note("", error)
+        if self.link is not None and frames:
+            self._engine().hear(self.link, frames)
 
     def _put_off(self, frame: Frame) -> bool:
         """Process presence a few records per turn, because each certificate costs the check of signatures.

@@ -10,6 +10,7 @@ from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from semq.config.cluster import ClusterSection
+from semq.config.datagrams import DatagramsSection
 from semq.config.defaults import NESTED, PREFIX
 from semq.config.nearest import did_you_mean
 from semq.config.sections import (
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
     hub: HubSection | None = None
     nodes: dict[NodeId, AccountSection] = {}
     cluster: ClusterSection | None = None
+    datagrams: DatagramsSection | None = None
     tls: TlsSection = TlsSection()
     secrecy: SecrecySection = SecrecySection()
     protocol: ProtocolSection = ProtocolSection()
@@ -167,6 +169,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "nodes", "only the hub has institutions; remove this section or set node.kind to platform"
     if kind == "platform" and settings.hub is not None:
         yield "hub", "this node is the hub; remove this section or set node.kind to local"
+    yield from _datagram_faults(settings)
     if kind == "local" and settings.cluster is not None:
         yield "cluster", "only the hub has instances; remove this section or set node.kind to platform"
     yield from _folder_faults(settings)
@@ -262,6 +265,13 @@ def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     parts = urlsplit(telemetry.endpoint)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         yield "telemetry.endpoint", "leads to another machine without TLS: use https://, or set telemetry.allow_plain"
+
+
+def _datagram_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Return the faults of the section of datagrams."""
+    for key in ("advertised_host", "advertised_port") if settings.node.kind == "local" else ():
+        if settings.datagrams is not None and getattr(settings.datagrams, key):
+            yield f"datagrams.{key}", "only the hub offers an address for datagrams; remove this key"
 
 
 def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:

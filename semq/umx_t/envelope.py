@@ -90,6 +90,7 @@ class Function(Word):
     RECEIPTS = "810"
     INQUIRIES = "809"
     PRESENCE = "presence"
+    DATAGRAMS = "datagrams"
 
 
 class Primitive(Word):

@@ -72,6 +72,12 @@ class TooMuchWaits(ProtocolViolation):
     remedy = "Nothing is lost: the sender repeats it. If it continues, ask the operator of the node that the log names."
 
 
+class NotForDatagrams(ProtocolViolation):
+    """A datagram carries something other than a document with @Reliable=0; it was ignored."""
+
+    code = "SEMQ-1117"
+
+
 class BadEnvelope(ProtocolViolation):
     """The attributes of a message from a peer cannot be read."""
 

@@ -29,6 +29,7 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.INQUIRIES, Primitive.REQUEST): 1 << 20,
     (Function.INQUIRIES, Primitive.CONFIRMATION): 1 << 20,
     (Function.PRESENCE, Primitive.INDICATION): 8 << 20,
+    (Function.DATAGRAMS, Primitive.INDICATION): 64 << 10,
 }
 BYTES_SENT = 256 * 1024  # bytes after which a sender starts another packet
 
@@ -44,6 +45,10 @@ Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z", max_length=4000)]
 NodeName = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._/-]{0,140}\Z")]
 Certificate = Annotated[str, Meta(pattern=r"^[^\x00]*\Z", max_length=16_384)]
 Copy = tuple[StoreNumber, StoreNumber, Number]  #: an LK1
+ChannelId = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
+Secret = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
+HostText = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._:-]{0,253}\Z")]
+PortNumber = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class AckFlag(Word):
@@ -157,10 +162,22 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     certificates: tuple[Certificate, ...] | None = None  #: of the partner, in PEM; a node sends its own to the hub
 
 
+class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A channel of datagrams beside the link: with a secret an offer, otherwise a report (PROTOCOL.md section 25)."""
+
+    id: ChannelId
+    secret: Secret = ""
+    host: HostText = ""  #: where datagrams are expected; empty: at the address of the link
+    port: PortNumber = 0
+    sent: Number = 0  #: report: documents that the speaker has sent on the channel
+    lost: Number = 0  #: report: documents of the other end that the speaker has not received
+
+
 _TYPES: dict[Function, type] = {
     Function.RECEIPTS: list[Receipt],
     Function.INQUIRIES: list[Inquiry],
     Function.PRESENCE: list[Presence],
+    Function.DATAGRAMS: list[ChannelRecord],
 }
 _DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
     function: msgspec.json.Decoder(shape) for function, shape in _TYPES.items()

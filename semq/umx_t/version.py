@@ -11,6 +11,7 @@ from semq.errors import ProtocolViolation
 LOWEST, HIGHEST = 1, 2
 PACKS = 2  # from this version on, the attributes of a message travel in one field (``packed_envelope``)
 PROPERTY = "semq_protocol"  # in the properties that both sides of an AMQP connection exchange
+DATAGRAMS = "semq_datagrams"  # in those of a node that takes channels of datagrams: their version, 1
 
 
 class NoCommonVersion(ProtocolViolation):

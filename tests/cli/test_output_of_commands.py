@@ -40,6 +40,7 @@ STATUS = {
     "certificate": {"state": BAD, "not_after": BAD, "days_left": BAD, "renew_at": BAD, "node": BAD},
     "extract": {"at": BAD, "exit_status": 1, "said": BAD},
     "telemetry": {"exported": BAD, "failures": 1, "failing_since": 1, "last_error": BAD},
+    "datagrams": {"port": BAD, "strangers": 1, "peers": {BAD: {"state": "closed", "why": BAD, "sent": BAD}}},
 }  # fmt: skip
 PAGE = {
     "rows": [dict.fromkeys(("vhost", "name", "queue", "tag", "user", "peer", "client", "source"), BAD)],

@@ -32,6 +32,7 @@ KINDS = [
     (Function.INQUIRIES, Primitive.REQUEST),
     (Function.INQUIRIES, Primitive.CONFIRMATION),
     (Function.PRESENCE, Primitive.INDICATION),
+    (Function.DATAGRAMS, Primitive.INDICATION),
 ]
 kinds = st.sampled_from(KINDS)
 

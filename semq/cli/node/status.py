@@ -23,6 +23,11 @@ TRAFFIC = (
 )  # fmt: skip
 COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meaning", "<"))
 FIGURES = ("amqp", "store")
+# Figures of a peer's datagrams, in this order; those after the first three are shown if they are not 0.
+DATAGRAM_FIGURES = (
+    "sent", "received", "lost", "lost_there", "too_large", "not_open", "too_fast", "forged", "repeated", "unreadable",
+    "full", "moved",
+)  # fmt: skip
 
 
 def print_status(out: Output, status: Status) -> None:
@@ -122,6 +127,19 @@ def _telemetry(facts: Status) -> Iterator[tuple[str, str]]:
             yield "collector", f"FAILS since {moment(spans['failing_since'])}: {plain(spans.get('last_error') or '')}"
 
 
+def _datagrams(facts: Status) -> Iterator[tuple[str, str]]:
+    datagrams = facts.get("datagrams")
+    if not datagrams:
+        return
+    yield "UDP port", f"{datagrams.get('port')}, {counted(datagrams.get('strangers', 0), 'datagram')} of strangers"
+    for peer, one in sorted((datagrams.get("peers") or {}).items()):
+        is_open = one.get("state") == "open"
+        state = f"open, {one.get('datagram_bytes')} bytes" if is_open else f"CLOSED: {plain(one.get('why') or '')}"
+        yield node_name(peer), state
+        named = ((name.replace("_", " "), one.get(name) or 0) for name in DATAGRAM_FIGURES)
+        yield "", ", ".join(f"{number} {name}" for name, number in named if number or name in DATAGRAM_FIGURES[:3])
+
+
 SECTIONS = (
     ("Node", _node),
     ("Work", _work),
@@ -131,6 +149,7 @@ SECTIONS = (
     ("Violations in the last day", _violations),
     ("Reconciliation", _extract),
     ("Telemetry", _telemetry),
+    ("Datagrams", _datagrams),
 )
 
 

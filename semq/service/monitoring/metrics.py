@@ -23,6 +23,10 @@ SUMS = frozenset(
     "connections_accepted connections_refused handshakes_failed logins_refused published delivered alarms".split()
 )
 
+# Figures of datagrams (``semq.datagrams.counts``): documents by result, and datagrams that were ignored.
+BEST_EFFORT = "sent received too_large not_open too_fast".split()
+IGNORED = "forged repeated unreadable full".split()
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -143,6 +147,35 @@ def _telemetry_up(of: Figures) -> list[Sample]:
     return [({}, float(not facts["failures"]))] if facts else []
 
 
+def _datagram_peers(of: Figures) -> Iterable[Mapping[str, Any]]:
+    found: Mapping[str, Mapping[str, Any]] = of.status.get("datagrams", {}).get("peers", {})
+    return found.values()
+
+
+def _datagram_sums(names: Iterable[str], label: str) -> Callable[[Figures], list[Sample]]:
+    """Return a function that adds up figures of all peers."""
+
+    def samples(of: Figures) -> list[Sample]:
+        if "datagrams" not in of.status:
+            return []
+        return [({label: name}, float(sum(one[name] for one in _datagram_peers(of)))) for name in names]
+
+    return samples
+
+
+def _datagram_ignored(of: Figures) -> list[Sample]:
+    if "datagrams" not in of.status:
+        return []
+    return [({"reason": "strangers"}, of.status["datagrams"]["strangers"]), *_datagram_sums(IGNORED, "reason")(of)]
+
+
+def _datagram_paths(of: Figures) -> list[Sample]:
+    if "datagrams" not in of.status:
+        return []
+    states = Counter(one["state"] for one in _datagram_peers(of))
+    return [({"state": state}, float(states[state])) for state in ("open", "closed")]
+
+
 def _rows(of: Figures) -> list[Sample]:
     return [
         ({"queue": queue, "state": state}, rows)
@@ -216,6 +249,14 @@ METRICS = (
     Metric("semq_telemetry_spans_waiting", "gauge", "Spans that wait for the collector.",
            _of("telemetry", "waiting")),
     Metric("semq_telemetry_up", "gauge", "1 if the collector took the last spans.", _telemetry_up),
+    Metric("semq_datagram_documents_total", "counter", "Documents with @Reliable=0: sent and received as datagrams; "
+           "by the connection because of their size, a closed path, or the rate.",
+           _datagram_sums(BEST_EFFORT, "result")),
+    Metric("semq_datagram_lost_documents", "gauge", "Documents sent as datagrams that have not arrived: lost (here), "
+           "and lost_there, as the peers report.", _datagram_sums(("lost", "lost_there"), "way")),
+    Metric("semq_datagrams_ignored_total", "counter", "Datagrams that were ignored, by reason.", _datagram_ignored),
+    Metric("semq_datagram_paths", "gauge", "Peers with a channel for datagrams, by the state of the path.",
+           _datagram_paths),
     Metric("semq_store_open", "gauge", "1 if the store is open.", _one("store_open")),
     Metric("semq_store_waiting_works", "gauge", "Pieces of work that wait for the writer.", _one("waiting_work")),
     Metric("semq_store_units_total", "counter", "Transactions of the writer.", _of("store", "units")),

@@ -9,6 +9,7 @@ from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from platform_node.node import HubNode
+from semq.datagrams.counts import DatagramCounts
 from semq.engine.latency import BOUNDS_S, Latency, Stage
 from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
@@ -75,6 +76,19 @@ def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
     assert len(plain.splitlines()) < 120
     assert "semq_partner_online" not in plain
     assert render(figures(partners=many), detailed=True).count("semq_partner_online{") == len(many) + 1
+
+
+def test_datagrams_are_summed_over_the_peers() -> None:
+    peer = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, too_large=3, forged=1).shown()
+    peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", **peer}}
+    told = samples(render(figures(datagrams={"port": 5671, "strangers": 7, "peers": peers})))
+    results = {name: told["semq_datagram_documents_total", f"result={name}"] for name in ("sent", "too_large")}
+    assert results == {"sent": 10, "too_large": 6}
+    assert told["semq_datagram_lost_documents", "way=lost_there"] == 4
+    ignored = {name: told["semq_datagrams_ignored_total", f"reason={name}"] for name in ("forged", "strangers")}
+    assert ignored == {"forged": 2, "strangers": 7}
+    assert told["semq_datagram_paths", "state=open"] == told["semq_datagram_paths", "state=closed"] == 1
+    assert "semq_datagram" not in render(figures())
 
 
 def test_spans_are_counted_by_their_result() -> None:

@@ -1,0 +1,45 @@
+"""The section of datagrams: the channel over UDP for documents with ``@Reliable=0``."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from semq.config.sections import Port, Seconds, Section
+from semq.datagrams.path import PathTimes
+
+DATAGRAM_PORT = 5671
+
+
+class DatagramsSection(Section):
+    """Datagrams (UDP) for documents with @Reliable=0. Without this section, they go by the connection."""
+
+    host: Annotated[str, Field(max_length=253)] = ""
+    """address of the UDP port; default: amqp.host at the hub, any address at a local node"""
+    port: Port | None = None
+    """UDP port; default: 5671 at the hub, any free port at a local node"""
+    advertised_host: Annotated[str, Field(pattern=r"^[0-9A-Za-z._:-]{0,253}$")] = ""
+    """hub: host to which nodes send datagrams; default: the one that they have dialled"""
+    advertised_port: Port | None = None
+    """hub: port to which nodes send datagrams, if a router changes it; default: port"""
+    bytes_per_s: Annotated[int, Field(ge=10_000)] = 12_500_000
+    """most bytes sent as datagrams per second and peer; further documents go by the connection"""
+    answer_s: Seconds = 1.0
+    """time after which a probe without an answer counts as lost"""
+    keep_s: Seconds = 15.0
+    """interval of probes; routers forget a path without traffic after 30 s or more"""
+    search_s: Seconds = 600.0
+    """interval of attempts with larger datagrams"""
+    report_s: Seconds = 10.0
+    """interval of reports of what was sent and lost"""
+    renew_s: Seconds = 3600.0
+    """lifetime of the keys of a channel"""
+
+    @property
+    def listening_port(self) -> int:
+        """The port of the end that listens."""
+        return DATAGRAM_PORT if self.port is None else self.port
+
+    @property
+    def path_times(self) -> PathTimes:
+        """The intervals of probes."""
+        return PathTimes(self.answer_s, self.keep_s, self.search_s)

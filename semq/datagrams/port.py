@@ -1,0 +1,152 @@
+"""The socket of datagrams, and the sessions whose channels it carries. Used by the hub, and by each node for its link.
+
+Bytes that name no channel, and bytes that the other end has not made, are counted and nothing else: nothing is sent to
+an address from which no authenticated datagram has come, or that the link has not named. The buffers of the
+kernel are the only queues.
+"""
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from semq.clock import Clock
+from semq.datagrams.channel import DatagramChannel
+from semq.datagrams.cipher import read_head
+from semq.datagrams.counts import DatagramCounts
+from semq.datagrams.document import CarriedDocument
+from semq.datagrams.errors import DatagramPortTaken
+from semq.datagrams.session import Carriage, DatagramSession, DatagramTimes, Transmission
+from semq.umx_t.records import ChannelRecord
+
+BUFFER_BYTES = 4 << 20
+DATAGRAM_BYTES_MAX = 65_536
+PER_TURN = 64  # datagrams read before others are served
+# Linux: send with "don't fragment" and without the kernel's own estimate of the path's size
+_IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PROBE = 10, 23, 3
+log = structlog.get_logger("semq.datagrams")
+
+
+class DatagramPort(Carriage):
+    """One socket."""
+
+    def __init__(self, clock: Clock, times: DatagramTimes) -> None:
+        self._clock = clock
+        self._times = times
+        self._socket: socket.socket | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._channels: dict[bytes, tuple[DatagramChannel, DatagramSession]] = {}
+        self._sessions: dict[DatagramSession, None] = {}
+        self.strangers = 0  #: datagrams that name no channel
+
+    # --- life
+    def open(self, family: int, address: Any) -> None:
+        """Bind the socket and begin to read. Raises DatagramPortTaken."""
+        made = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            made.setblocking(False)
+            self._prepare(made)
+            made.bind(address)
+        except OSError as error:
+            made.close()
+            raise DatagramPortTaken(host=address[0], port=address[1], fault=str(error)) from error
+        self._socket = made
+        self._loop.add_reader(made, self._read)
+        self._ring()
+
+    @staticmethod
+    def _prepare(made: socket.socket) -> None:
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            made.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+        if made.family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            if sys.platform == "linux":
+                made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PROBE)
+        if sys.platform == "linux":
+            made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PROBE)
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the socket is bound."""
+        return self._socket is not None
+
+    @property
+    def number(self) -> int:
+        """The number of the port."""
+        return int(self._socket.getsockname()[1]) if self._socket is not None else 0
+
+    # --- sessions
+    def begin(
+        self,
+        counts: DatagramCounts,
+        send_record: Callable[[ChannelRecord], None],
+        take: Callable[[CarriedDocument], bool],
+    ) -> DatagramSession:
+        """Return the session of a link that has begun; ``end`` ends it."""
+        session = DatagramSession(self, self._times, counts, send_record, take, self._clock.monotonic)
+        self._sessions[session] = None
+        return session
+
+    def end(self, session: DatagramSession) -> None:
+        """End a session."""
+        session.close()
+        self._sessions.pop(session, None)
+
+    def register(self, channel: DatagramChannel, session: DatagramSession) -> None:
+        self._channels[channel.id] = (channel, session)
+
+    def forget(self, channel: DatagramChannel) -> None:
+        self._channels.pop(channel.id, None)
+
+    # --- the socket
+    def transmit(self, datagram: bytes, address: Any) -> Transmission:
+        if self._socket is None:
+            return Transmission.FULL
+        try:
+            self._socket.sendto(datagram, address)
+        except OSError as error:
+            return Transmission.TOO_LARGE if error.errno == errno.EMSGSIZE else Transmission.FULL
+        return Transmission.SENT
+
+    def _read(self) -> None:
+        for _ in range(PER_TURN):
+            if self._socket is None:
+                return
+            try:
+                datagram, source = self._socket.recvfrom(DATAGRAM_BYTES_MAX)
+            except BlockingIOError:
+                return
+            except OSError:  # an earlier datagram could not be delivered
+                continue
+            self._received(datagram, source)
+
+    def _received(self, datagram: bytes, source: Any) -> None:
+        head = read_head(datagram)
+        known = self._channels.get(head.channel_id) if head is not None else None
+        if head is None or known is None:
+            self.strangers += 1
+            return
+        channel, session = known
+        session.received(channel, head.sequence, datagram, source)
+
+    def _ring(self) -> None:
+        try:
+            for session in list(self._sessions):
+                session.tick()
+        except Exception:  # a defect must not stop the probes
+            log.exception("datagrams_failed")
+        self._timer = self._loop.call_later(self._times.path.answer_s, self._ring)

@@ -1,0 +1,58 @@
+"""The datagrams of one link: which frames leave as datagrams, and the records about channels as packets of the link."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from semq.amqp.content import ContentHeader
+from semq.datagrams.counts import DatagramCounts
+from semq.datagrams.document import CarriedDocument
+from semq.datagrams.port import DatagramPort
+from semq.engine.frames import is_best_effort
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Body, Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import ChannelRecord
+
+
+class LinkDatagrams:
+    """The datagrams beside one link."""
+
+    def __init__(
+        self,
+        port: DatagramPort,
+        own: Address,
+        peer: Address,
+        counts: DatagramCounts,
+        send: Callable[[Packet], None],
+        take: Callable[[CarriedDocument], bool],
+        accept: Callable[["LinkDatagrams", ChannelRecord], None] | None = None,
+    ) -> None:
+        """``send`` sends a packet over the link. ``take`` gets documents that have arrived; False: it has no room.
+        ``accept`` gets the channels that the peer offers; None: they are ignored."""
+        self.peer = peer
+        self._port = port
+        self._accept = accept
+        self.session = port.begin(
+            counts, lambda record: send(Packet(own, peer, Function.DATAGRAMS, Primitive.INDICATION, [record])), take
+        )
+
+    def sends(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body) -> bool:
+        """Send a frame as a datagram; False: it is to go by the connection."""
+        if not isinstance(frame, Data) or not is_best_effort(frame):
+            return False
+        return self.session.send(CarriedDocument(routing_key, header, bytes(body)))
+
+    def takes_packet(self, frame: Frame) -> bool:
+        """Take a packet of the peer about channels; False: the frame is another one."""
+        if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS or frame.source.node != self.peer:
+            return False
+        records: Sequence[Any] = frame.records
+        for record in records:
+            if not record.secret:
+                self.session.take_report(record)
+            elif self._accept is not None:
+                self._accept(self, record)
+        return True
+
+    def end(self) -> None:
+        """End the session: the link has ended."""
+        self._port.end(self.session)

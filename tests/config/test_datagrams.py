@@ -1,0 +1,37 @@
+"""The section of datagrams."""
+
+from pathlib import Path
+
+import pytest
+
+from semq.config import load
+from semq.config.datagrams import DATAGRAM_PORT, DatagramsSection
+from semq.config.errors import ConfigInvalid
+
+NODE = '[node]\nkind = "local"\nid = "1"\n[hub]\nurl = "amqp://127.0.0.1"\npassword = "x"\n'
+HUB = '[node]\nkind = "platform"\nid = "hub"\n'
+
+
+def test_it_is_off_unless_it_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(NODE)
+    assert load(file, {}).datagrams is None
+    file.write_text(NODE + "[datagrams]\n")
+    assert load(file, {}).datagrams == DatagramsSection()
+
+
+def test_the_end_that_listens_has_a_port_of_its_own_unless_one_is_given() -> None:
+    assert DatagramsSection().listening_port == DATAGRAM_PORT
+    assert DatagramsSection(port=0).listening_port == 0
+
+
+def test_only_the_hub_advertises_an_address(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    section = '[datagrams]\nadvertised_host = "hub.example"\nadvertised_port = 7000\n'
+    file.write_text(HUB + section)
+    load(file, {})
+    file.write_text(NODE + section)
+    with pytest.raises(ConfigInvalid) as caught:
+        load(file, {})
+    assert "datagrams.advertised_host" in str(caught.value)
+    assert "datagrams.advertised_port" in str(caught.value)

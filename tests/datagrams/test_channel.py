@@ -1,0 +1,64 @@
+"""A channel: keys of its two ends, sequence numbers, and what is lost."""
+
+from semq.datagrams.channel import RENEW_AT, DatagramChannel
+from semq.datagrams.cipher import SEQUENCE_MAX, read_head
+from semq.datagrams.path import PathTimes
+
+ID, SECRET, THERE = b"8 bytes.", bytes(32), ("127.0.0.1", 1)
+
+
+def pair() -> tuple[DatagramChannel, DatagramChannel]:
+    times = PathTimes()
+    return DatagramChannel(ID, SECRET, times, 0.0), DatagramChannel(ID, SECRET, times, 0.0, address=THERE)
+
+
+def open_path(channel: DatagramChannel) -> DatagramChannel:
+    channel.path.sent(0, 1200, 0.0)
+    channel.path.answered(0, 0.0)
+    return channel
+
+
+def test_each_end_opens_what_the_other_one_seals_and_nothing_of_its_own() -> None:
+    offering, taking = pair()
+    for one, other in ((offering, taking), (taking, offering)):
+        sealed = one.seal(b"content")
+        assert sealed is not None
+        assert other.open(sealed[1], 0) == b"content"
+        assert one.open(sealed[1], 0) is None  # sent back by somebody on the way
+
+
+def test_a_sequence_number_is_used_once_and_they_end() -> None:
+    channel, _ = pair()
+    numbers = [sealed[0] for _ in range(3) if (sealed := channel.seal(b"")) is not None]
+    assert numbers == [0, 1, 2]
+    worn = open_path(channel)
+    worn._next = SEQUENCE_MAX - 1
+    last = channel.seal(b"")
+    assert last is not None
+    head = read_head(last[1])
+    assert head is not None
+    assert head.sequence == SEQUENCE_MAX - 1
+    assert channel.seal(b"") is None
+    assert not worn.may_send
+
+
+def test_it_is_worn_by_what_it_sends_and_by_what_it_receives() -> None:
+    assert [channel.is_worn for channel in pair()] == [False, False]
+    sender, receiver = pair()
+    sender._next = RENEW_AT
+    receiver.window.note(RENEW_AT)
+    assert sender.is_worn
+    assert receiver.is_worn
+
+
+def test_gaps_and_reports_show_what_is_lost() -> None:
+    channel, _ = pair()
+    for number in (0, 3, 1):
+        channel.note_document(number)
+    assert channel.lost == 1
+    channel.note_sent(6)  # the last two were lost, too
+    assert channel.lost == 3
+    channel.note_document(5)
+    assert channel.lost == 2
+    channel.note_sent(2**62)
+    assert channel.lost == SEQUENCE_MAX - 4

@@ -1,0 +1,325 @@
+"""Datagrams between real nodes over a UDP relay: documents with ``@Reliable=0``, faults on the way, and the connection
+where no datagram passes."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from bench.udp_relay import DatagramFaults, UdpRelay
+from local_node.node import LocalNode
+from platform_node.node import HubNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered
+from semq.datagrams.document import CarriedDocument
+from semq.datagrams.errors import DatagramPortTaken
+from semq.datagrams.session import DatagramSession
+from semq.transport.client_channel import ClientChannel
+from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
+from tests.waiting import PATIENCE_S, until
+
+TIMES = "answer_s = 0.1\nkeep_s = 0.2\nreport_s = 0.1\n"
+BEST_EFFORT = {"@SaveFwd": 1, "@Reliable": 0, "@Ack2": 0}
+A, B, HUB = "10008", "56001", "2.hub"
+
+
+class DatagramScene:
+    """A hub and two institutions, each with its own way for datagrams."""
+
+    def __init__(self, nodes: InProcess, relay: UdpRelay, hub: HubNode, a: LocalNode, b: LocalNode) -> None:
+        self.nodes, self.relay, self.hub, self.a, self.b = nodes, relay, hub, a, b
+        self.got: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def open(self) -> None:
+        """Wait until datagrams pass between the hub and both institutions, both ways."""
+        await until(lambda: all(one["state"] == "open" for one in self.paths()))
+
+    def paths(self) -> list[dict[str, Any]]:
+        hub = self.hub_status()["peers"]
+        return [facts(self.a), facts(self.b), hub.get(f"1.{A}", CLOSED), hub.get(f"1.{B}", CLOSED)]
+
+    def is_counted(self) -> bool:
+        """Whether every document that was sent as a datagram counts as received or lost, on both ways."""
+        a, b, hub_a, hub_b = self.paths()
+        return bool(a["sent"] == hub_a["received"] + hub_a["lost"] and hub_b["sent"] == b["received"] + b["lost"])
+
+    def hub_status(self) -> dict[str, Any]:
+        assert self.hub.datagrams is not None
+        return self.hub.datagrams.status()
+
+    async def listen(self) -> None:
+        """Receive at B."""
+        channel = await (await self.nodes.client(self.b)).open_channel()
+        await channel.consume("semq.inbox", lambda batch: self._arrived(channel, batch))
+
+    def _arrived(self, channel: ClientChannel, batch: list[Delivered]) -> None:
+        for delivered in batch:
+            self.got.put_nowait(bytes(delivered.body))
+        channel.ack(batch[-1].delivery_tag, multiple=True)
+
+    async def send(self, *bodies: bytes, **headers: int) -> None:
+        """Send from A to B."""
+        channel = await (await self.nodes.client(self.a)).open_channel()
+        await channel.confirm_select()
+        for body in bodies:
+            header = ContentHeader.build(len(body), Properties(headers=BEST_EFFORT | headers))
+            async with asyncio.timeout(PATIENCE_S):
+                assert await channel.publish_and_wait("semq", B, header, body)
+
+    async def received(self, count: int) -> list[bytes]:
+        async with asyncio.timeout(PATIENCE_S):
+            return [await self.got.get() for _ in range(count)]
+
+
+CLOSED: dict[str, Any] = {"state": "closed"}
+
+
+def facts(node: LocalNode) -> dict[str, Any]:
+    """Return what a node says about datagrams to the hub."""
+    assert node.datagrams is not None
+    found: dict[str, Any] = node.datagrams.status()["peers"].get(HUB, CLOSED)
+    return found
+
+
+@pytest.fixture
+async def start(inprocess: InProcess) -> AsyncIterator[Callable[..., Any]]:
+    relays: list[UdpRelay] = []
+
+    async def started(faults: DatagramFaults | None = None, more: str = "") -> DatagramScene:
+        relay = UdpRelay(0, faults)
+        await relay.start()
+        relays.append(relay)
+        section = f'[datagrams]\nhost = "127.0.0.1"\nport = 0\nadvertised_port = {relay.port}\n{TIMES}{more}'
+        hub = await inprocess.hub(HUB_CONFIG + section)
+        assert hub.datagrams is not None
+        relay.aim(hub.datagrams.port.number)
+        nodes = [
+            await inprocess.started(
+                inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + f"[datagrams]\n{TIMES}{more}")
+            )
+            for name in (A, B)
+        ]
+        await linked(*nodes)
+        scene = DatagramScene(inprocess, relay, hub, *nodes)
+        await scene.listen()
+        return scene
+
+    yield started
+    for relay in relays:
+        relay.stop()
+
+
+Start = Callable[..., Any]
+
+
+async def test_best_effort_documents_travel_as_datagrams_both_ways_of_the_hub(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    await scene.send(*(b"%d" % number for number in range(20)))
+    assert sorted(map(int, await scene.received(20))) == list(range(20))
+    assert facts(scene.a)["sent"] == 20
+    hub = scene.hub_status()["peers"]
+    assert (hub["1.10008"]["received"], hub["1.56001"]["sent"]) == (20, 20)
+    assert (facts(scene.b)["received"], facts(scene.b)["lost"]) == (20, 0)
+
+
+async def test_datagrams_are_encrypted(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    await scene.send(b"a secret of the two institutions")
+    await scene.received(1)
+    assert facts(scene.a)["sent"] == 1
+    assert not any(word in datagram for datagram in scene.relay.recorded for word in (b"secret", b"10008", b"56001"))
+
+
+async def test_without_a_way_for_datagrams_documents_go_by_the_connection_and_the_status_says_why(start: Start) -> None:
+    scene = await start(DatagramFaults(is_blocked=True))
+    await until(lambda: "is UDP blocked" in facts(scene.a)["why"])
+    await scene.send(b"one", b"two")
+    assert await scene.received(2) == [b"one", b"two"]
+    assert (facts(scene.a)["not_open"], facts(scene.a)["sent"]) == (2, 0)
+    assert scene.hub_status()["peers"]["1.10008"]["why"] == "no datagram of the other end has arrived"
+
+    scene.relay.faults.is_blocked = False
+    await scene.open()
+    await scene.send(b"three")
+    assert await scene.received(1) == [b"three"]
+    assert facts(scene.a)["sent"] == 1
+
+
+async def test_a_way_that_is_blocked_later_is_given_up(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    scene.relay.faults.is_blocked = True
+    await until(lambda: all(one["state"] == "closed" for one in scene.paths()))
+    await scene.send(b"one")
+    assert await scene.received(1) == [b"one"]
+
+
+async def test_loss_is_a_figure_at_both_ends(start: Start) -> None:
+    scene = await start(DatagramFaults(loss=0.2))
+    await until(lambda: scene.paths()[0]["state"] == "open")
+    await scene.send(*(b"%d" % number for number in range(150)))
+
+    def is_reported() -> bool:
+        a, b, hub_a, hub_b = scene.paths()
+        return scene.is_counted() and (a["lost_there"], hub_b["lost_there"]) == (hub_a["lost"], b["lost"])
+
+    await until(is_reported)
+    a, b, hub_a, _ = scene.paths()
+    assert a["sent"] > 50
+    assert hub_a["lost"] > 0
+    # What was lost on either way is missing; everything else arrives once, as a datagram or by the connection.
+    bodies = await scene.received(150 - hub_a["lost"] - b["lost"])
+    assert len(set(bodies)) == len(bodies)
+
+
+async def test_doubled_late_and_altered_datagrams_are_harmless(start: Start) -> None:
+    scene = await start(DatagramFaults(double=0.3, late=0.2, alter=0.05))
+    await until(lambda: scene.paths()[0]["state"] == "open")
+    await scene.send(*(b"%d" % number for number in range(150)))
+    await until(scene.is_counted)
+    a, b, hub_a, hub_b = scene.paths()
+    assert hub_a["repeated"] > 0
+    assert a["forged"] + b["forged"] + hub_a["forged"] + hub_b["forged"] + scene.hub_status()["strangers"] > 0
+    bodies = await scene.received(150 - hub_a["lost"] - b["lost"])
+    assert len(set(bodies)) == len(bodies)
+
+
+async def test_the_hub_follows_a_node_to_another_address(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    scene.relay.rebind()
+    await until(lambda: scene.paths()[2]["moved"] == 1 and scene.paths()[3]["moved"] == 1)
+    await scene.open()
+    await scene.send(b"one")
+    assert await scene.received(1) == [b"one"]
+    a, b, hub_a, hub_b = scene.paths()
+    assert (a["sent"], hub_a["received"], hub_b["sent"], b["received"]) == (1, 1, 1, 1)
+
+
+async def test_foreign_bytes_change_nothing_but_a_count(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    await scene.send(b"one")
+    await scene.received(1)
+    recorded = list(scene.relay.recorded)
+    before = scene.hub_status()
+    for datagram in (
+        b"x",
+        bytes(200),
+        b"\xa1" * 200,
+        *(one[:-1] + bytes([one[-1] ^ 1]) for one in recorded),
+        *recorded,
+    ):
+        scene.relay.send_to_target(datagram)
+    await until(lambda: scene.hub_status()["strangers"] >= before["strangers"] + 3)
+    await until(lambda: sum(one["repeated"] for one in scene.hub_status()["peers"].values()) >= 2 * len(recorded))
+    after = scene.hub_status()
+    for node in after["peers"]:
+        assert (after["peers"][node]["moved"], after["peers"][node]["state"]) == (0, "open")
+        assert after["peers"][node]["received"] == before["peers"][node]["received"]
+    assert scene.relay.answers == 0
+    await scene.send(b"two")
+    assert await scene.received(1) == [b"two"]
+
+
+async def test_a_document_that_does_not_fit_goes_by_the_connection(start: Start) -> None:
+    scene = await start(DatagramFaults(size_max=1200))
+    await scene.open()
+    await scene.send(bytes(1200), b"small")
+    assert {len(body) for body in await scene.received(2)} == {1200, 5}
+    assert (facts(scene.a)["too_large"], facts(scene.a)["sent"]) == (1, 1)
+
+
+async def test_other_classes_never_travel_as_datagrams(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    await scene.send(b"class 3", **{"@SaveFwd": 3, "@Reliable": 1, "@Ack2": 1})
+    await scene.send(b"class 1", **{"@Reliable": 1})
+    assert await scene.received(2) == [b"class 3", b"class 1"]
+    assert (facts(scene.a)["sent"], facts(scene.b)["received"]) == (0, 0)
+
+
+async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    link, session = scene.hub.links.links["1.56001"], scene.b.uplink.link
+    assert session is not None
+    assert session.datagrams is not None
+    assert link.datagrams is not None
+    header = ContentHeader.build(3, Properties(type="1.810.indication", app_id="2.hub"))
+    for datagrams in (link.datagrams, session.datagrams):
+        assert datagrams.session.send(CarriedDocument("1.56001", header, b"[ ]"))
+    await until(lambda: scene.b.engine.core.counters.counts.get("violation"))
+    await until(lambda: scene.hub.engine.core.counters.counts.get("violation"))
+    assert scene.b.engine_violations()[0]["what"] == scene.hub.engine_violations()[0]["what"] == "SEMQ-1117"
+
+
+async def test_the_largest_size_that_passes_is_found_and_given_up(start: Start) -> None:
+    scene = await start(DatagramFaults(size_max=1400), more="search_s = 0.2\n")
+    await until(lambda: [one.get("datagram_bytes") for one in scene.paths()] == [1400] * 4)
+    scene.relay.faults.size_max = 1300
+    await until(lambda: facts(scene.a)["datagram_bytes"] in (1200, 1280))
+    scene.relay.faults.size_max = 65_535
+    await until(lambda: facts(scene.a)["datagram_bytes"] > 8000)
+    await scene.send(bytes(5000))
+    assert await scene.received(1) == [bytes(5000)]
+    assert facts(scene.a)["sent"] == 1
+
+
+async def test_keys_are_renewed_while_documents_are_sent(start: Start) -> None:
+    scene = await start(more="renew_s = 0.3\n")
+    await scene.open()
+    first = session_of(scene.a).channels[0].id
+    for number in range(10):
+        await scene.send(b"%d" % number)
+    await until(lambda: first not in [channel.id for channel in session_of(scene.a).channels])
+    await until(lambda: scene.paths()[0]["state"] == "open")
+    await scene.send(b"10")
+    assert sorted(map(int, await scene.received(11))) == list(range(11))
+
+
+async def test_a_new_session_has_new_keys(start: Start) -> None:
+    scene = await start()
+    await scene.open()
+    old = session_of(scene.a)
+    known = {channel.id for channel in old.channels}
+    await scene.a.uplink.restart()
+    await until(lambda: scene.a.uplink.link is not None and session_of(scene.a) is not old)
+    await until(lambda: session_of(scene.a).open_channel is not None)
+    assert known.isdisjoint(channel.id for channel in session_of(scene.a).channels)
+    assert (old.channels, old.status()["why"]) == ([], "there is no link")
+
+
+async def test_ends_without_the_section_use_the_connection(start: Start, inprocess: InProcess) -> None:
+    scene = await start()
+    c = await inprocess.local("88001", scene.hub.port)
+    await linked(c)
+    assert "1.88001" not in scene.hub_status()["peers"]
+    assert "datagrams" not in await c.status()
+
+
+async def test_a_hub_without_datagrams_is_named_as_the_reason(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.started(inprocess.settings(A, LOCAL.format(name=A, hub=hub.port) + "[datagrams]\n"))
+    await linked(node)
+    assert facts(node)["why"] == "the other end has offered no channel"
+    assert hub.engine.core.counters.counts.get("violation", 0) == 0
+
+
+async def test_a_port_in_use_is_reported(inprocess: InProcess) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        section = f'[datagrams]\nhost = "127.0.0.1"\nport = {taken.getsockname()[1]}\n'
+        with pytest.raises(DatagramPortTaken):
+            await inprocess.hub(HUB_CONFIG + section)
+
+
+def session_of(node: LocalNode) -> DatagramSession:
+    link = node.uplink.link
+    assert link is not None
+    assert link.datagrams is not None
+    return link.datagrams.session
