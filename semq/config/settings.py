@@ -67,7 +67,7 @@ class Settings(BaseSettings):
     hub: HubSection | None = None
     nodes: dict[NodeId, AccountSection] = {}
     cluster: ClusterSection | None = None
-    datagrams: DatagramsSection | None = None
+    datagrams: DatagramsSection | None = Field(None, description="datagrams (UDP) for documents with @Reliable=0")
     tls: TlsSection = TlsSection()
     secrecy: SecrecySection = SecrecySection()
     protocol: ProtocolSection = ProtocolSection()
