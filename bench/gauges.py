@@ -20,7 +20,7 @@ PARENT, SESSION, OWN, OF_CHILDREN = (
     3,
     slice(11, 13),
     slice(11, 15),
-)  # fields of /proc/PID/stat behind the name of the program
+)  # fields of /proc/PID/stat after the name of the program
 
 
 class ProcessorMeter:

@@ -230,7 +230,7 @@ async def _commits(bench: Bench, name: str) -> int:
     """Return the number of transactions that the node's writer has committed since its start. Raises Incomplete."""
     status = await bench.network.status(name)
     if status["engine_starts"] != 1:
-        raise Incomplete(f"{name} lost its store and began anew: {bench.network.nodes[name].log_tail()}")
+        raise Incomplete(f"{name} lost its store and restarted its engine: {bench.network.nodes[name].log_tail()}")
     counted = status["store"]
     return int(counted["units"]) - int(counted["read_only"])
 

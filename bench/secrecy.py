@@ -8,7 +8,7 @@ clear, and on the secure one with sealed documents take turns, so that whatever 
 the network that rests costs next to nothing. Rates and the processor time of the three nodes are medians over the
 rounds, ratios medians of the ratios within each turn.
 
-| ratio                     | what it says                                                        |
+| ratio                     | meaning                                                             |
 |---------------------------|---------------------------------------------------------------------|
 | ``encryption_on_to_off``  | documents sealed, to documents in clear on the same secure network  |
 | ``secure_to_plain``       | TLS, certificates, signed receipts, documents in clear, to nothing  |

@@ -82,7 +82,7 @@ class StoreNumberTaken(Misconfigured):
 
 
 class StoreIsRetired(Misconfigured):
-    """This store was declared lost for good; its documents were sent again."""
+    """This store was declared permanently lost; its documents were sent again."""
 
     code = "SEMQ-1267"
     remedy = "Start the instance with an empty database and another node.semq_db_id."

@@ -26,7 +26,7 @@ class InstitutionTerms(Protocol):
 
 
 class PartnerIndex:
-    """Agreements and permissions by institution, so that a question about one costs no look at all others."""
+    """Agreements and permissions by institution, so that a question about one does not read all others."""
 
     def __init__(self, accounts: Mapping[str, InstitutionTerms], definitions: HubDefinitions) -> None:
         self.nodes = [_address(node_id) for node_id in dict.fromkeys((*accounts, *definitions.nodes))]  #: all

@@ -4,7 +4,7 @@ An AMQP application sets ``traceparent`` and ``tracestate`` as headers of a mess
 document. Over HTTP they are the headers of that name, at the API in both directions and at webhooks.
 
 The headers are bound by seal and signature, so no node rewrites them. The ids of SEMQ's own spans are hashes of LK0 and
-stage instead: each node knows the ids of the spans of the others without being told.
+stage instead: each node can calculate the ids of the spans of the others.
 """
 
 import re

@@ -33,7 +33,7 @@ THREADS = 32  # for reading; one store uses two at most
 TEMPLATE = "semq_template"  # a database with the newest schema; those of institutions are copies of it
 CONNECT_S = 10
 LEASE_FACTOR = 2.0  # a resting store renews its lease at each poll
-POLL_S = 10.0  # interval of the jobs of a node that look for work in its database
+POLL_S = 10.0  # interval of the jobs of a node that search its database for work
 
 
 class SharedHost(NodeHost):

@@ -1,6 +1,6 @@
 """Questions of operators to the other instances of the hub, over the carrier, and answers to theirs.
 
-``StoreAsking`` stands between the carrier and the engine: it takes questions and replies, and passes on all else. A
+``StoreAsking`` is between the carrier and the engine: it takes questions and replies, and passes on all others. A
 question goes to the incarnation that serves a store, so that nobody can repeat it to a later one; within an
 incarnation, numbers that do not rise are ignored. A lost question or reply ends as NOT_HEARD; an act may have taken
 place then.

@@ -115,7 +115,7 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def first(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the store says that has the message: rather one with its row than one with its ledger lines."""
+    """Return the answer of the store that has the message: one with its row rather than one with its ledger lines."""
     store, found = min(answers, key=lambda one: bool(one[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
     return named(store, found) | ({"other_stores": others} if others else {})

@@ -1,4 +1,4 @@
-"""Operations on the hub's stores: list them, move homes between them, and declare one lost for good.
+"""Operations on the hub's stores: list them, move homes between them, and declare one permanently lost.
 
 What a store holds stays there until it is delivered; a move of a home is one transaction on the control database, and
 concerns new documents only. The store that an institution leaves is empty of its documents when ``leaving`` is 0.
@@ -47,7 +47,9 @@ class RetireStore(Arguments, frozen=True, kw_only=True):
     """A store that is lost, and why."""
 
     store: StoreText
-    why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Why it is lost for good; stored with it.")]
+    why: Annotated[
+        str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason why it is permanently lost; stored with it.")
+    ]
 
 
 class WeighStore(Arguments, frozen=True, kw_only=True):

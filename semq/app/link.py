@@ -112,7 +112,7 @@ class NodeConnection:
             return self._client
 
     async def close(self) -> None:
-        """Close the connection for good."""
+        """Close the connection permanently."""
         self._is_closed = True
         if self._client is not None:
             await self._client.close()

@@ -52,7 +52,7 @@ class Login:
         session.touch()
 
     def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
-        """Go on behind connection.open, on a port where the virtual host tells which server checks the login."""
+        """Continue after connection.open, on a port whose servers are chosen by the virtual host."""
         session = self._session
         self._mechanism, self.client_properties = event.mechanism, event.client_properties
 

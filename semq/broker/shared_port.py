@@ -7,7 +7,7 @@
 
 The virtual host is named after the login, so credentials are kept until then and are checked by the server that is
 named: a wrong password is refused at connection.open. Every server has its own users, limits, memory alarm and counts;
-``SharedPort`` belongs to the process, ``ServerDoor`` stands in place of a listener in each server.
+``SharedPort`` belongs to the process, ``ServerDoor`` replaces the listener in each server.
 """
 
 import asyncio

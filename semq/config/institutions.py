@@ -50,7 +50,7 @@ class ServerSection(Section):
     rest_s: Seconds = 30.0
     """an institution without work for so long closes its connection to Postgres; the next work opens it again"""
     rest_poll_s: Seconds = 300.0
-    """interval at which such an institution looks for documents submitted by SQL"""
+    """interval at which such an institution searches for documents submitted by SQL"""
     starts: Count = 8
     """institutions that are started at the same time"""
 

@@ -9,7 +9,7 @@
 | timeline      | the trace of a message as a time line over sender, hub and receiver                     |
 | bulk          | acts on many messages: a frozen set, a reason, progress                                 |
 | runs          | the run folders of the reconciliation                                                   |
-| live          | server-sent events that tell a page to renew itself                                     |
+| live          | server-sent events that make a page renew itself                                        |
 
 Pages are complete HTML without scripts; ``static/console.js`` renews parts of them and adds shortcuts. A page reads
 through operations of the node and never changes a state; acts are posted, ask for a reason, and lead to a page that

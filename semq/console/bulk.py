@@ -1,7 +1,7 @@
 """Acts on many messages: the set is frozen when it is prepared, counted, confirmed with a reason, and worked off in
 batches with progress; it can be stopped between two batches.
 
-The work goes on in the web process when the page is closed. If that process ends, what was not done stays as it was,
+The work continues in the web process when the page is closed. If that process ends, what was not done stays as it was,
 and the act can be prepared again: every batch is one transaction of the node. The audit log has a line for the begin of
 an act and one for its end; a begin without an end, which no running act has, is an act that the end of the process
 interrupted (``interrupted``).

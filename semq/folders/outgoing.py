@@ -194,7 +194,7 @@ class Outgoing:
         try:
             body, beginning, digest = await asyncio.to_thread(content_of, file)
         except (FileNotFoundError, FileChanged):
-            return None  # looked at again: it is not complete
+            return None  # read again later: it is not complete
         except OSError as error:
             raise FileUnreadable(fault=error.strerror) from error
         try:

@@ -28,7 +28,7 @@ class SourceUnavailable(Unavailable):
     """The older database cannot be read."""
 
     code = "SEMQ-2504"
-    remedy = "Check URL, password and rights; what was imported is in the journal, and a repeat goes on from there."
+    remedy = "Check URL, password and rights; what was imported is in the journal, and a repeat continues from there."
 
 
 class JournalUnusable(Misconfigured):

@@ -26,7 +26,7 @@ LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
 OWN_AFFAIRS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
-IMPORTED = "imported: it has arrived through an older SEMQ"  # detail of a line, told to the sender's import
+IMPORTED = "imported: it has arrived through an older SEMQ"  # detail of a line, sent to the sender's import
 FIELDS = ("at", "side", "event", "words", "att")
 
 

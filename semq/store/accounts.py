@@ -206,7 +206,7 @@ def tokens(connection: Connection, limit: int) -> list[Token]:
 
 
 def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Token | None:
-    """Revoke a token for good; return it, also if it was revoked before; None if there is none of this id."""
+    """Revoke a token permanently; return it, also if it was revoked before; None if there is none of this id."""
     with connection.begin():
         connection.execute(
             update(web_token).where(TOKEN.id == id_, TOKEN.revoked_at.is_(None)).values(revoked_at=at, revoked_by=by)

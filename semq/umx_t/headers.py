@@ -32,7 +32,7 @@ OF_APPLICATION = {each.name: (each.field, each.read) for each in HEADERS if each
 OF_DOCUMENT = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
 OF_TRANSPORT = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
 CARRIED = tuple(each for each in HEADERS if each.name in OF_DOCUMENT or each.name in OF_TRANSPORT)
-# All attributes of version 1 in one field. Later ones stand beside it, so that older nodes carry them on.
+# All attributes of version 1 in one field. Later ones are beside it, so that older nodes forward them.
 PACKED = "@Envelope"
 IN_PACKED = frozenset(each.name for each in CARRIED if each.since == 1)
 # Attributes that the accepting node alone uses are not carried.
@@ -157,7 +157,7 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
     else:
         if len(headers) > 1:
             if twice := IN_PACKED.intersection(headers):
-                raise BadEnvelope(f"{min(twice)} stands beside the field {PACKED}, which contains it.")
+                raise BadEnvelope(f"{min(twice)} is beside the field {PACKED}, which contains it.")
             _read_headers(headers, of_document, of_transport)
         envelope = unpack(packed, source, target, of_document, of_transport)
     if envelope.is_class3 and envelope.sid < 0:

@@ -3,7 +3,7 @@
 The field ``@Envelope`` is a msgpack array of the attributes that are a table of a dozen fields for peers of version 1;
 to read that table takes twice as long. Beside it stand, as before, the properties that AMQP has, headers of the
 application with their AMQP types, and attributes of later releases: nodes that do not know these carry them on only
-if they stand in the table. Called by ``headers``.
+if they are in the table. Called by ``headers``.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ def pack(envelope: Envelope) -> bytes:
 def unpack(
     packed: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
 ) -> Envelope:
-    """Return the envelope; the others are the attributes that stand beside the field.
+    """Return the envelope; the others are the attributes beside the field.
 
     Raises BadEnvelope, BadLocator or BadAppKey.
     """

@@ -77,7 +77,7 @@ class Guarded:
             log.exception("request_failed", method=scope.get("method"), route=_route(scope))
             if has_begun:
                 raise
-            error = SemqError("The web process failed on this request; its log tells why.")
+            error = SemqError("The web process failed on this request; its log has the reason.")
             await problem(error)(scope, receive, send)
 
 

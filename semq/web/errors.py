@@ -2,7 +2,7 @@
 
 SemqError
 ├── BadInput
-│   ├── NotSignedIn      nobody is signed in, or the token is not valid
+│   ├── NotSignedIn      no one is signed in, or the token is not valid
 │   ├── RoleMissing       the role or scope is missing
 │   ├── ForeignForm      a form without the secret of the session
 │   ├── NoSuchPage       there is nothing at this address
@@ -109,7 +109,7 @@ class TooManyRequests(Unavailable):
     """Too many requests of this user."""
 
     code = "SEMQ-1410"
-    remedy = "Wait as long as Retry-After says; [http] has the limits."
+    remedy = "Wait for the time in Retry-After; [http] has the limits."
 
 
 class BodiesFull(Unavailable):

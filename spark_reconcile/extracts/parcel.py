@@ -115,7 +115,7 @@ def _take(stream: ByteSource, file: Place, part: ExtractPart, manifest: Manifest
         )
     seen = checked_contents(part, file, manifest)
     if seen.state:
-        raise BadExtract("A file of the parcel does not hold what its manifest says.", state=seen.state, why=seen.note)
+        raise BadExtract("A file of the parcel differs from its manifest.", state=seen.state, why=seen.note)
 
 
 def _exactly(stream: ByteSource, size: int) -> bytes:

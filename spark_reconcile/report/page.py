@@ -36,7 +36,7 @@ class PageContent(NamedTuple):
     facts: dict[str, Any]  #: summary.json
     pairs: Pairs
     exceptions: Exceptions
-    lines: Mapping[str, list[dict[str, Any]]]  #: of the messages whose story is told
+    lines: Mapping[str, list[dict[str, Any]]]  #: of the messages with a story
     history: sections.History
     repair: Mapping[str, int]  #: deeds by node
 

@@ -107,7 +107,7 @@ def unreadable(line: Row, lk0: str, hubs: Collection[str]) -> str:
         (line["seq"] is None, "it has no number"),
         (event not in EVENTS_OF[side], f"a {side_word(side)} writes no such line"),
         (side is Side.SENDER and not is_remark and not lk0.startswith(f"{line['node']}."),
-         "it stands in the ledger of another node than its sender's"),
-        (side is Side.HUB and line["node"] not in hubs, "it stands in the ledger of a node that is no hub"),
+         "it is in the ledger of another node than its sender's"),
+        (side is Side.HUB and line["node"] not in hubs, "it is in the ledger of a node that is no hub"),
     )  # fmt: skip
     return next((f"unreadable: {words}" for holds, words in faults if holds), "")

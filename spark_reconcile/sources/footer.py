@@ -153,7 +153,7 @@ class _Reader:
             return [self._value(head & 15, deep) for _ in range(count)]
         begin, self._left = self._at, self._left - count
         if self._left <= 0:
-            raise BadFooter("it says too much")
+            raise BadFooter("its sizes are excessive")
         numbers = _Numbers(self._integer() for _ in range(count))
         numbers.span = begin, self._at
         return numbers

@@ -35,7 +35,7 @@ STATES = (
     State("UNFINISHED", False, False, "The folder has no manifest: it is still being delivered."),
     State("MANIFEST_WRONG", False, True, "The manifest cannot be true."),
     State("UNKNOWN_SCHEMA", False, True, "The extract is of a schema version that this job does not know."),
-    State("TRUNCATED", False, True, "A file is shorter than its manifest says, or is not whole."),
+    State("TRUNCATED", False, True, "A file is shorter than in its manifest, or incomplete."),
     State("ALTERED", False, True, "A file is not the one that its manifest describes."),
     State("OTHER_ROWS", False, True, "The files do not hold the rows that the manifest states."),
     State("OTHER_NODE", False, True, "Rows were written by another node or store than the manifest states."),

@@ -46,7 +46,7 @@ async def test_nonsense_is_named(inprocess: InProcess) -> None:
         told = await ask(admin, operation, arguments)
         assert not told["ok"], operation
         assert told["error"]["code"] == code, told
-        assert "its log tells why" not in told["error"]["text"]
+        assert "its log has the reason" not in told["error"]["text"]
     assert not node.engine.core.counters.counts
     assert not node.engine.accepting.stopping
 

@@ -74,7 +74,7 @@ class World:
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
-        self.lost: list[SimulatedSite] = []  #: stores of the hub that are lost for good
+        self.lost: list[SimulatedSite] = []  #: permanently lost stores of the hub
         self.faults = Faults(self, Random(plan.seed * 7 + 2))
 
     def _site(self, number: int) -> SimulatedSite:

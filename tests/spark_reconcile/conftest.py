@@ -3,7 +3,7 @@
 | fixture   | scope   | what the test gets                                                        |
 |-----------|---------|---------------------------------------------------------------------------|
 | `spark`   | session | a local session on two cores                                              |
-| `clock`   | test    | a clock that stands at noon of the day after the business date            |
+| `clock`   | test    | a clock at noon of the day after the business date            |
 | `office`  | test    | a hub and institutions whose ledgers are written as text; see ``Office``  |
 """
 

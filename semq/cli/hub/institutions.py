@@ -173,9 +173,11 @@ def _say_moved(session: Session, answer: dict[str, Any]) -> None:
 async def retire(
     session: Session,
     store: Store,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it is lost for good; stored with it.")],
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="Reason why it is permanently lost; stored with it.")
+    ],
 ) -> None:
-    """Declare a store of the hub lost for good. Never start it again.
+    """Declare a store of the hub permanently lost. Never start it again.
 
     Senders that have the payload send the documents of that store again. Senders without it (@Ack2=0) ask the receiver;
     a document that has not arrived ends LOST. Receivers stop waiting for acknowledgements from that store.

@@ -1,4 +1,4 @@
-"""``semq msg``: send documents and look at messages, which changes nothing.
+"""``semq msg``: send documents, and show messages, which changes nothing.
 
 A message is named by the short name that lists show, its locator (LK0), the number of its row or of its submission by
 SQL (sql-NUMBER), or the key of its AppKey.

@@ -24,7 +24,7 @@ async def list_(
     act: Annotated[str | None, typer.Option(metavar="NAME", help="Beginning of the act: failed, msg.hold.")] = None,
     outcome: Annotated[str | None, typer.Option(metavar="OUTCOME", help="asked, done, refused or failed.")] = None,
     since: Annotated[str | None, typer.Option(metavar="AGE", help="30m, 2h, 7d, or a date.")] = None,
-    payloads: Annotated[bool, typer.Option("--payloads", help="Only looks at payloads.")] = False,
+    payloads: Annotated[bool, typer.Option("--payloads", help="Only displays of payloads.")] = False,
     before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only lines before this one.")] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Lines, at most.")] = 50,
 ) -> None:

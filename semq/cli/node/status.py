@@ -1,4 +1,4 @@
-"""The page of ``semq node status``, in sections; counters are behind an option. Every field of the answer may be
+"""The page of ``semq node status``, in sections; counters need an option. Every field of the answer may be
 absent.
 """
 

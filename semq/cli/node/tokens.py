@@ -50,7 +50,7 @@ async def list_(session: Session) -> None:
 @group.command()
 @on_node
 async def revoke(session: Session, id_: Annotated[str, typer.Argument(metavar="ID", help="Id of the token.")]) -> None:
-    """Revoke a token for good; it ends within a second."""
+    """Revoke a token permanently; it ends within a second."""
     answer = await session.ask("token.revoke", id=id_)
     if session.out.as_json:
         session.out.data(answer)

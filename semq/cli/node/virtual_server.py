@@ -67,6 +67,6 @@ def _text(value: Any) -> str:
 async def restart(
     session: Session, institution: Annotated[str, typer.Argument(metavar="ID", help="The institution's number.")]
 ) -> None:
-    """Stop the node of one institution and start it with the present file; the others go on."""
+    """Stop the node of one institution and start it with the present file; the others continue."""
     answer = await session.ask("server.restart", repeat=False, institution=institution)
     session.out.say(answer, f"{answer['institution']}  starts again")

@@ -15,7 +15,7 @@ PARTS = ("counters", "amqp", "store")
 
 
 async def health(visit: Visit) -> Response:
-    """Show the checks, and the figures behind them."""
+    """Show the checks and their figures."""
     answer, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
     return show(
         visit, "health.html", checks=worded_checks(visit, answer["checks"]), verdict=answer["verdict"], status=status,

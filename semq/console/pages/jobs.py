@@ -25,7 +25,7 @@ async def act(visit: Visit) -> Response:
     if wanted == "pause" and not why:
         return visit.see_other("/jobs", _("Nothing was done: give a reason."))
     await visit.ask(ACTS[wanted], name=name, why=why if wanted == "pause" else None)
-    words = {"run": _("The job runs now."), "pause": _("The job is paused."), "resume": _("The job goes on.")}
+    words = {"run": _("The job runs now."), "pause": _("The job is paused."), "resume": _("The job is resumed.")}
     return visit.see_other("/jobs", words[wanted])
 
 

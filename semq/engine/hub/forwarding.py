@@ -164,7 +164,7 @@ class Relay:
         self._lines.extend(lines)
 
     def flush(self) -> None:
-        """Post the gathered lines: the ledger of forwards is written behind the traffic, in batches."""
+        """Post the gathered lines: the ledger of forwards is written later, in batches."""
         if self._lines:
             self.core.post(note_lines(self._lines), later=True)
             self._lines = []

@@ -27,7 +27,7 @@ from semq.umx_t.locator import LK0, LK1, Pos, parse_pos
 from semq.umx_t.records import ARRIVAL_BY_ANSWER, AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Receipt
 from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
-NO_TARGET_KNOWN = "The hub knows no such target any more: nobody can tell whether it had arrived."
+NO_TARGET_KNOWN = "The hub knows no such target any more: it is not known whether it had arrived."
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
 # The event for each note of the hub; a note must name the attempt to which it refers.
 NOTES = {

@@ -145,7 +145,7 @@ class Resealing:
                 at, Side.SENDER, Event.ACCEPTED, str(lk0), str(row.target), 0, "", row.app_key, row.digest,
                 row.size, f"the document of {old.lk0}, {how}",
             ),
-            self._core.line(Side.SENDER, Event.OPERATOR, old, f"goes on as {lk0}", at),
+            self._core.line(Side.SENDER, Event.OPERATOR, old, f"continues as {lk0}", at),
         )  # fmt: skip
         return row
 

@@ -163,7 +163,7 @@ class Accepting:
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
-            # The store cannot tell which of them failed: accept each by itself.
+            # The store does not report which of them failed: accept each by itself.
             for place, submission in enumerate(submissions):
                 fault = faults.get(place)
                 self._post([submission], {0: fault} if fault else {})
@@ -293,7 +293,7 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
 
 
 def _in_pieces(submission: Submission) -> str:
-    """Return the size of the document for which a manifest stands, for its ledger line."""
+    """Return the size of the document described by a manifest, for its ledger line."""
     if not submission.attributes.pieces:
         return ""
     manifest = read_manifest(bytes(submission.body))

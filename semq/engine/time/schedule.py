@@ -90,7 +90,10 @@ class Schedule:
             else:
                 merged.append(Slice(slice_.first, slice_.last, due))
         for slice_ in patient:
-            slice_.due, slice_.asked = min(slice_.due, due), 0  # a round that has not ended goes on before the next one
+            slice_.due, slice_.asked = (
+                min(slice_.due, due),
+                0,
+            )  # a round that has not ended continues before the next one
         self._slices, self._open = patient + merged + newest, None
 
     def rush(self, due: float) -> None:

@@ -34,7 +34,7 @@ from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
 
 PAGE_MAX = 500
-PAGES_MAX = 5  # pages of rows that are looked through for one cause
+PAGES_MAX = 5  # pages of rows that are searched for one cause
 FILTERS = ("side", "partner", "type", "key", "code")
 # StuckCause | filter of the search for its rows; without an entry, rows that are late
 NARROWED: dict[StuckCause, dict[str, Any]] = {
@@ -207,7 +207,7 @@ class Views:
         return {"rows": found, "next": place, "looked_at": looked_at}
 
     async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
-        """Return a page of the failed messages, the newest first; ``after``: how many of them were looked at before."""
+        """Return a page of the failed messages, the newest first; ``after``: how many of them were read before."""
         census = await self._counting.census()
         after, limit = arguments.after, arguments.limit
         given = {name: getattr(arguments, name) for name in FILTERS}

@@ -78,7 +78,7 @@ class TokenOperations:
         return [_described(one) for one in await self._node.store.read(accounts.tokens, arguments.limit)]
 
     async def revoke(self, arguments: RevokeToken, caller: Caller) -> dict[str, Any]:
-        """Revoke a token for good."""
+        """Revoke a token permanently."""
         now = self._node.clock.wall()
         found = await self._node.store.read(accounts.revoke_token, arguments.id, caller.user, now)
         if found is None:

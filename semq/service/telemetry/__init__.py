@@ -1,4 +1,4 @@
-"""Export of spans to an OpenTelemetry collector ([telemetry]): what an engine tells of its documents leaves by HTTP.
+"""Export of spans to an OpenTelemetry collector ([telemetry]): the events of an engine's documents leave by HTTP.
 
 | module    | subject                                                              |
 |-----------|----------------------------------------------------------------------|

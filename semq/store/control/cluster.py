@@ -48,7 +48,7 @@ class HomesRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunningInstance:
-    """A life of an instance, as it last said."""
+    """One incarnation of an instance, with its last report."""
 
     life: int
     semq_id: int
@@ -61,7 +61,7 @@ class RunningInstance:
 
 
 def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: bytes) -> HubIdentity:
-    """Return whose control database this is; the given hub's from now on, if it was nobody's."""
+    """Return the hub of this control database; if it has none, it is the given one from now on."""
     values = {"hub": hub, "hub_id": hub_id, "carrier_key": carrier_key}
     with connection.begin():
         connection.execute(insert(hub_identity).values(**values).on_conflict_do_nothing())

@@ -178,7 +178,7 @@ class Writer:
         try:
             await self._wire.send([*self._begin(), ("renew", (self._epoch, valid_ms)), ("commit", ())])
         except (StatementRefused, StoreUnavailable):
-            return False  # the process that wakes the store gets the reason
+            return False  # the process that opens the store again gets the reason
         return True
 
     def lose(self, fault: SemqError) -> None:

@@ -89,7 +89,7 @@ class Operations:
         try:
             await self._note(who, row, {}, outcome, detail, asked)
         except Unavailable:
-            pass  # the line before the act stands; the act itself cannot be taken back
+            pass  # the line before the act remains; the act itself cannot be undone
 
 
 def table(kind: str) -> dict[str, Operation]:

@@ -59,9 +59,9 @@ KINDS: dict[str, float] = {
     "restore_local": 0.7,  # a node's store is restored from an older backup
     "restore_hub": 0.7,
     "wipe_hub": 0.5,  # a store of the hub is lost and made again under the same name
-    "lose_store": 0.5,  # a store of the hub is lost for good; an operator declares it later
+    "lose_store": 0.5,  # a store of the hub is permanently lost; an operator declares it later
 }
-# Besides, in drills only: "second_thoughts", applications mostly fail for good, and answer twice.
+# Besides, in drills only: "second_thoughts", applications mostly fail permanently, and answer twice.
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 

@@ -39,7 +39,7 @@ class SimulatedMessage:
     custody: set[str] = field(default_factory=set)  #: stores of the hub that have committed a copy at any time
     copy_lost: bool = False  #: a store of the hub lost its copy in a disaster
     given: int = 0
-    done: bool = False  #: the application has it for good, or it was parked
+    done: bool = False  #: the application has acknowledged it, or it was parked
     parked: bool = False  #: it was parked at some time, so others need not wait for it
     sent: int = 0  #: number of copies sent by its source
     heard: set[int] = field(default_factory=set)  #: attempts that have arrived at the hub

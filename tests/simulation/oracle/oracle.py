@@ -73,7 +73,7 @@ class Oracle:
 
     # --- what applications are told
     def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
-        """Note that the application was told that its document is accepted."""
+        """Note that the application was informed that its document is accepted."""
         self.answered.add(document.token)
         message = self.messages.get(lk0)
         a = document.attributes
@@ -88,7 +88,7 @@ class Oracle:
         self.demand(message.order_key == ("@Fixed" if a.fixed else a.order_key), "ORDER", f"in another sequence: {lk0}")
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
-        """Note that the application was told that its document is not accepted."""
+        """Note that the application was informed that its document is not accepted."""
         self.answered.add(document.token)
         message = self.by_token.get(document.token)
         self.demand(message is None or message.forgotten, "I6", f"refused although accepted: {document.token} {error}")
