@@ -1,6 +1,6 @@
-"""How the house is built, held as rows of data and checked in the sources: floors, clocks, sizes, names, words.
+"""The structure of the house, as rows of data that are compared with the sources: floors, clocks, sizes, names, words.
 
-A row that is added here needs its reason beside it. The plan behind the rows is ARCHITECTURE.md.
+A new row needs its reason beside it. ARCHITECTURE.md has the plan.
 """
 
 import ast
@@ -26,29 +26,29 @@ from tests.kinds import KINDS
 
 # package or module | floor: imports point down only, and never to a neighbour on the same floor
 FLOORS: dict[str, float] = {
-    "semq.errors": -1,  # the root of the error tree: everybody's
-    "semq.foreign_text": -1,  # text of others made safe to show: everybody's
-    "semq.counters": -1,  # a list of words: everybody's
-    "semq.access_rights": -1,  # names of rights: everybody's
+    "semq.errors": -1,  # the root of the error tree, for all packages
+    "semq.foreign_text": -1,  # text of others made safe to show, for all packages
+    "semq.counters": -1,  # a list of words, for all packages
+    "semq.access_rights": -1,  # names of rights, for all packages
     "semq.status_words": -1,  # the same
-    "semq.sizes": -1,  # numbers of bytes as texts: everybody's
-    "semq.trace_context": -1,  # traces of applications and ids of spans: everybody's
-    "semq.moments": -1,  # times as texts: everybody's
+    "semq.sizes": -1,  # numbers of bytes as texts, for all packages
+    "semq.trace_context": -1,  # traces of applications and ids of spans, for all packages
+    "semq.moments": -1,  # times as texts, for all packages
     "semq.imports": -1,  # for entry points
-    "semq.clock": -1,  # time and chance: passed in, its protocol may be named by everybody but floor 0
+    "semq.clock": -1,  # time and chance: passed in, all floors but 0 may name its protocol
     "semq.umx_t": 0,
     "semq.amqp": 0,
     "semq.seal": 0,
     "migrations": 1,
     "semq.store": 1,
-    "semq.pki": 2,  # files and cryptography above the pure ground, below whoever speaks for a node; no sockets, no rows
+    "semq.pki": 2,  # files and cryptography, used by everything that acts for a node; no sockets, no rows
     "semq.transport": 2,
     "semq.broker": 2,
     "semq.datagrams": 2,
     "semq.engine": 3,
-    "semq.config": 3.5,  # how nodes are told what to do; engine, broker and store get their own settings from the nodes
-    "semq.service": 3.7,  # what both kinds of node have in common as running processes
-    "semq.carrier": 3.8,  # what brings messages from one instance of the hub to another
+    "semq.config": 3.5,  # configuration of nodes; engine, broker and store get their own settings from the nodes
+    "semq.service": 3.7,  # the common parts of both kinds of node as running processes
+    "semq.carrier": 3.8,  # the transport of messages between instances of the hub
     "local_node": 4,
     "platform_node": 4,
     "semq.app": 5,
@@ -70,10 +70,10 @@ SIDEWAYS: dict[tuple[str, str], str] = {
     ("migrations", "semq.store"): "the same",
     ("semq.cli", "semq.app"): "the command line is an application like any other",
     ("semq.cli", "spark_reconcile"): "it starts it",
-    ("spark_reconcile", "semq.app"): "extracts travel as documents, deeds are asked for as any application asks",
+    ("spark_reconcile", "semq.app"): "extracts travel as documents, and repairs are requested as by any application",
     ("semq.folders", "semq.app"): "folders send and receive as any application does",
     ("semq.webhooks", "semq.app"): "webhooks receive as any application does",
-    ("semq.installation", "semq.app"): "a node's first certificate is asked for as an administrator does",
+    ("semq.installation", "semq.app"): "a node's first certificate is requested as by an administrator",
     ("semq.legacy", "semq.app"): "the import submits and asks as any application does",
     ("semq.cli", "semq.legacy"): "it starts the import",
     ("semq.demo", "semq.installation"): "it starts one",
@@ -92,7 +92,7 @@ IMPURE = {
 }  # fmt: skip
 IMPURE_NAMES = {"semq.clock"}
 
-# asked for in semq/clock.py alone, on floors 0 to 4
+# used in semq/clock.py only, on floors 0 to 4
 DICE = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
 NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burandom\(")
 # module | may use | because
@@ -107,7 +107,7 @@ OWN_CLOCK: dict[str, tuple[set[str], str]] = {
     "semq.store.postgres.roles": ({"secrets"}, "draws the password of a new role"),
 }
 
-# package | modules of it that write to a stream: they pass what others wrote through semq.foreign_text
+# package | modules of it that write to a stream: they pass foreign text through semq.foreign_text
 SPEAKERS: dict[str, set[str]] = {
     "semq.web": {"semq.web.process"},
     "semq.cli": {"semq.cli.output.printer"},
@@ -119,20 +119,20 @@ SPEAKERS: dict[str, set[str]] = {
 
 # module | may write times or dates as texts | because
 WRITERS_OF_TIMES: dict[str, str] = {
-    "semq.moments": "it is there for that: one form, always with an offset",
+    "semq.moments": "its purpose: one form, always with an offset",
     "semq.store.postgres.ledger_partitions": "dates of partitions, for SQL",
     "semq.store.postgres.chain": "dates of links, as they are stored",
 }
 
 LINES_MAX = 500
-# Files past the mark, as they were when it was drawn: they may shrink, never grow.
+# Files above the limit, with their length when it was set: they may shrink, never grow.
 LONG: dict[str, int] = {
     "tests/store/test_memory.py": 570,
     "tests/store/postgres/test_writer.py": 560,
 }
 
 MODULES_MAX = 20  # of one folder; more get packages by subject
-# Folders past that mark, as they were when it was drawn: they may shrink, never grow.
+# Folders above that limit, with their size when it was set: they may shrink, never grow.
 CROWDED: dict[str, int] = {"semq/web": 32}
 
 # module | may set fields of objects that it reaches through others | because
@@ -141,20 +141,20 @@ SET_THROUGH: dict[str, str] = {
     "semq.web.api.inbox": "a payload that the answer contains need not stay in memory for the time of the lease",
 }
 
-# Tests that stand opposite no module, and why.
+# Tests without a module of their name, and their subjects.
 NO_OPPOSITE: dict[str, str] = {
-    "tests/test_house.py": "opposite the whole house",
-    "tests/test_run.py": "opposite the script run",
-    "tests/house/test_figures.py": "opposite tests/house/figures.py",
-    "tests/house/test_names.py": "opposite the whole house",
-    "tests/test_kinds.py": "opposite tests/kinds.py",
-    "tests/test_surroundings.py": "opposite tests/surroundings.py",
-    "tests/test_protocol_references.py": "opposite PROTOCOL.md",
-    "tests/service/test_wire.py": "opposite the bytes between nodes",
-    "tests/spark_reconcile/report/test_layout.py": "opposite the page as a browser lays it out",
-    "tests/console/test_pages_in_browser.py": "opposite all pages, in a browser",
-    "tests/console/test_pictures.py": "opposite README.md",
-    "tests/console/test_roles_and_forms.py": "opposite all forms",
+    "tests/test_house.py": "the whole house",
+    "tests/test_run.py": "the script run",
+    "tests/house/test_figures.py": "tests/house/figures.py",
+    "tests/house/test_names.py": "the whole house",
+    "tests/test_kinds.py": "tests/kinds.py",
+    "tests/test_surroundings.py": "tests/surroundings.py",
+    "tests/test_protocol_references.py": "PROTOCOL.md",
+    "tests/service/test_wire.py": "the bytes between nodes",
+    "tests/spark_reconcile/report/test_layout.py": "the page as a browser lays it out",
+    "tests/console/test_pages_in_browser.py": "all pages, in a browser",
+    "tests/console/test_pictures.py": "README.md",
+    "tests/console/test_roles_and_forms.py": "all forms",
     "tests/flows": "conversations between nodes",
     "tests/simulation": "whole nodes on a seeded network",
     "tests/crash": "whole nodes, killed",
@@ -167,7 +167,7 @@ FOR_TESTS: dict[str, str] = {
     "semq.store.memory": "the store of the simulator, held to the same contract as the one on Postgres",
 }
 
-# a bar hides the word from this very test | why it must not stand in a committed file
+# word, divided by a bar so that this file does not contain it | why it must not stand in a committed file
 WORDS = [
     ("pyp|i.org", "names a registry"),
     ("python|hosted.org", "names a registry"),

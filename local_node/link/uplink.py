@@ -45,7 +45,7 @@ UMX = "umx"
 HEARTBEAT_S = 10
 WAITING = "packets wait"
 PRESENCE_PER_TURN = 16  # records
-PRESENCE_PARTS_MAX = 4  # of PRESENCE_PER_TURN records that wait, before no more is taken from the intake
+PRESENCE_PARTS_MAX = 4  # waiting parts of PRESENCE_PER_TURN records, above which the intake is not read
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this nothing is read from the hub
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; beyond this they are dropped
@@ -192,7 +192,7 @@ class Uplink:
                 failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
-                # Distrust does not pass by itself: what to do is shown wherever the state of the link is.
+                # A certificate that is not trusted needs an act of an operator, so the state of the link has the remedy, too.
                 self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
                 log.warning("uplink_down", error=self.last_error, failures=failures)
             except Exception as error:  # a defect must not stop the dialling

@@ -46,8 +46,8 @@ def _of_hub(used: Sequence[Source], stores: Mapping[str, Collection[str]]) -> se
 
 
 class _Names:
-    """The ledgers that messages came from, the nodes that they were let through to, those that senders asked for, and
-    by store of the hub the nodes that name a copy in it."""
+    """Names in lines: source ledgers, targets of accepted messages, targets named by senders, and for each store of
+    the hub the nodes that name a copy in it."""
 
     def __init__(self) -> None:
         self.ledgers: set[str] = set()

@@ -181,7 +181,7 @@ def test_a_client_that_does_not_wait_for_open_ok(broker: Served, caplog: pytest.
 
 
 @pytest.mark.parametrize("data", [frame(4, 1, b""), frame(0, 1, b""), declare(b"")[:-1] + b"\0"])
-def test_frames_that_cannot_be_told_apart_end_the_connection_without_a_word(broker: Served, data: bytes) -> None:
+def test_malformed_frames_end_the_connection_without_a_reason(broker: Served, data: bytes) -> None:
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
         client.socket.sendall(data)
         client.socket.settimeout(60)

@@ -28,7 +28,7 @@ def proof_of(kind: str = "P256", salt: bytes | None = None) -> Proof:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_proof_convinces_after_its_way_through_a_file(kind: str) -> None:
+def test_a_proof_is_valid_after_it_was_written_and_read(kind: str) -> None:
     proof = read_proof(write_proof(proof_of(kind)))
     check_proof(proof, SealingPair(kind).b.public_key())
     check_document(proof, DOCUMENT)
@@ -54,12 +54,12 @@ def test_a_sealed_document_is_proved_with_its_salt() -> None:
         {"path": [bytes(32)] * 65}, {"signature": b""},
     ],
 )  # fmt: skip
-def test_nothing_in_it_can_be_changed(change: dict[str, object]) -> None:
+def test_any_change_makes_a_proof_invalid(change: dict[str, object]) -> None:
     with pytest.raises(ProofWrong):
         check_proof(msgspec.structs.replace(proof_of(), **change), SealingPair().b.public_key())
 
 
-def test_another_document_is_not_the_one() -> None:
+def test_another_document_does_not_match() -> None:
     with pytest.raises(ProofWrong):
         check_document(proof_of(), DOCUMENT + b" ")
 
@@ -77,7 +77,7 @@ def test_other_versions_are_refused(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("status", ["REJ", "VOID", "SETTLED", ""])
-def test_a_statement_that_something_else_happened_proves_no_delivery(status: str) -> None:
+def test_a_statement_about_another_event_proves_no_delivery(status: str) -> None:
     """A true statement, signed by the receiver: it has refused the document."""
     one = msgspec.structs.replace(proof_of(), status=status, place=0, count=1, path=[])
     signature = sign(SealingPair().b, tree_message(B, A, 1, leaf(one.statement)))
@@ -86,6 +86,6 @@ def test_a_statement_that_something_else_happened_proves_no_delivery(status: str
 
 
 @pytest.mark.parametrize("at", [-1, 10**18, 2**62])
-def test_a_time_that_is_none_is_refused(at: int) -> None:
+def test_a_malformed_time_is_refused(at: int) -> None:
     with pytest.raises(ProofWrong):
         check_proof(msgspec.structs.replace(proof_of(), at=at), SealingPair().b.public_key())

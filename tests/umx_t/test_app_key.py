@@ -10,7 +10,7 @@ from tests.umx_t.samples.strategies import app_keys
 
 
 @given(app_keys)
-def test_every_app_key_survives_its_text(app_key: AppKey) -> None:
+def test_every_app_key_is_read_back_from_its_text(app_key: AppKey) -> None:
     assert parse_app_key(str(app_key)) == app_key
 
 
@@ -51,7 +51,7 @@ def test_a_refusal_names_the_part_and_shows_it_short_and_safe(text: str, part: s
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_slash_may_stand_only_in_the_key(place: int) -> None:
+def test_only_the_key_may_contain_a_slash(place: int) -> None:
     parts = ["a", "b", "c", "d/d"]
     check_app_key(AppKey(*parts))
     parts[place] = "x/y"

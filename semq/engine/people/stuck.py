@@ -53,7 +53,7 @@ class StuckCause(Enum):
     TARGET_OFFLINE = (
         "its target is not online",
         "nothing is lost: call the partner if this is unusual; `semq msg cancel {id}` if it is no longer needed",
-        "nothing is lost: call the institution; if it has left the network, `semq held refuse --target {node} --dry-run`",
+        "nothing is lost: call it; if it has left the network, `semq held refuse --target {node} --dry-run`",
     )
     NOT_SENT = (
         "it waits for its turn",

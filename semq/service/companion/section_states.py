@@ -23,9 +23,9 @@ COUNTS_S = 1.0  # between two lines about counts
 class FailingSection(msgspec.Struct, frozen=True):
     """A section that does not work now."""
 
-    failures: int  #: in a row
-    since: int  #: of the first of them, milliseconds since 1970
-    error: str  #: of the last of them
+    failures: int  #: consecutive failures
+    since: int  #: time of the first of these failures, milliseconds since 1970
+    error: str  #: the last of these failures
     is_paused: bool  #: requests are made one at a time and with pauses: the circuit is open
 
 

@@ -29,7 +29,7 @@ def test_a_document_is_acknowledged_when_its_receipt_and_all_before_it_are_confi
     assert seen == [0, 0, 3, 3, 5]
 
 
-def test_the_ratio_is_that_of_rounds_which_took_turns() -> None:
+def test_the_ratio_is_the_median_of_alternating_rounds() -> None:
     ours = [{"per_s": rate, "ack2_per_s": rate, "cpu_us": 100.0} for rate in (100, 300, 200)]
     theirs = [{"per_s": rate, "cpu_us": 50.0} for rate in (100, 100, 100)]
     found = peers.figures(ours, theirs)

@@ -36,7 +36,7 @@ async def opened(both: TransportPair) -> ClientChannel:
 
 @pytest.mark.parametrize("size", [100_000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 5 * CHUNK + 1234])
 @pytest.mark.parametrize("mode", [1, 2])
-async def test_in_and_out_and_gone(size: int, mode: int) -> None:
+async def test_a_large_body_is_stored_delivered_and_deleted(size: int, mode: int) -> None:
     store, body = MemoryBrokerStore(), body_of(size)
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
@@ -76,7 +76,7 @@ async def test_one_body_in_several_queues_is_kept_until_the_last_is_done() -> No
         await until(lambda: not store.bodies)
 
 
-async def test_unroutable_bodies_go_back_or_away() -> None:
+async def test_unroutable_bodies_are_returned_or_deleted() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
@@ -89,7 +89,7 @@ async def test_unroutable_bodies_go_back_or_away() -> None:
         await until(lambda: not store.bodies)
 
 
-async def test_the_dead_take_their_bodies_with_them() -> None:
+async def test_dead_lettered_messages_keep_their_bodies() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
@@ -140,7 +140,7 @@ async def test_a_publish_to_an_exchange_deleted_before_the_commit_is_dropped() -
         await until(lambda: not store.bodies)
 
 
-async def test_they_survive_with_their_messages() -> None:
+async def test_large_bodies_survive_a_restart_with_their_messages() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         channel = await opened(both)
@@ -162,7 +162,7 @@ async def test_they_survive_with_their_messages() -> None:
         await until(lambda: len(store.bodies) == 1)
 
 
-async def test_many_at_once_cost_little_memory_and_others_have_their_turn() -> None:
+async def test_many_simultaneous_large_bodies_use_little_memory_and_delay_no_others() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as both:
         publisher, link = await opened(both), await both.dial()

@@ -217,7 +217,7 @@ def test_a_message_for_a_consumer_without_acknowledgements_is_never_stored() -> 
     assert model.memory.bytes == 0
 
 
-def test_being_handed_out_is_written_once_per_turn_and_queue() -> None:
+def test_deliveries_are_marked_once_per_turn_and_queue() -> None:
     model = Model()
     queue = model.queue(durable=True)
     queue.subscribe(RecordingConsumer(), False)
@@ -332,7 +332,7 @@ def test_an_unused_queue_expires_and_a_used_one_does_not() -> None:
     assert "q" not in model.vhost.queues
 
 
-def test_deleting_tells_consumers_and_forgets_what_is_out() -> None:
+def test_a_deletion_cancels_consumers_and_forgets_unacknowledged_messages() -> None:
     model = Model()
     queue, consumer = model.queue(durable=True, message_ttl=1000, expires=1000), RecordingConsumer(1)
     queue.subscribe(consumer, True)
