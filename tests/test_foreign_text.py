@@ -21,7 +21,7 @@ def is_unseen(character: str) -> bool:
 
 
 @given(TEXTS)
-def test_a_line_has_nothing_that_is_not_seen(text: str) -> None:
+def test_a_line_has_no_invisible_characters(text: str) -> None:
     line = shown(text)
     assert not any(map(is_unseen, line))
     assert len(line.splitlines()) <= 1

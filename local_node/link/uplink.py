@@ -192,7 +192,7 @@ class Uplink:
                 failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
-                # A certificate that is not trusted needs an act of an operator, so the state of the link has the remedy, too.
+                # An untrusted certificate needs an operator, so the state of the link has the remedy, too.
                 self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
                 log.warning("uplink_down", error=self.last_error, failures=failures)
             except Exception as error:  # a defect must not stop the dialling

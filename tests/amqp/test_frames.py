@@ -47,7 +47,7 @@ frames = st.lists(st.tuples(st.sampled_from([1, 2, 3, 8]), st.integers(0, 65535)
 
 
 @given(frames, st.lists(st.integers(0, 1000), max_size=6))
-def test_frames_come_out_however_they_arrive(sent: list[Seen], places: list[int]) -> None:
+def test_frames_are_read_from_any_division_of_the_input(sent: list[Seen], places: list[int]) -> None:
     data = b"".join(frame(*one) for one in sent)
     assert read_all(cut(data, places)) == sent
 
@@ -96,7 +96,7 @@ def test_a_bad_end_ends_it(places: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=4))
-def test_an_oversize_frame_ends_it_at_its_head(places: list[int]) -> None:
+def test_an_oversize_frame_ends_the_connection_at_its_header(places: list[int]) -> None:
     data = frame(8, 0, b"") + frame(3, 1, b"x" * 100) + frame(3, 7, b"x" * 101)[:7]
     reader = FrameReader(100)
     assert [seen for part in cut(data, places) for seen in read(reader, part)][-1] == (OVERSIZE, 7, b"101")

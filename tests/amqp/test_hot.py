@@ -136,7 +136,7 @@ both_roles = pytest.mark.parametrize(
 
 
 @both_roles
-def test_every_octet_changed_gives_the_same_on_both_roads(made: Callable[[bool], Any], data: bytes) -> None:
+def test_every_changed_byte_gives_the_same_by_both_decoders(made: Callable[[bool], Any], data: bytes) -> None:
     fast_state, slow_state = made(True), made(False)
     for at in range(len(data)):
         for octet in {data[at] ^ 1, 0xFF}:
@@ -152,7 +152,7 @@ def outcome(connection: Any, data: bytes, made: Callable[[bool], Any], lanes: bo
 
 
 @both_roles
-def test_every_cut_gives_the_same_on_both_roads(made: Callable[[bool], Any], data: bytes) -> None:
+def test_every_cut_gives_the_same_by_both_decoders(made: Callable[[bool], Any], data: bytes) -> None:
     for at in range(len(data) + 1):
         connection = made(True)
         events = connection.receive(data[:at], 0.0) + connection.receive(data[at:] + data, 0.0)
@@ -161,7 +161,7 @@ def test_every_cut_gives_the_same_on_both_roads(made: Callable[[bool], Any], dat
 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 9, 15, 16])
-def test_short_payloads_are_for_the_general_road(size: int) -> None:
+def test_short_payloads_use_the_general_decoder(size: int) -> None:
     contents: list[tuple[dict[bytes, Lane], Method]] = [(SERVER_LANES, PUBLISH), (CLIENT_LANES, DELIVER)]
     for lanes, method in contents:
         payload = encode_method(method)[:4] + b"\0" * size
@@ -172,7 +172,7 @@ def test_short_payloads_are_for_the_general_road(size: int) -> None:
             assert lane(SERVER_LANES, method, frame(FRAME_METHOD, 1, payload)) is None
 
 
-def test_bodies_above_the_limit_are_for_the_general_road() -> None:
+def test_bodies_above_the_limit_use_the_general_decoder() -> None:
     assert lane(SERVER_LANES, PUBLISH, WHOLE_PUBLISH, 4) is not None
     assert lane(SERVER_LANES, PUBLISH, WHOLE_PUBLISH, 3) is None
 

@@ -42,7 +42,7 @@ async def test_a_document_arrives_with_all_its_attributes(sender: Client, receiv
     assert (document.order_key, document.content_type, document.headers) == ("S1", "text/plain", own)
 
 
-async def test_the_sender_comes_to_know_that_the_receiver_has_it(sender: Client) -> None:
+async def test_the_sender_is_informed_that_the_receiver_has_it(sender: Client) -> None:
     sent = await sender.send("56001", b"to be delivered")
     fate = await sender.wait_for_delivery(sent.lk0, 30)
     assert fate.is_delivered
@@ -60,7 +60,7 @@ async def test_the_end_is_known_when_only_the_receivers_row_is_left(sender: Clie
     assert await sender.wait_for_delivery(sent.lk0, 60) == fate
 
 
-async def test_silence_is_not_failure(sender: Client) -> None:
+async def test_a_wait_without_an_outcome_in_time_is_no_failure(sender: Client) -> None:
     sent = await sender.send(ABSENT, b"nobody is there")
     with pytest.raises(NotYetKnown) as caught:
         await sender.wait_for_delivery(sent.lk0, 0.5)

@@ -162,7 +162,9 @@ def purge_queue(channel: BlockingChannel) -> None:
 
 
 @pytest.mark.parametrize("act", [delete_exchange, delete_queue, purge_queue])
-def test_the_doors_of_the_node_cannot_be_removed(network: Network, act: Callable[[BlockingChannel], None]) -> None:
+def test_service_objects_of_the_node_cannot_be_deleted(
+    network: Network, act: Callable[[BlockingChannel], None]
+) -> None:
     with channel_to(network.sender.url) as channel, pytest.raises(ChannelClosedByBroker) as caught:
         act(channel)
     assert caught.value.reply_code == 403

@@ -5,7 +5,7 @@ from semq.app.errors import IncompleteAnswer, theirs
 from semq.errors import BadInput, Unavailable
 
 
-def test_a_refusal_speaks_for_the_node() -> None:
+def test_a_refusal_has_the_code_of_the_node() -> None:
     error = theirs({"code": "SEMQ-1201", "text": "No such target.", "remedy": "Look.", "facts": {"target": "9"}})
     assert isinstance(error, RefusedByNode)
     assert isinstance(error, BadInput)

@@ -72,7 +72,7 @@ async def test_aio_pika_transactions_and_get() -> None:
         assert await queue.get(fail=False) is None
 
 
-async def test_a_second_life_on_the_same_store() -> None:
+async def test_a_restart_on_the_same_store() -> None:
     store = MemoryBrokerStore()
     async with pair(store) as both:
         channel = await (await both.dial()).open_channel()
@@ -103,7 +103,7 @@ async def test_a_second_life_on_the_same_store() -> None:
         assert new.routing_key == "k"
 
 
-async def test_expiry_rings_by_itself() -> None:
+async def test_expiry_has_its_own_timer() -> None:
     async with pair() as both:
         channel = await (await both.dial()).open_channel()
         await channel.declare_queue("dead", exclusive=True)

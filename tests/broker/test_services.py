@@ -187,7 +187,7 @@ async def test_confirms_of_a_batch_are_one_frame_and_out_of_order_ones_are_right
         assert all(is_safe for token, is_safe in settled if token != 2)
 
 
-async def test_settling_twice_is_a_fault_of_the_service_and_late_is_none() -> None:
+async def test_a_second_settlement_is_a_fault_of_the_service_and_a_late_one_is_not() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:
         channel = await confirming(both)
@@ -314,7 +314,7 @@ async def test_getting_from_a_service() -> None:
         assert house.inbox.settlements == [(None, [b"1"], Disposition.ACK), (None, [b"2"], Disposition.ACK)]
 
 
-async def test_a_channel_rests_until_a_service_has_answered() -> None:
+async def test_a_channel_is_not_read_until_a_service_has_answered() -> None:
     house = House()
     house.inbox.is_slow = True
     async with pair(prepare=house.prepare) as both:

@@ -88,7 +88,7 @@ def test_a_malformed_table_hurts_its_sender_only(broker: Served) -> None:
         assert taker.until(Delivered).body == b"fine"
 
 
-def test_publish_and_close_in_one_breath_is_still_a_publish(broker: Served) -> None:
+def test_a_publish_directly_before_a_close_is_processed(broker: Served) -> None:
     with broker.raw().opened(2) as client:
         queue = client.ask(m.QueueDeclare(exclusive=True), m.QueueDeclareOk).queue
         client.ask(m.BasicConsume(queue, no_ack=True), m.BasicConsumeOk, 2)
@@ -150,7 +150,7 @@ def test_large_arguments_of_a_consumer_are_refused(broker: Served) -> None:
         assert error.reply_code == 406
 
 
-def test_whoever_takes_no_answers_gets_no_more_of_them() -> None:
+def test_a_client_that_does_not_read_gets_no_more_answers() -> None:
     with served(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as running:
         with running.raw().opened(2) as greedy, running.raw().opened() as neighbour:
             greedy.ask(m.QueueDeclare("q"), m.QueueDeclareOk)
@@ -165,7 +165,7 @@ def test_whoever_takes_no_answers_gets_no_more_of_them() -> None:
             assert waiting(running) < 3_000_000
 
 
-def test_returns_wait_for_whoever_does_not_take_them() -> None:
+def test_returns_wait_for_a_client_that_does_not_read() -> None:
     with served(limits=BrokerLimits(output_bytes=100_000, held_events=1000)) as running:
         with running.raw().opened() as flooding, running.raw().opened() as neighbour:
             fill(flooding, lambda: flooding.publish("", "nowhere", bytes(50_000), mandatory=True))
@@ -242,7 +242,7 @@ def recorded() -> bytes:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 6))
-def test_fuzzed_frames_never_harm_a_neighbour(broker: Served, seed: int, changes: int) -> None:
+def test_fuzzed_frames_never_disturb_another_connection(broker: Served, seed: int, changes: int) -> None:
     chance = random.Random(seed)
     data = bytearray(recorded())
     for _ in range(changes):
@@ -263,7 +263,7 @@ def test_garbage_behind_the_greeting_ends_that_connection_only(broker: Served, g
         neighbour.ask(m.BasicQos(), m.BasicQosOk)
 
 
-def test_after_all_that_the_server_is_empty(broker: Served) -> None:
+def test_finally_the_server_has_no_messages(broker: Served) -> None:
     """The connections of the tests above have left no state."""
     counts = broker.call(broker.server.counts)
     for _ in range(1000):

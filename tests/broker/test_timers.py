@@ -3,7 +3,7 @@
 from semq.broker.timers import Timer, Timers
 
 
-def test_they_ring_in_order_and_only_when_due() -> None:
+def test_timers_fire_in_order_and_only_when_due() -> None:
     timers, rung = Timers(), []
     for deadline in (3.0, 1.0, 2.0):
         timers.at(deadline, lambda deadline=deadline: rung.append(deadline))  # type: ignore[misc]
@@ -25,7 +25,7 @@ def test_a_cancelled_one_is_silent_and_forgotten() -> None:
     assert rung == []
 
 
-def test_one_that_sets_another_for_the_past_does_not_ring_for_ever() -> None:
+def test_a_timer_that_sets_another_for_the_past_does_not_loop() -> None:
     timers, rung = Timers(), []
 
     def again() -> None:

@@ -43,7 +43,7 @@ def test_a_prepared_message_goes_to_consumers_and_is_dropped_from_the_store_by_t
     assert model.store.messages == {}
 
 
-def test_a_prepared_message_for_a_queue_that_is_gone_is_gone() -> None:
+def test_a_prepared_message_for_a_deleted_queue_is_deleted() -> None:
     model = Model()
     queue = model.queue("q")
     prepared = model.vhost.prepare_publish("", "q", HEADER, b"mine")
@@ -90,7 +90,7 @@ def test_services_stand_among_exchanges_and_queues() -> None:
     assert list(door.match("k", dict)) == []
 
 
-def test_the_dead_of_a_queue_do_not_reach_a_service() -> None:
+def test_dead_lettered_messages_do_not_reach_a_service() -> None:
     model = Model()
     model.vhost.register(ServiceExchange("semq", "x-semq"))
     model.queue("q", max_length=0, dead_letter_exchange="semq")

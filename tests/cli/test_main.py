@@ -54,7 +54,7 @@ def _is_command(command: Any, words: tuple[str, ...]) -> bool:
     return words[0] in commands and _is_command(commands[words[0]], words[1:])
 
 
-def test_as_a_process_it_is_the_same() -> None:
+def test_a_separate_process_gives_the_same_result() -> None:
     assert semq_process("version") == semq("version")
     assert semq_process("errors", "lookup", "0") == semq("errors", "lookup", "0")
     assert semq_process("nope").status == 2

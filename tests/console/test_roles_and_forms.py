@@ -26,7 +26,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_a_form_without_the_token_of_the_session_or_from_elsewhere_does_nothing(shown: Scene, path: str) -> None:
+async def test_a_form_from_another_site_or_without_the_token_of_the_session_is_refused(shown: Scene, path: str) -> None:
     browser = await shown.sites["node"].signed_in()
     before = await shown.sites["node"].audit()
     assert (await browser.post(path, data=FORMS[path])).status_code in (400, 403)
@@ -166,7 +166,7 @@ async def test_files_of_a_run_are_given_without_rights_of_this_site_and_others_a
     assert page.count('href="/messages/1.10008.1.1.tb_0031.1099511627777"') == 2
 
 
-async def test_all_that_fit_a_filter_are_frozen_counted_and_worked_off(shown: Scene) -> None:
+async def test_all_messages_of_a_filter_are_fixed_counted_and_processed(shown: Scene) -> None:
     """At the hub: all copies of one type are sent again; copies stored after the preparation are not affected."""
     browser = await shown.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
@@ -259,7 +259,7 @@ async def test_a_job_is_paused_with_a_reason_and_resumed(shown: Scene) -> None:
     assert "paused</span>" not in (await browser.get("/jobs")).text
 
 
-async def test_the_stream_tells_a_browser_that_comes_back_what_changed_meanwhile(shown: Scene) -> None:
+async def test_the_stream_reports_missed_changes_to_a_reconnected_browser(shown: Scene) -> None:
     browser = await shown.sites["node"].signed_in()
 
     async def lines(last: str) -> list[str]:

@@ -11,7 +11,7 @@ LINES: list[dict[str, Any]] = [
 ]
 
 
-def test_events_stand_in_the_lanes_of_their_parties_with_their_pauses() -> None:
+def test_events_are_in_the_lanes_of_their_parties_with_pauses_between_them() -> None:
     line = time_line(str.upper, LINES)
     assert [one.lane for one in line] == ["sender", "hub", "receiver"]
     assert [one.words for one in line] == ["ACCEPTED", "STORED", "RECEIVED"]

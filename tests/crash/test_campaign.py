@@ -63,7 +63,7 @@ def has_all(seed: int) -> bool:
     return {("revoke", "a"), ("revoke", "b")} <= seen and "renew" in kinds and bool({"kill", "failpoint"} & kinds)
 
 
-def test_roll_over_and_revocation_under_load_lose_and_double_nothing(factor: int) -> None:
+def test_roll_over_and_revocation_under_load_lose_and_repeat_nothing(factor: int) -> None:
     """TLS, sealed documents, signed receipts; also for an offline target. Links end within seconds, or the campaign
     fails.
     """

@@ -82,7 +82,7 @@ def test_a_marker_at_the_hub_is_explained_by_the_outcome_at_its_sender() -> None
     assert list(changes(a=1).unexplained([at_sender], [OF_A])) == [at_sender]
 
 
-def test_documents_go_on_as_others_only_after_a_change_of_keys() -> None:
+def test_documents_continue_as_other_messages_only_after_a_change_of_keys() -> None:
     assert changes().resealing(A) == set()
     assert changes(a=1).resealing(A) == {"SEMQ-5214"}
     assert changes(b=1).resealing(A) == {"SEMQ-5201"}

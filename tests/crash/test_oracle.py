@@ -36,7 +36,7 @@ def judged(stream: DocumentStream, book: Book) -> OracleFindings:
     return found
 
 
-def test_a_kept_promise_is_not_blamed(stream: DocumentStream, book: Book) -> None:
+def test_a_kept_promise_is_no_violation(stream: DocumentStream, book: Book) -> None:
     for document in reversed(stream.accepted[3:]):  # unordered documents may arrive in any order
         assert book.write(entry(document), flagged=False)
     for document in stream.accepted[:3]:

@@ -113,7 +113,7 @@ async def test_a_refusing_proxy_resets(proxy: Proxy) -> None:
         end.close()
 
 
-async def test_half_open_ends_the_dialler_alone(proxy: Proxy) -> None:
+async def test_half_open_ends_the_dialling_side_only(proxy: Proxy) -> None:
     reader, writer = await dial(proxy)
     writer.write(b"x")
     await reader.readexactly(1)

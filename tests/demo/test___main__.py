@@ -8,7 +8,7 @@ from semq.demo.__main__ import read_options
 from semq.demo.display import SAMPLES
 
 
-def test_without_anything_the_samples_are_sent() -> None:
+def test_without_options_the_samples_are_sent() -> None:
     options = read_options([])
     assert (options.documents, options.count, options.keep, options.json) == (SAMPLES, None, False, False)
     assert SAMPLES.is_dir()

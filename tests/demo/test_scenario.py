@@ -17,7 +17,7 @@ DEMO = [sys.executable, "-P", "-m", "semq.demo"]
 KILLS = (("  20 ", "hub"), ("  40 ", "56001"), ("  60 ", "10008"))
 
 
-def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> None:
+def test_the_demo_succeeds_although_each_process_is_killed(tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
     options = ["--json", "--documents", str(tmp_path), "--count", "40", "--inject"]
@@ -54,7 +54,7 @@ def test_the_demo_ends_well_though_each_process_is_killed(tmp_path: Path) -> Non
         stream.close()
 
 
-def test_the_demo_with_certificates_ends_well_too(tmp_path: Path) -> None:
+def test_the_demo_with_certificates_succeeds(tmp_path: Path) -> None:
     told = subprocess.run(
         [*DEMO, "--json", "--secure", "--inject", "--count", "3", "--data-dir", str(tmp_path)],
         capture_output=True, text=True, check=False,

@@ -89,7 +89,7 @@ def test_every_name_makes_an_app_key(name: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["sent", "forwarded", "stored", "delivered", "failed", "strange"]), max_size=12))
-def test_states_only_go_forward(kinds: list[str]) -> None:
+def test_states_only_rise(kinds: list[str]) -> None:
     changed: list[str] = []
     tracker = DocumentTracker(on_change=lambda document: changed.append(document.state))
     document = sent(tracker)
@@ -140,7 +140,7 @@ def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:
     assert (tracker.repeats, tracker.duplicates) == (1, 1)
 
 
-def test_a_good_end() -> None:
+def test_complete_deliveries_are_a_success() -> None:
     counts = good().count(CLEAN, 1)
     again = json.loads(json.dumps(counts))
     expected = {"ok": True, "accepted": 3, "forwarded": 2, "stored": 1, "delivered": 3, "received": 3, "restarts": 1}

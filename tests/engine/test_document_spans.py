@@ -40,7 +40,7 @@ def envelope(number: int = 1, target: str = TARGET, headers: dict[str, Any] | No
     return Envelope(source=source, target=parse_address(target), lk0=LK0(1, "10008", 1, 1, 7, number), attributes=a)
 
 
-def test_the_sender_tells_of_acceptance_and_end() -> None:
+def test_the_sender_reports_acceptance_and_end() -> None:
     spans, one = Spans(), envelope()
     spans.documents.begin(Side.SENDER, one, 1_000)
     told = spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0), (1_100, Event.SENT, 1))
@@ -68,7 +68,7 @@ def test_a_document_without_a_receipt_ends_when_it_is_sent() -> None:
     assert [stage for stage, *_ in told] == ["submit", "deliver"]
 
 
-def test_the_hub_tells_what_it_forwards_and_what_it_stores() -> None:
+def test_the_hub_reports_forwarded_and_stored_documents() -> None:
     spans, one = Spans(), envelope()
     for attempt in (1, 2):
         spans.documents.begin(Side.HUB, one, 1_000)
@@ -83,14 +83,14 @@ def test_the_hub_tells_what_it_forwards_and_what_it_stores() -> None:
     assert spans.tell(Side.HUB, one, (3_000, Event.REFUSED, 1)) == [("forward", 3_000, 3_000, "refused")]
 
 
-def test_a_copy_stored_before_a_start_of_the_hub_is_known_when_it_is_sent() -> None:
+def test_the_span_of_a_copy_that_was_stored_before_a_restart() -> None:
     spans, one = Spans(), envelope()
     spans.documents.begin(Side.HUB, one, 1_000)
     told = spans.tell(Side.HUB, one, (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
     assert told == [("store", 1_000, 2_200, "")]
 
 
-def test_the_receiver_tells_each_delivery() -> None:
+def test_the_receiver_reports_each_delivery() -> None:
     spans, one = Spans(), envelope()
     spans.documents.begin(Side.RECEIVER, one, 1_000)
     told = spans.tell(Side.RECEIVER, one, (1_000, Event.RECEIVED, 0), (1_200, Event.GIVEN, 1))

@@ -7,7 +7,7 @@ from semq.engine.latency import BOUNDS_S, Histogram, Latency, Stage
 
 
 @given(st.lists(st.tuples(st.floats(-10, 10**6), st.integers(0, 1000))))
-def test_every_observation_is_below_its_bound_and_above_the_one_before(seen: list[tuple[float, int]]) -> None:
+def test_every_observation_is_in_the_bucket_of_its_bounds(seen: list[tuple[float, int]]) -> None:
     histogram = Histogram()
     for seconds, documents in seen:
         before = list(histogram.counts)

@@ -23,7 +23,7 @@ def test_records_for_one_peer_are_one_packet_of_bounded_size() -> None:
     assert mail.flush() == []
 
 
-def test_the_driver_is_woken_once_for_each_flush() -> None:
+def test_the_driver_is_notified_once_for_each_flush() -> None:
     woken: list[bool] = []
     mail = Mail(HERE, 3, lambda: woken.append(True))
     mail.add(A, *LETTER, Presence(node="1"))

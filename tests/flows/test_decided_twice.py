@@ -196,7 +196,7 @@ def played(scene: Callable[[Trio], None]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: str(scene.__name__))
-def test_a_scene_ends_alike_when_every_unit_is_decided_twice(scene: Callable[[Trio], None]) -> None:
+def test_the_result_is_the_same_when_every_unit_is_decided_twice(scene: Callable[[Trio], None]) -> None:
     once = played(scene)
     with twice(set()):
         again = played(scene)

@@ -56,7 +56,7 @@ def test_an_absent_target_gets_it_from_the_hub_when_it_comes() -> None:
     assert trio.is_clean()
 
 
-def test_documents_wait_at_their_origin_while_its_link_is_down() -> None:
+def test_documents_wait_at_their_sender_while_its_link_is_down() -> None:
     trio = Trio()
     trio.cut(trio.a)
     trio.a.send(b"1", b"2", order_key="k")
@@ -286,7 +286,7 @@ def test_class_2_is_stored_for_an_absent_target(ack2: bool) -> None:
     assert trio.is_clean()
 
 
-def test_the_sender_of_class_2_learns_why_it_was_refused_though_the_receipt_was_lost() -> None:
+def test_the_sender_of_class_2_gets_the_reason_of_a_refusal_although_the_receipt_was_lost() -> None:
     """The receiver's row may be deleted by then: its entry by name has the refusal and its reason."""
     trio = Trio()
     trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
@@ -452,7 +452,7 @@ def test_a_held_document_waits_until_it_is_released() -> None:
     assert len(trio.a.refused) == 1  # it is on its way, or has ended and was cleaned
 
 
-def test_silence_reigns_when_all_is_settled() -> None:
+def test_no_frames_are_sent_when_all_messages_are_settled() -> None:
     """Invariant I5: no frames without open messages."""
     trio = Trio()
     trio.a.send(b"x")
@@ -476,7 +476,7 @@ def test_receipts_of_one_commit_leave_as_one_packet() -> None:
     assert len(sent) <= 50  # the memory wire delivers one frame at a time
 
 
-def test_the_hub_tells_who_refused_and_why() -> None:
+def test_the_hub_reports_operator_and_reason_of_a_refusal() -> None:
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
     trio.a.send(b"x")

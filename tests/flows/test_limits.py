@@ -149,7 +149,7 @@ def test_the_limit_is_that_of_the_document_sealed_or_not(sealed: bool) -> None:
 
 
 @pytest.mark.parametrize("order_key", ["", "k"])
-def test_a_receiver_with_a_smaller_limit_refuses_for_good_and_keeps_nothing(order_key: str) -> None:
+def test_a_receiver_with_a_smaller_limit_refuses_permanently_and_stores_nothing(order_key: str) -> None:
     world = SealedWorld()
     send(world, b"x")  # afterwards the keys are known
     world.later(1)

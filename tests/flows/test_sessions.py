@@ -137,7 +137,7 @@ def test_a_replaced_session_is_ignored_and_its_end_has_no_effect() -> None:
     assert hub_lines(trio, Event.FORWARDED) == before + 1
 
 
-def test_class_1_goes_past_what_is_stored() -> None:
+def test_class_1_overtakes_stored_messages() -> None:
     """Class 1 has no order, and could not wait behind stored copies."""
     trio = Trio()
     trio.cut(trio.b)

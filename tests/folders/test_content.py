@@ -26,7 +26,7 @@ def offered(layout: Layout, body: bytes) -> Offered:
     return file
 
 
-def test_only_the_file_that_was_looked_at_is_read(layout: Layout, tmp_path: Path) -> None:
+def test_only_the_checked_file_is_read(layout: Layout, tmp_path: Path) -> None:
     file = offered(layout, b"body")
     assert content_of(file) == (b"body", b"body", sha256(b"body").hexdigest())
     with file.path.open("ab") as stream:

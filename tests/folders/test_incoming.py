@@ -87,9 +87,7 @@ async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, 
     assert sorted(files(layout).values()) == [b"a file", b"a file again", b"in a folder"]
 
 
-async def test_a_folder_that_cannot_be_looked_at_is_tried_again(
-    layout: Layout, inbox: FolderInbox, reported: Reported
-) -> None:
+async def test_an_unreadable_folder_is_tried_again(layout: Layout, inbox: FolderInbox, reported: Reported) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.symlink_to("y" * 300)  # a name that is too long for any file system
     with capture_logs() as said:

@@ -133,7 +133,7 @@ async def test_a_file_waits_for_its_own_target_only(layout: Layout, node: Accept
     await until(lambda: len(in_sent(layout)) == 101)
 
 
-async def test_a_wait_that_is_over_causes_no_further_looks(layout: Layout, node: AcceptingNode) -> None:
+async def test_a_finished_wait_causes_no_further_searches(layout: Layout, node: AcceptingNode) -> None:
     node.busy = {"56001"}
     clock = SystemClock()
     settings = FolderSection(path=layout.root, settle_s=0)

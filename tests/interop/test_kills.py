@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.interop.kills import lives
 
 
-def test_a_node_that_is_killed_again_and_again(tmp_path: Path) -> None:
+def test_a_repeatedly_killed_node_loses_nothing(tmp_path: Path) -> None:
     book = lives(tmp_path, kills=3, seed=7)
     assert book.complaints == []
     assert all(book.confirmed.values())

@@ -14,7 +14,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_the_default_has_all_tables() -> None:
+def test_the_default_mapping_has_all_tables() -> None:
     tables = read_mapping(None)
     assert [table.kind for table in tables.tables] == ["tb_0030", "tb_0031", "tb_0032"]
     assert tables.tables[1].status["1"] == tables.tables[1].status["SS_SENT"] == "SS_SENT"

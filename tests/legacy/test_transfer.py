@@ -118,7 +118,7 @@ async def test_a_document_that_may_have_arrived_waits_for_the_answer_of_its_rece
     assert results(await imported(sender, tmp_path, resend_unanswered=True)) == {"rejected": 1}
 
 
-async def test_rows_that_cannot_be_taken_are_listed_and_harm_no_others(nodes: Nodes, tmp_path: Path) -> None:
+async def test_rows_that_cannot_be_taken_are_listed_and_do_not_stop_others(nodes: Nodes, tmp_path: Path) -> None:
     sender, receiver = nodes
     rows = [
         sample.outbound(1),

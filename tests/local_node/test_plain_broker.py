@@ -141,7 +141,7 @@ def test_unusable_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
         main(["--port", "65536"])
 
 
-def test_after_a_kill_all_comes_again_flagged(tmp_path: Path) -> None:
+def test_after_a_kill_all_messages_are_redelivered_with_the_flag(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     with running("--data", folder) as (process, port), channel_of(port) as channel:
         channel.queue_declare("q", durable=True)

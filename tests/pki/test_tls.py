@@ -59,7 +59,7 @@ def test_a_client_without_a_certificate_is_accepted_without_a_name(hub: ssl.SSLC
     [(NOW - 100 * DAY, OURS), (NOW + 10 * DAY, OURS), (NOW, authority())],
     ids=["expired", "early", "foreign"],
 )
-def test_a_client_whose_certificate_proves_nothing_is_turned_away(
+def test_a_client_with_an_invalid_certificate_is_refused(
     tmp_path: Path, hub: ssl.SSLContext, at: "object", by: "object"
 ) -> None:
     keys = ring(tmp_path / "a", by, at=at)  # type: ignore[arg-type]
@@ -67,19 +67,19 @@ def test_a_client_whose_certificate_proves_nothing_is_turned_away(
         shake(client_context(trust(OURS), keys), hub)
 
 
-def test_a_client_that_signs_for_itself_is_turned_away(tmp_path: Path, hub: ssl.SSLContext) -> None:
+def test_a_self_signed_client_is_refused(tmp_path: Path, hub: ssl.SSLContext) -> None:
     client = client_context(trust(OURS))
     load_pair(client, *self_signed(tmp_path), None)
     with pytest.raises(ssl.SSLError):
         shake(client, hub)
 
 
-def test_a_hub_of_another_authority_is_turned_away(tmp_path: Path, hub: ssl.SSLContext) -> None:
+def test_a_hub_of_another_authority_is_refused(tmp_path: Path, hub: ssl.SSLContext) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         shake(client_context(trust(authority()), ring(tmp_path / "a", OURS)), hub)
 
 
-def test_versions_below_the_agreed_one_are_turned_away(tmp_path: Path, hub: ssl.SSLContext) -> None:
+def test_versions_below_the_agreed_one_are_refused(tmp_path: Path, hub: ssl.SSLContext) -> None:
     old = client_context(trust(OURS), minimum="1.2")
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(ssl.SSLError):

@@ -42,7 +42,7 @@ def test_another_authority_of_the_same_name() -> None:
     assert trust(OURS, THEIRS).verify(issued(THEIRS), NOW).node == Address(1, "10008")
 
 
-def test_a_stranger_who_signs_for_itself(tmp_path: Path) -> None:
+def test_a_self_signed_certificate_of_a_stranger(tmp_path: Path) -> None:
     with pytest.raises(WrongAuthority):
         BELIEVED.verify(self_signed(tmp_path)[0].read_bytes(), NOW)
 

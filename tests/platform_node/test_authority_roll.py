@@ -58,7 +58,7 @@ async def delivered(link: ClientLink, sent: list[str]) -> None:
     await until(all_are)
 
 
-async def test_a_living_network_gets_another_authority(inprocess: InProcess) -> None:
+async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)

@@ -61,7 +61,7 @@ def test_a_stored_certificate_that_is_no_longer_valid_is_not_passed_on() -> None
     assert (known.of(A), known.of(Address(1, "56001"))) == ((), ("renewed",))
 
 
-def test_looked_at_again_when_the_first_of_them_has_ended() -> None:
+def test_certificates_are_verified_again_when_the_first_of_them_has_ended() -> None:
     now, day = datetime(2030, 1, 1, tzinfo=UTC), timedelta(days=1)
     ends = {"kept": now + 9 * day, "long": now + 5 * day, "short": now + 2 * day}
     known = KnownCertificates({"1.56001": ["kept"]}, lambda node, pem: ends[pem])

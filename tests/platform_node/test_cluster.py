@@ -137,7 +137,7 @@ async def test_a_document_waiting_in_one_store_is_delivered_through_the_other_in
         await until(lambda: a.engine.core.counters.counts.get("delivered") == 1)
 
 
-async def test_nodes_of_an_instance_that_stops_go_on_at_another_one(inprocess: InProcess) -> None:
+async def test_nodes_of_a_stopped_instance_continue_at_another_one(inprocess: InProcess) -> None:
     async with hubs_of(inprocess) as hubs:
         one, two = await hubs.instance(1), await hubs.instance(2)
         await settle_homes(one, two)

@@ -82,7 +82,7 @@ async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptu
     assert len(await hub.registry.certificates()) == 1
 
 
-async def test_an_answer_that_was_lost_is_given_again(inprocess: InProcess) -> None:
+async def test_a_lost_answer_is_sent_again(inprocess: InProcess) -> None:
     """The same token with the same key: no new certificate is signed."""
     hub = await inprocess.secure_hub()
     told = await token_for(inprocess, hub, "10008")

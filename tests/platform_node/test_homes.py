@@ -21,7 +21,7 @@ def test_homes_are_spread_by_weight() -> None:
 
 
 @given(st.dictionaries(st.tuples(st.integers(1, 99), st.integers(1, 99)), st.floats(0.1, 10), min_size=2, max_size=6))
-def test_a_store_that_goes_moves_its_own_nodes_only(stores: dict[tuple[int, int], float]) -> None:
+def test_a_removed_store_moves_its_own_nodes_only(stores: dict[tuple[int, int], float]) -> None:
     gone = next(iter(stores))
     rest = {store: weight for store, weight in stores.items() if store != gone}
     for node in NODES[:20]:

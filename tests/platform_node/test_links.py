@@ -81,7 +81,7 @@ async def test_it_reads_no_queue_of_another_node(scene: LinksScene) -> None:
                 await (channel.consume(queue, lambda batch: None) if touch == "consume" else channel.get(queue))
 
 
-async def test_it_writes_to_nothing_but_the_links(scene: LinksScene) -> None:
+async def test_it_writes_to_the_links_only(scene: LinksScene) -> None:
     for exchange in ("", "amq.direct", "amq.topic", "semq.admin"):
         channel = await scene.link.open_channel()
         await channel.confirm_select()
@@ -290,7 +290,7 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> N
     assert counts["received"] == 1
 
 
-async def test_sessions_that_the_hub_ends_are_over_for_its_engine(scene: LinksScene) -> None:
+async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksScene) -> None:
     """Also sessions that began while a new engine started: otherwise they would count as online, and frames for them
     would be lost.
     """

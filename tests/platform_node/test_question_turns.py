@@ -82,7 +82,7 @@ async def test_beyond_its_share_an_asker_is_refused_and_the_others_are_not() -> 
     await asking.close()
 
 
-async def test_turns_at_once_are_limited_and_a_timed_out_asker_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_simultaneous_turns_are_limited_and_a_timed_out_asker_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question_turns, "WAIT_S", 0.01)
     asking = Askers(QuestionTurns(FrozenClock(), at_once=2))
     await asking.ask("A1", "A2", "B1", "B2")

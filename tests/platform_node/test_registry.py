@@ -30,7 +30,7 @@ async def test_a_node_gets_a_limited_number_of_certificates(inprocess: InProcess
 
 
 @pytest.mark.parametrize(("days", "wait_s"), [(90.0, 180.0), (0.001, 4.32)])
-def test_it_may_have_more_as_time_passes_and_never_too_few_for_short_lives(days: float, wait_s: float) -> None:
+def test_the_allowance_of_renewals_grows_with_time_and_suffices_for_short_lifetimes(days: float, wait_s: float) -> None:
     allowance = renewals(days)
     assert all(allowance.take("1.10008", 5.0) for _ in range(RENEWALS_MAX))
     assert not allowance.take("1.10008", 5.0 + wait_s * 0.99)

@@ -26,7 +26,7 @@ async def submit(link: ClientLink, target: str, count: int) -> list[str]:
     return [(await ask(link, "msg.submit", one))["result"]["lk0"] for one in documents]
 
 
-async def test_a_revoked_node_is_thrown_out_and_kept_out(inprocess: InProcess) -> None:
+async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)

@@ -28,7 +28,7 @@ TABLES = st.dictionaries(NAMES, PLAIN, max_size=4)
 
 
 @given(TABLES)
-def test_a_table_is_bound_alike_before_and_after_its_way(table: dict[str, Any]) -> None:
+def test_a_table_is_bound_in_the_same_way_before_and_after_the_transport(table: dict[str, Any]) -> None:
     encoded = encode_table(table)
     there = decode_table(encoded)[0]
     assert canonical("x", tagged(there)) == canonical("x", tagged(table))

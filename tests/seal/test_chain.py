@@ -24,7 +24,7 @@ def test_other_lines_give_another_hash(one: list[bytes], other: list[bytes]) -> 
     assert (chained(one).hash == chained(other).hash) == (one == other)
 
 
-def test_everything_that_a_link_starts_from_is_in_its_hash() -> None:
+def test_the_hash_of_a_link_covers_all_its_inputs() -> None:
     changes: tuple[dict[str, object], ...] = (
         {},
         {"store": "other"},

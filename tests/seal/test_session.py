@@ -63,7 +63,7 @@ def test_a_session_ends(limits: KeyLimits) -> None:
     assert session.is_over(105.0 if limits.seconds == 5 else 101.0)
 
 
-def test_a_snapshot_of_memory_that_lives_twice_repeats_no_nonce() -> None:
+def test_two_runs_from_one_memory_snapshot_repeat_no_nonce() -> None:
     """Key and counter repeat; the random part of each nonce does not."""
     one, other = SealingPair().session(), SealingPair().session()
     assert one.id == other.id

@@ -18,7 +18,7 @@ def test_written_files_are_read(session_id: bytes, wrapped: bytes, signer: str, 
 
 
 @given(st.text())
-def test_whatever_is_read_is_written_alike(text: str) -> None:
+def test_values_that_were_read_are_written_in_the_same_way(text: str) -> None:
     try:
         token = read_token(text)
     except SealMalformed:

@@ -30,7 +30,7 @@ def test_another_key_another_row_and_altered_bytes_do_not_open(master: bytes, co
         Vault(master, bytes([1] * 32), bytes).unlock(locked[: len(locked) - cut], context)
 
 
-def test_bytes_that_are_no_vaults() -> None:
+def test_bytes_of_another_form_are_not_locked() -> None:
     vault = Vault(MASTER, bytes(32), bytes)
     assert not vault.is_locked(b"plain")
     assert not vault.is_locked(b"")
@@ -41,7 +41,7 @@ def test_bytes_that_are_no_vaults() -> None:
         Vault(b"short", bytes(32), bytes)
 
 
-def test_keys_of_earlier_lives_are_kept_within_bounds() -> None:
+def test_keys_of_earlier_incarnations_are_bounded() -> None:
     vault = Vault(MASTER, bytes(32), bytes)
     for number in range(1, CACHED_MAX + 3):
         other = Vault(MASTER, number.to_bytes(32, "big"), bytes)

@@ -12,7 +12,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 KNOWN = {key_id(A.public_key()): A.public_key()}
 
 
-def test_a_damaged_voucher_is_passed_by() -> None:
+def test_a_damaged_voucher_is_ignored() -> None:
     whole = vouched(CERTIFICATE, "1.10008", "aa", [A])
     broken = CERTIFICATE + "-----BEGIN SEMQ VOUCHER-----\nA\n-----END SEMQ VOUCHER-----\n"
     assert is_vouched(whole, "1.10008", "aa", KNOWN)

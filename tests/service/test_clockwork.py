@@ -78,7 +78,7 @@ async def test_the_job_is_moved_to_what_is_due_sooner_and_never_to_later(scene: 
     assert scene.planned(ENGINE) > 1
 
 
-async def test_a_flush_looks_too(scene: ClockworkScene) -> None:
+async def test_a_flush_ticks_the_engine_too(scene: ClockworkScene) -> None:
     scene.due_in(0)
     scene.work.on_mail()
     await scene.engine.ticked.wait()

@@ -33,7 +33,7 @@ def tokens(url: str, *first: str) -> int:
         return int(row[0])
 
 
-async def test_it_takes_its_turns(database: str, tmp_path: Path) -> None:
+async def test_the_housekeeping_runs_at_its_intervals(database: str, tmp_path: Path) -> None:
     clock = ShiftedClock()
     tidying = Tidying(lambda: database, clock, settings_of(tmp_path))
     assert tokens(database, OLD) == 3
@@ -65,7 +65,7 @@ async def test_old_lines_of_the_audit_log_are_deleted_and_only_by_it(database: s
             connection.execute("DELETE FROM web_audit")
 
 
-async def test_a_turn_that_failed_comes_again_soon(database: str, tmp_path: Path) -> None:
+async def test_a_failed_turn_is_repeated_soon(database: str, tmp_path: Path) -> None:
     clock, urls = ShiftedClock(), [f"{database}_that_is_not_there", database]
     tidying = Tidying(lambda: urls.pop(0), clock, settings_of(tmp_path))
     tokens(database, OLD)

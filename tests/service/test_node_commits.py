@@ -19,7 +19,7 @@ def commits(node: LocalNode | HubNode) -> int:
     return node.store.counters.units - node.store.counters.read_only
 
 
-async def test_a_document_alone_costs_three_commits(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_single_document_costs_three_commits(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A: accepted; B: recorded; A: acknowledged. All other work is committed with one of these, or with the next
     document.
     """

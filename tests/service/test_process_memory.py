@@ -215,7 +215,7 @@ async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes
             await submit(inprocess, nodes[0])
 
 
-async def test_no_body_is_kept_that_came_again_or_was_set_aside(
+async def test_no_body_of_a_repeated_or_parked_document_is_kept(
     inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]
 ) -> None:
     taken = await consuming(inprocess, nodes[1], requeue_once)

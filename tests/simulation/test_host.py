@@ -78,7 +78,9 @@ def test_it_shares_the_unit_of_urgent_work() -> None:
     assert again.decided_at >= began + world.plan.later_s
 
 
-def test_a_process_whose_store_is_lost_goes_on_and_all_its_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_the_loss_of_its_store_a_process_continues_and_all_its_work_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world, host = at_rest()
     faults = [CommitFault.ANSWER_LOST]
     monkeypatch.setattr(world.faults, "commit_fault", lambda of: faults.pop() if faults else CommitFault.NONE)

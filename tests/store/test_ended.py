@@ -48,7 +48,7 @@ def kept(store: MemoryStore, fault: CommitFault = CommitFault.NONE, refuse: bool
 
 
 @pytest.mark.parametrize("fault", list(CommitFault))
-def test_rows_of_each_attempt_are_closed_whatever_became_of_the_commit(fault: CommitFault) -> None:
+def test_rows_of_each_attempt_are_closed_after_any_result_of_the_commit(fault: CommitFault) -> None:
     rows = kept(MemoryStore(), fault)
     assert len(rows) == (4 if fault is CommitFault.REDONE else 2)
     for row in rows:

@@ -102,7 +102,7 @@ def test_a_unit_that_postgres_would_refuse_is_refused_as_a_whole(
     assert store.idle
 
 
-def test_a_copy_may_go_and_come_again_in_one_unit(store: MemoryStore) -> None:
+def test_a_copy_may_be_deleted_and_stored_again_in_one_unit(store: MemoryStore) -> None:
     put(store, relayed(1))
     again = relayed(2)
     again.lk0 = relayed(1).lk0

@@ -145,7 +145,7 @@ async def test_an_error_ends_the_channel_and_only_it() -> None:
         assert (await link.open_channel()).is_open
 
 
-async def test_closing_gives_back_what_is_out() -> None:
+async def test_closing_returns_unacknowledged_messages() -> None:
     async with pair() as both:
         link = await both.dial()
         channel, other = await link.open_channel(), await link.open_channel()
@@ -199,7 +199,7 @@ async def test_waiting_to_publish_ends_with_the_channel() -> None:
             await waiting
 
 
-async def test_a_content_that_is_too_large_comes_in_its_turn_without_its_body() -> None:
+async def test_a_too_large_content_is_reported_in_order_without_its_body() -> None:
     limits = ConnectionLimits(body_max=ANY_SIZE, stream_from=1001, arriving_max=1000)
     async with pair() as both:
         channel = await (await both.dial(limits=limits)).open_channel()

@@ -60,7 +60,7 @@ async def test_malformed_frames_close_the_connection(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("claimed", [131_073, (1 << 32) - 1])
-async def test_an_oversize_frame_ends_the_connection_at_its_head(claimed: int) -> None:
+async def test_an_oversize_frame_ends_the_connection_at_its_header(claimed: int) -> None:
     async with pair(connection=ConnectionLimits(close_s=3600)) as both:
         loop, client = asyncio.get_running_loop(), await asyncio.to_thread(lambda: RawClient(both.server.port).opened())
         await loop.run_in_executor(None, client.socket.sendall, FRAME_HEAD.pack(FRAME_BODY, 1, claimed))
@@ -101,7 +101,7 @@ async def test_a_failed_login_is_answered_only_after_the_pause() -> None:
             await dialling
 
 
-async def test_whoever_does_not_finish_the_negotiation_is_dropped() -> None:
+async def test_a_client_that_does_not_finish_the_negotiation_is_dropped() -> None:
     async with pair(connection=ConnectionLimits(handshake_s=0.05)) as both:
         assert await talk(both) == b""
         assert (await talk(both, PROTOCOL_HEADER)).startswith(b"\x01\0\0")
@@ -218,7 +218,7 @@ class CountingOwner:
 
 @pytest.mark.parametrize("said", [b"", PROTOCOL_HEADER], ids=["nothing", "header"])
 @pytest.mark.parametrize("close_s", [0.1, 60.0])
-async def test_a_peer_that_never_answers_its_good_bye_is_dropped(said: bytes, close_s: float) -> None:
+async def test_a_peer_that_does_not_answer_a_close_is_dropped(said: bytes, close_s: float) -> None:
     async with pair(connection=ConnectionLimits(close_s=close_s), drain_s=5.0) as both:
         with socket.create_connection(("127.0.0.1", both.server.port)) as deaf:
             deaf.sendall(said)

@@ -32,7 +32,7 @@ def test_cells() -> None:
     assert lights.rules()[Light.RED, Seen.night] is None
 
 
-def test_news_that_cannot_be_true_is_a_violation_with_facts() -> None:
+def test_an_impossible_event_is_a_violation_with_facts() -> None:
     with pytest.raises(ImpossibleNews) as refusal:
         grid().step(Light.RED, Seen.night)
     assert refusal.value.facts == {"grid": "light", "standing": "RED", "news": "night"}

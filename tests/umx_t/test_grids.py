@@ -164,7 +164,7 @@ def test_nothing_leaves_a_final_state(grid: AnyGrid) -> None:
         assert rule is None or rule.deed in (None, SenderDeed.reack2, SenderDeed.reack)
 
 
-def test_class_3_rises_and_only_a_no_of_the_responsible_party_goes_back() -> None:
+def test_class_3_only_rises_except_for_a_not_of_the_responsible_party() -> None:
     for standing, on in SENDER.cells():
         after = SENDER.step(standing, on).after
         if standing in BACK.get(on, ()):
@@ -198,7 +198,7 @@ def test_an_answer_of_the_hub_never_ends_a_row_of_class_3() -> None:
             assert rule is None or RANK[rule.after] < 50
 
 
-def test_a_refusal_ends_only_what_was_sent_and_nowhere_taken() -> None:
+def test_a_refusal_ends_only_documents_that_no_store_has_accepted() -> None:
     ended = {standing for standing in UNSETTLED if SENDER.step(standing, Heard.refused).after is Standing.REJECTED}
     assert ended == {Standing.SS_SENT}
 
@@ -213,7 +213,7 @@ def test_refusals_are_reported_to_every_inquiry() -> None:
     assert told == {HubHeard.again, HubHeard.inquired, HubHeard.asked, HubHeard.ask, HubHeard.refuse}
 
 
-def test_in_custody_a_no_of_the_receiver_sends_nothing_again() -> None:
+def test_in_custody_a_not_of_the_receiver_sends_nothing_again() -> None:
     rule = SENDER.step(Standing.SS_ACK, Heard.not_here)
     assert (rule.after, rule.deed) == (Standing.SS_ACK, None)
 

@@ -28,7 +28,7 @@ def test_failures_count_from_one() -> None:
 
 
 @pytest.mark.parametrize("most_s", [15, 16, 30, 300, 3000, 5])
-def test_after_so_many_doublings_intervals_grow_no_more(most_s: int) -> None:
+def test_the_doubling_of_intervals_is_bounded(most_s: int) -> None:
     needed = doublings(15, most_s)
     assert interval(needed, 15, most_s, 0.5) == most_s
     assert needed == 0 or interval(needed - 1, 15, most_s, 0.5) < most_s

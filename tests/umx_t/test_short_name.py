@@ -34,7 +34,7 @@ def test_people_may_write_it_as_they_like() -> None:
 
 
 @pytest.mark.parametrize("place", range(CHECK_LENGTH))
-def test_a_slip_of_the_pen_names_nothing(place: int) -> None:
+def test_a_misspelt_name_matches_no_message(place: int) -> None:
     name = short_name(LK0)
     at = len(name) - CHECK_LENGTH + place
     for other in ALPHABET.replace(name[at], ""):

@@ -104,7 +104,7 @@ def answers(status: int) -> Callable[[Taken], tuple[int, dict[str, str]]]:
     return lambda taken: (status, {})
 
 
-async def test_documents_that_fail_for_good_do_not_keep_their_places(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_permanently_failing_documents_do_not_keep_their_places(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(500)
     channels = [inbox.deliver(str(number), b"bad") for number in range(8)]
     await until(lambda: len(inbox.parked) == 8)
@@ -156,7 +156,7 @@ async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: We
     assert sum(taken.body == b"gone" for taken in hook.taken) <= before + 1
 
 
-async def test_an_event_that_fails_for_good_holds_up_no_other(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_an_event_that_fails_permanently_delays_no_other(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = lambda taken: (500 if b"poison" in taken.body else 204, {})
     for lk0 in ("poison", "other"):
         inbox.happened.put_nowait(DocumentEvent("failed", lk0, "1.56001", AppKey(), datetime(2026, 11, 22, tzinfo=UTC)))

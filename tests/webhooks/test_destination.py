@@ -105,7 +105,7 @@ async def test_other_answers_are_no_answer(hook: Hook, destination: Webhook, sta
     assert destination.failures == 1
 
 
-async def test_an_application_that_hangs_is_given_up(hook: Hook) -> None:
+async def test_an_application_that_hangs_ends_by_a_timeout(hook: Hook) -> None:
     released = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -32,7 +32,7 @@ def test_a_document_keeps_its_body_and_carries_its_attributes() -> None:
     assert "semq-order-key" not in request.headers
 
 
-def test_the_trace_of_the_sender_goes_on_at_the_application() -> None:
+def test_the_trace_of_the_sender_continues_at_the_application() -> None:
     sent = {"traceparent": PARENT, "tracestate": "a=1", "lot": 7}
     headers = of_document(document(headers=sent)).headers
     assert (headers["traceparent"], headers["tracestate"]) == (PARENT, "a=1")

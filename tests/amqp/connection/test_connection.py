@@ -141,7 +141,7 @@ def test_fatal_errors(octets: bytes, cut: Callable[[bytes], list[bytes]]) -> Non
 
 
 @pytest.mark.parametrize("kind", [FRAME_METHOD, FRAME_HEADER, FRAME_BODY])
-def test_an_oversize_frame_is_the_end_at_its_head(kind: int) -> None:
+def test_an_oversize_frame_ends_the_connection_at_its_header(kind: int) -> None:
     pair = one_channel()
     (closed,) = pair.server.receive(FRAME_HEAD.pack(kind, 1, 4097), 0)
     assert isinstance(closed, ConnectionClosed)

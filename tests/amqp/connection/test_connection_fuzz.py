@@ -200,7 +200,7 @@ SAID = conversation()
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_the_conversation_as_it_was(role: str) -> None:
+def test_the_recorded_conversation(role: str) -> None:
     watch = replay(role, b"".join(said_to(role)))
     assert watch.failed == []
     assert watch.closed[0].error is None

@@ -10,7 +10,7 @@ def test_without_interval_nothing_is_ever_due() -> None:
     assert (heart.send_at, heart.dead_at) == (None, None)
 
 
-def test_half_an_interval_to_send_and_two_to_die() -> None:
+def test_heartbeats_are_sent_every_half_interval_and_expected_within_two() -> None:
     heart = Heartbeat()
     heart.begin(10, 100.0)
     assert (heart.send_at, heart.dead_at) == (105.0, 120.0)

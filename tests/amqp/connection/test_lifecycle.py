@@ -161,7 +161,7 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
     assert pair.server.output_size == 0
 
 
-def test_a_close_ok_that_does_not_come_is_given_up() -> None:
+def test_a_missing_close_ok_ends_by_a_timeout() -> None:
     pair = opened(ConnectionLimits(close_s=2, heartbeat=0))
     pair.server.close()
     assert pair.server.next_deadline == 2

@@ -39,7 +39,7 @@ async def test_a_peak_stays_when_the_rows_have_gone(database: str, monkeypatch: 
     assert highest == {"a": 1}
 
 
-async def test_a_reading_has_what_the_log_has_taken(database: str) -> None:
+async def test_a_measurement_includes_the_written_log(database: str) -> None:
     before = (await rows.read({"a": database}))["a"]
     with psycopg.connect(database) as connection:
         connection.execute(INSERT)

@@ -55,7 +55,7 @@ def test_rows_change_as_often_as_observed(database: str) -> None:
         assert connection.execute("SELECT sum(att) FROM tb_0031").fetchone() == (26,)
 
 
-def test_fewer_documents_change_their_share_of_the_rows(database: str) -> None:
+def test_fewer_documents_change_proportionally_fewer_rows(database: str) -> None:
     assert left_by(database, {"semq_ledger": RowChanges(40, 0, 0)}, documents=5, batch=2)["semq_ledger"] == 20
 
 

@@ -51,7 +51,7 @@ async def test_unacknowledged_messages_return_in_order_also_after_a_transaction(
         assert house.inbox.settlements == [(tag, [b"1", b"2", b"3"], Disposition.LOST)]
 
 
-async def test_a_channel_that_fails_while_it_waits_leaves_nothing_that_counts() -> None:
+async def test_a_channel_that_fails_while_it_waits_returns_its_memory() -> None:
     house = House()
     async with pair(prepare=house.prepare) as both:
         channel = await (await both.dial()).open_channel()

@@ -9,7 +9,7 @@ STEPS = st.lists(st.sampled_from(["publish", "safe", "unsafe", "write"]), max_si
 
 
 @given(STEPS, st.randoms(use_true_random=False))
-def test_each_number_is_spoken_for_once_and_truly(steps: list[str], chance: "st.random.Random") -> None:  # type: ignore[name-defined]
+def test_each_publish_is_settled_once_with_its_result(steps: list[str], chance: "st.random.Random") -> None:  # type: ignore[name-defined]
     confirms, open_numbers = Confirms(), []
     outcome: dict[int, bool] = {}
     heard: dict[int, bool] = {}
@@ -51,7 +51,7 @@ def test_neighbours_are_confirmed_by_one_frame() -> None:
     assert confirms.take() == []
 
 
-def test_a_refusal_goes_before_the_multiple_that_would_cover_it() -> None:
+def test_a_refusal_precedes_the_multiple_confirm_that_would_include_it() -> None:
     confirms = Confirms()
     for _ in range(3):
         confirms.next_number()

@@ -126,7 +126,7 @@ async def test_positions_and_ids_are_never_given_out_twice() -> None:
     assert model.queue("third").queue_id > other.queue_id
 
 
-async def test_expiry_goes_on_by_the_wall_clock() -> None:
+async def test_expiry_continues_by_the_wall_clock() -> None:
     first = Model()
     first.queue("q", durable=True)
     first.publish("q", b"1", delivery_mode=2, expiration="10000")
@@ -138,7 +138,7 @@ async def test_expiry_goes_on_by_the_wall_clock() -> None:
     assert bodies(queue_of(model, "q")) == []
 
 
-async def test_rows_without_their_host_or_their_ends_rest(caplog: pytest.LogCaptureFixture) -> None:
+async def test_rows_without_their_virtual_host_or_ends_stay_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryBrokerStore(Later())
     elsewhere = DeclareExchange("elsewhere", "e", "topic", False, False, b"\0\0\0\0")
     row = AddMessage(9, 1, "", "q", 0, None, 0, b"", b"")
@@ -170,7 +170,7 @@ async def test_deletions_out_of_order_keep_the_marks(later: bool) -> None:
     assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]
 
 
-async def test_an_argument_that_is_refused_today_costs_the_argument_and_not_the_queue(
+async def test_a_stored_queue_loses_an_argument_that_is_no_longer_permitted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     first = Model()

@@ -124,7 +124,7 @@ def row(position: int, body: bytes = b"body") -> AddMessage:
     return AddMessage(1, position, "", "q", 0, None, 0, b"", body)
 
 
-def test_written_in_the_order_that_loses_nothing() -> None:
+def test_operations_are_written_in_an_order_that_loses_nothing() -> None:
     owed, queue = Owed(), DeclareQueue(1, "/", "q", False, b"")
     assert not owed
     owed.owe([DropBody(9), MarkHandedOut(1, 2), DropMessages(1, [1]), MarkDelivered(1, 2, 3), row(2), queue])
@@ -165,7 +165,7 @@ def test_only_the_deletion_of_a_deleted_queue_is_written_later() -> None:
     assert list(owed.take()) == [[DeleteQueue(1)]]
 
 
-def test_there_is_an_end_to_what_is_remembered(
+def test_the_number_of_remembered_operations_is_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "DROPS_MAX", 3)

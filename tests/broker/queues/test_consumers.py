@@ -33,7 +33,7 @@ def test_consumers_without_room_are_asked_once_until_they_have_room() -> None:
     assert ring.next() is full[3]
 
 
-def test_whoever_leaves_has_no_turn_and_leaves_no_trace() -> None:
+def test_a_removed_consumer_has_no_turn_and_no_state() -> None:
     ring = ConsumerRing()
     stays = RecordingConsumer()
     ring.add(stays)

@@ -94,7 +94,7 @@ def test_a_long_chain_of_full_queues_is_no_deep_recursion() -> None:
     assert len(read_deaths(next(iter(last.ready)).message)) == 100
 
 
-def test_without_the_exchange_the_dead_are_gone() -> None:
+def test_without_the_exchange_dead_letters_are_dropped() -> None:
     model = Model()
     model.queue(max_length=0, dead_letter_exchange="nowhere")
     model.publish("q", b"1")

@@ -37,7 +37,7 @@ def test_a_delivery_mode_is_one_of_two(mode: int) -> None:
 @pytest.mark.parametrize(
     "others", [{}, {"content_type": "a/b"}, {"content_encoding": ""}, {"content_type": "a", "content_encoding": "b"}]
 )
-def test_the_short_road_to_the_delivery_mode(mode: int, others: dict[str, Any]) -> None:
+def test_the_short_path_to_the_delivery_mode(mode: int, others: dict[str, Any]) -> None:
     header = message_of(delivery_mode=mode, **others).header
     flags = header.raw[12] << 8 | header.raw[13]
     assert delivery_mode(header, flags) == mode
@@ -96,7 +96,7 @@ def test_a_malformed_table_is_refused_with_the_publish() -> None:
         Message("", "k", broken, b"")
 
 
-def test_the_bytes_of_the_header_are_those_that_came() -> None:
+def test_the_bytes_of_a_received_header_are_unchanged() -> None:
     message = message_of(b"body", app_id="x")
     assert message.header_bytes == message.header.raw
     assert message.size == 4

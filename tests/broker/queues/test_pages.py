@@ -131,7 +131,7 @@ def test_purge_and_delete_leave_nothing_behind(act: Any, mode: int) -> None:
     assert (model.store.messages, model.store.bodies, model.memory.bytes, len(queue.ready)) == ({}, {}, 0, 0)
 
 
-def test_a_get_waits_for_what_is_out_of_memory() -> None:
+def test_a_get_waits_for_messages_that_are_not_in_memory() -> None:
     model, queue = filled(30)
     heard: list[int] = []
 

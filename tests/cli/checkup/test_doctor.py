@@ -113,7 +113,7 @@ def test_passwords_that_everybody_can_read(tmp_path: Path) -> None:
     assert verdicts(list(machine.check(settings_of(tmp_path, HUB, 0o644))))["configuration"] == OK
 
 
-def test_a_folder_that_cannot_be_and_a_disk_that_is_full(tmp_path: Path) -> None:
+def test_an_unusable_folder_and_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     text = HUB + 'data_dir = "file/data"\n[amqp]\nmin_free_disk_bytes = 9_000_000_000_000_000_000\n'
     found = verdicts(list(machine.check(settings_of(tmp_path, text))))
@@ -127,7 +127,7 @@ IMPOSSIBLE = ("file/data", "/proc/semq/data", "x" * 300, "loop/data")
 
 
 @pytest.mark.parametrize("data_dir", IMPOSSIBLE)
-def test_an_impossible_data_directory_is_one_line_with_a_code_whatever_is_asked(tmp_path: Path, data_dir: str) -> None:
+def test_an_unusable_data_directory_is_one_line_with_a_code_for_every_command(tmp_path: Path, data_dir: str) -> None:
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     file = tmp_path / "hub.toml"
@@ -143,7 +143,7 @@ def test_an_impossible_data_directory_is_one_line_with_a_code_whatever_is_asked(
     assert said.status == (78 if data_dir == "loop/data" else 1)
 
 
-def test_every_path_of_a_configuration_is_looked_at(tmp_path: Path) -> None:
+def test_every_path_of_a_configuration_is_checked(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     text = (
         f'{HUB}[tls]\ndir = "file/pki"\ntrust = "no.pem"\npassphrase_file = "no"\n'
@@ -156,7 +156,7 @@ def test_every_path_of_a_configuration_is_looked_at(tmp_path: Path) -> None:
     assert {one.verdict for one in found} == {FAILING}
 
 
-def test_a_folder_that_cannot_even_be_looked_for(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_searched(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, f'{HUB}data_dir = "{"x" * 300}/data"\n')
     assert verdicts(list(machine.check(settings)))["data folder"] == FAILING
     assert verdicts(list(database.check(settings)))["database"] == OK
@@ -171,7 +171,7 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------- the database
 
 
-def test_a_database_that_may_forget(database_of_role: tuple[str, str], tmp_path: Path) -> None:
+def test_a_database_without_durable_commits_is_refused(database_of_role: tuple[str, str], tmp_path: Path) -> None:
     url, role = database_of_role
     settings = settings_of(tmp_path, f'{HUB}[database]\nurl = "{url}"\n')
     assert set(verdicts(list(database.check(settings))).values()) == {OK}

@@ -67,7 +67,7 @@ def test_a_long_name_keeps_its_beginning_and_its_suffix(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == [path.name]  # and leaves no other file
 
 
-def test_a_name_that_something_else_has_gives_way(tmp_path: Path) -> None:
+def test_a_name_that_is_in_use_gets_a_suffix(tmp_path: Path) -> None:
     (tmp_path / file_name(LK0, "order.xml")).mkdir()
     path = write_body(tmp_path, document("order.xml"))
     assert path.read_bytes() == b"x"
@@ -79,7 +79,7 @@ def test_a_folder_that_takes_nothing_is_named(tmp_path: Path) -> None:
         write_body(tmp_path / "file", document("a"))
 
 
-def test_an_empty_document_has_to_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_document_needs_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full, empty = tmp_path / "full", tmp_path / "empty"
     full.write_bytes(b"x")
     empty.write_bytes(b"")

@@ -128,7 +128,7 @@ def test_a_wait_for_a_class_without_that_outcome_is_refused(
     assert (said.status, "SEMQ-1304" in said.err) == (1, True)
 
 
-def test_no_outcome_in_time_is_not_now(network: Network) -> None:
+def test_a_wait_without_an_outcome_in_time_is_exit_status_69(network: Network) -> None:
     words = ["--to", ABSENT, "--wait", "delivered", "--timeout", "1", "--node", network.sender.url]
     semq("msg", "send", *words, stdin=b"x").fails(69, "SEMQ-1313")
 

@@ -12,7 +12,7 @@ def test_a_row_may_lack_everything() -> None:
     assert list(stuck_lines(None, {})) == ["It is not stuck."]
 
 
-def test_the_outcome_is_worth_more_than_the_status() -> None:
+def test_the_outcome_has_priority_over_the_status() -> None:
     assert status_of({"ss_status": "SS_SENT", "outcome": "REJECTED"}) == "REJECTED"
     assert list_row({"side": "inbound", "source": "1.10008", "app_status": "NEW", "held": True})[2] == "from 10008"
 

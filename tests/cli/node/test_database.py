@@ -40,7 +40,7 @@ def test_an_older_database_is_not_opened_where_that_is_not_wanted(config: str) -
     semq_process("platform", "run", "--config", config).fails(78, "SEMQ-3010")
 
 
-def test_no_database_is_not_now(tmp_path: Path) -> None:
+def test_an_unavailable_database_is_exit_status_69(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     url = "postgresql://nobody@127.0.0.1:1/none?connect_timeout=2"
     file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n[database]\nurl = "{url}"\n')

@@ -78,7 +78,7 @@ def test_the_end_of_the_session_is_reported_instead_of_the_held_note() -> None:
     assert HubFlag.FORWARD_FAILED in notes(trio)
 
 
-def test_a_third_node_takes_no_note_away() -> None:
+def test_a_third_node_cannot_drop_a_held_note() -> None:
     trio = Trio()
     silent(trio)
     trio.a.send(b"x")

@@ -5,7 +5,7 @@ from semq.errors import SemqError
 from tests.flows.trio import Trio
 
 
-def test_acts_on_open_documents_are_refused_with_what_helps_there() -> None:
+def test_acts_on_open_documents_are_refused_with_a_remedy() -> None:
     """The error of an open document differs from that of an ended one."""
     trio = Trio()
     trio.cut(trio.b)

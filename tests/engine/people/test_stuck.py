@@ -103,5 +103,5 @@ def test_every_cause_has_a_next_step() -> None:
         (DONE | {"s_ack_status": "AS_ACK", "lk1": "1.1.1"}, LATE, True),
     ],
 )
-def test_overdue_is_what_has_not_ended_in_its_time(row: Row, around: Surroundings, overdue: bool) -> None:
+def test_messages_without_an_end_in_their_time_are_overdue(row: Row, around: Surroundings, overdue: bool) -> None:
     assert is_overdue(row, around) is overdue

@@ -60,7 +60,7 @@ def blocked(count: int = COUNT) -> tuple[Trio, CountingOrders]:
     return trio, orders
 
 
-def test_a_turn_looks_at_none_of_them() -> None:
+def test_a_turn_reads_none_of_them() -> None:
     trio, orders = blocked()
     for _ in range(1000):
         trio.b.engine.handing.feed("")
@@ -68,7 +68,7 @@ def test_a_turn_looks_at_none_of_them() -> None:
     assert orders.looks == 0
 
 
-def test_documents_that_are_not_in_their_orders_go_on_without_a_look() -> None:
+def test_documents_without_a_waiting_order_are_delivered_without_a_search() -> None:
     trio, orders = blocked()
     trio.a.send(*[b"%d" % n for n in range(50)])
     trio.settle()
@@ -81,7 +81,7 @@ def test_documents_that_are_not_in_their_orders_go_on_without_a_look() -> None:
     assert 0 < orders.looks <= LOOKS_MAX
 
 
-def test_an_answer_that_cannot_be_noted_looks_at_its_own_order_alone() -> None:
+def test_an_answer_that_cannot_be_stored_affects_its_own_order_only() -> None:
     trio, orders = blocked()
     trio.b.app.acks = False
     trio.a.send(b"x", order_key="another")

@@ -186,7 +186,7 @@ def test_a_cancelled_document_is_never_sent_and_ends_under_its_name() -> None:
     assert (event.kind, event.lk0, event.outcome) == ("failed", first.lk0, "CANCELLED")
 
 
-def test_an_expired_document_is_refused_under_its_name_when_the_node_comes_back_too_late() -> None:
+def test_a_scheduled_document_that_expired_while_the_node_was_down_is_refused_under_its_name() -> None:
     trio = ScheduledTrio()
     trio.send(b"1", trio.at(5), expires_at=trio.at(10))
     (first,) = accepted(trio)
@@ -196,7 +196,7 @@ def test_an_expired_document_is_refused_under_its_name_when_the_node_comes_back_
     assert (number, refusal.lk0, refusal.reason[0]) == (first.lk0.object_id, first.lk0, "SEMQ-1206")
 
 
-def test_a_look_reads_what_is_due_and_the_next_one_only() -> None:
+def test_a_search_reads_due_rows_and_the_next_one_only() -> None:
     trio = ScheduledTrio()
     for number in range(1200):
         trio.send(b"%d" % number, trio.at(5))

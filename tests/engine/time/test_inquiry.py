@@ -127,7 +127,7 @@ def test_a_store_that_has_lost_copies_makes_a_sender_ask_about_all_soon(is_there
     assert trio.a.engine.core.counters.counts["custody_lost"] == 1
 
 
-def test_copies_that_are_delivered_meanwhile_are_no_loss() -> None:
+def test_copies_delivered_in_the_meantime_are_no_loss() -> None:
     trio = waiting()
     trio.later(60)
     trio.connect(trio.b)

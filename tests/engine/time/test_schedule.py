@@ -138,7 +138,7 @@ def test_a_reconnect_leaves_the_slower_pace_to_slices_that_have_it_and_takes_a_s
     assert schedule.take(100.0) == Slice(20_000, 29_999, 100.0, patient=True)
 
 
-def test_in_a_rush_nothing_keeps_the_slower_pace() -> None:
+def test_with_the_full_budget_no_span_keeps_the_slower_pace() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.put_back(Slice(0, 99, 900.0, 5, patient=True), 900.0)
     schedule.rush(3.0)
@@ -154,7 +154,7 @@ def test_spans_in_custody_begin_at_the_slower_pace() -> None:
     assert found == [(0, 9, False), (10, 19, True), (20, 39, False), (40, 49, True), (50, 60, False)]
 
 
-def test_two_rows_far_apart_do_not_take_along_what_lies_between() -> None:
+def test_two_distant_rows_do_not_include_the_rows_between_them() -> None:
     """Neither as one moment's rows nor as neighbours of one age, as long as there are few slices."""
     schedule = Schedule(FIRST_S, MAX_S)
     schedule.add(1, now=0.0)

@@ -104,7 +104,7 @@ def named_anew(envelope: Envelope) -> Envelope:
     return changed(envelope, lk0=lk0, sid=envelope.sid + 7)
 
 
-def test_a_copy_whose_body_was_drained_takes_the_place_of_no_copy_that_is_whole() -> None:
+def test_a_copy_without_its_body_does_not_replace_a_complete_copy() -> None:
     """The limit of the link was lowered in between; the signature of a drained copy proves nothing about the stored
     body.
     """

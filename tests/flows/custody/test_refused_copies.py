@@ -175,7 +175,7 @@ def _notes(frame: Frame) -> bool:
     return to_hub and isinstance(frame, Packet) and frame.primitive is Primitive.RESPONSE
 
 
-def test_a_target_that_comes_back_first_has_it() -> None:
+def test_a_target_that_recorded_a_copy_before_its_refusal_keeps_it() -> None:
     """Its Ack is on its way when the operator acts: the sender's marker finds the recorded document."""
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.up
@@ -358,7 +358,7 @@ def test_a_refused_copy_is_not_sent_again() -> None:
     assert trio.b.app.payloads == []
 
 
-def test_a_marker_on_its_way_is_no_news_of_a_refused_payload() -> None:
+def test_a_marker_in_transit_is_no_event_of_a_refused_payload() -> None:
     """10008 cancels and the hub's operator refuses at the same time."""
     trio = stored()
     trio.cut(trio.a)

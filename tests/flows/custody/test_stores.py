@@ -95,7 +95,7 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
 
 
 @pytest.mark.parametrize("arrived", [False, True], ids=["it had not arrived", "it had arrived"])
-def test_the_only_copy_lay_in_a_store_that_is_lost_for_good(arrived: bool) -> None:
+def test_the_only_copy_was_in_a_permanently_lost_store(arrived: bool) -> None:
     """@Ack2=0: the sender has deleted its payload, and only an operator can declare the store lost."""
     trio = elsewhere(arrived=arrived, ack2=False)
     trio.lose = lambda wire, frame: arrived and wire is trio.b.up and _is_for_a(trio, frame)
@@ -156,7 +156,7 @@ def test_the_hub_remembers_what_is_retired() -> None:
     assert Answer.UNAVAIL not in answers
 
 
-def test_the_store_that_works_is_not_lost() -> None:
+def test_a_working_store_is_not_declared_lost() -> None:
     trio = Trio()
     failed: list[Exception] = []
     trio.hub.holding.stores.retire((1, 1), "ops", "a mistake", lambda was: None, failed.append)

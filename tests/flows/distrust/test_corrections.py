@@ -15,7 +15,7 @@ from tests.flows.trio import HUB, TrioWire
 
 
 @pytest.mark.parametrize("code", ["SEMQ-1201", "SEMQ-1202", "SEMQ-1203", "SEMQ-1206"])
-def test_the_receipt_outweighs_the_refusal(world: SealedWorld, code: str) -> None:
+def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
     """The hub forwards the document, and reports to A that it has refused it."""
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
@@ -46,7 +46,7 @@ def test_the_receipt_outweighs_the_refusal(world: SealedWorld, code: str) -> Non
     assert world.is_clean()
 
 
-def test_an_unsigned_receipt_outweighs_nothing(world: SealedWorld) -> None:
+def test_an_unsigned_receipt_corrects_no_outcome(world: SealedWorld) -> None:
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         is_note = wire is world.a.down and isinstance(frame, Packet) and frame.function is Function.RECEIPTS
         return None if is_note or wire is world.b.up else frame

@@ -78,7 +78,7 @@ async def deliver(admin: ClientLink, receiver: ClientLink, number: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_neighbour_s_documents_go_on_under_a_flood_of_packets(inprocess: InProcess, kind: str) -> None:
+async def test_a_flood_of_packets_does_not_stop_the_documents_of_others(inprocess: InProcess, kind: str) -> None:
     hub = await inprocess.hub()
     other, neighbour = await inprocess.local("56001", hub.port), await inprocess.local("88001", hub.port)
     await linked(other)

@@ -133,7 +133,7 @@ def test_a_row_of_another_incarnation_with_the_same_number_is_not_affected() -> 
     assert [kept.outcome for kept in trio.a.store.tables.outbound.values()] == [None]
 
 
-def test_a_hub_out_of_reach_is_waited_for_where_the_payload_was_given_away() -> None:
+def test_a_sender_without_the_payload_waits_for_an_unreachable_hub() -> None:
     """Rule N27: without a payload A cannot send the message again, so giving up the custodian would only end it."""
     trio = bare()
     (row,) = trio.a.store.tables.outbound.values()

@@ -31,7 +31,7 @@ def test_a_reack2_for_another_node_is_refused_after_a_change_of_its_address(worl
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_a_nodes_own_words_are_not_reflected_to_it(world: SealedWorld, is_signed: bool) -> None:
+def test_a_node_ignores_its_own_statements_when_the_hub_returns_them(world: SealedWorld, is_signed: bool) -> None:
     """A ReAck2 with A itself as source, signed for B or unsigned; addressed to B, and to A."""
     packet = signed(world.a, B, Function.RECEIPTS, Primitive.RESPONSE, floors(world, world.b))
     mine = replace(floors(world, world.a), floors={f"{world.b.engine.core.inc:x}": (FAR, None)})

@@ -101,7 +101,7 @@ async def test_unreadable_frames_are_noted(scene: NonsenseScene) -> None:
     await still_delivers(scene, 1, 0)
 
 
-async def test_locators_that_cannot_be_are_noted_where_they_are_read(scene: NonsenseScene) -> None:
+async def test_impossible_locators_are_noted_when_they_are_read(scene: NonsenseScene) -> None:
     for forged in ("", "1", "1.56001", "1.56001.1.1.zz.7", "1.56001.1.1.5.-7", "1.56001.9.9.5.7"):
         ack2 = Receipt(ack_flag=AckFlag.END_TO_END, status=Answer.RECV, ident=forged)
         await scene.peer.say(packet(Function.RECEIPTS, Primitive.INDICATION, ack2))

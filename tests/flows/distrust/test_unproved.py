@@ -54,7 +54,7 @@ def forgery(world: SealedWorld, body: bytes = b"pay me", sid: int = 0) -> Data:
     return Data(made, body)
 
 
-def test_a_document_made_of_nothing_is_not_recorded() -> None:
+def test_an_invented_document_is_not_recorded() -> None:
     world = hidden()
     made = forgery(world)
     before = dict(world.b.store.tables.recorded)
@@ -85,7 +85,7 @@ def test_the_operator_decides_about_statements_without_a_proof(policy: Policy, t
     assert not any(row.proved for row in world.b.store.tables.pending.values())
 
 
-def test_in_a_mixed_network_a_partner_that_had_a_certificate_once_has_to_sign() -> None:
+def test_in_a_mixed_network_a_partner_with_an_earlier_certificate_must_sign() -> None:
     world = SealedWorld(Policy(mixed=True))
     world.settle()
     gone = Presence(node=str(A), certificates=())
@@ -182,7 +182,9 @@ REFUSABLE: dict[str, Callable[[Data], Data]] = {
 
 @pytest.mark.parametrize("keeps_signature", [True, False])
 @pytest.mark.parametrize("what", REFUSABLE)
-def test_a_copy_that_could_only_be_refused_takes_no_place(world: SealedWorld, what: str, keeps_signature: bool) -> None:
+def test_an_unproved_copy_that_would_be_refused_takes_no_position(
+    world: SealedWorld, what: str, keeps_signature: bool
+) -> None:
     """At the position of a genuine document, and at later positions."""
     seen: list[Data] = []
 

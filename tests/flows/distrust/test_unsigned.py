@@ -150,7 +150,7 @@ def cancelled(world: SealedWorld) -> Data:
     return marker
 
 
-def test_a_document_that_its_sender_takes_back_ends_cancelled(world: SealedWorld) -> None:
+def test_a_document_that_its_sender_cancels_ends_cancelled(world: SealedWorld) -> None:
     cancelled(world)
     world.connect(world.b)
     world.later(20)

@@ -53,7 +53,7 @@ FAILED = {"flag": HubFlag.FORWARD_FAILED}
 ARRIVED = {"ack_flag": AckFlag.END_TO_END, "status": Answer.RECV}
 
 
-def test_a_row_that_is_to_be_sent_again_is_not_jumped_over_by_the_claim_of_a_later_one() -> None:
+def test_the_claim_of_a_later_row_does_not_skip_a_row_to_be_sent_again() -> None:
     trio, first, _ = one_sent_one_waiting()
     say(trio, first, **FAILED)
     trio.a.engine.room()
@@ -68,7 +68,7 @@ def test_a_row_that_is_to_be_sent_again_is_not_jumped_over_by_the_claim_of_a_lat
         pytest.param(ARRIVED, [b"1", b"2"], id="the window moves"),
     ],
 )
-def test_a_claim_that_meets_the_end_of_the_window_closes_no_lane_that_has_opened(
+def test_a_claim_at_the_end_of_the_window_does_not_close_an_opened_lane(
     news: dict[str, object], then: list[bytes]
 ) -> None:
     trio, first, second = one_sent_one_waiting(window=1)
@@ -98,7 +98,7 @@ def test_new_documents_are_sent_after_waiting_ones() -> None:
     assert sent(trio) == [b"1", b"2"]
 
 
-def test_class_1_goes_past_what_waits() -> None:
+def test_class_1_overtakes_waiting_messages() -> None:
     """It cannot wait, and its target is online."""
     trio, _, _ = one_sent_one_waiting(window=1)
     trio.a.send(b"3", save_fwd=1)

@@ -5,7 +5,7 @@ from semq.umx_t.envelope import Frame
 from tests.flows.trio import Trio, TrioWire, is_message
 
 
-def test_the_one_before_is_recorded_while_the_next_is_being_looked_at() -> None:
+def test_a_predecessor_is_recorded_during_the_check_of_the_next_one() -> None:
     """Of two documents of one order key the second arrives first and waits.
 
     The first is recorded in the unit in which the second is searched again: it counts as recorded, although no query
@@ -58,7 +58,7 @@ def test_fixed_documents_to_one_address_form_a_sequence() -> None:
     assert trio.is_clean()
 
 
-def test_a_fixed_sequence_needs_documents_that_must_get_there() -> None:
+def test_a_fixed_sequence_needs_class_3() -> None:
     trio = Trio()
     trio.a.send(b"1", fixed=True, save_fwd=2)
     trio.settle()

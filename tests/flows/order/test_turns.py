@@ -120,7 +120,7 @@ def test_an_order_without_a_next_document_leaves_its_place_to_others(ordered: in
     assert len(take_by_acks(trio)) == ordered + others
 
 
-def test_a_document_that_ends_while_others_are_looked_for_lets_no_lower_priority_pass() -> None:
+def test_a_document_that_ends_during_a_search_lets_no_lower_priority_overtake() -> None:
     """The search finds the row of the first document, which is acknowledged in the same unit."""
     trio = away()
     for body, priority, key in ((b"first", 6, "k"), (b"second", 6, ""), (b"third", 5, "")):
@@ -164,7 +164,7 @@ def test_waiting_documents_are_sent_by_priority() -> None:
     assert trio.a.rows == trio.b.rows == CLEAN
 
 
-def test_an_urgent_document_passes_those_that_wait_but_not_its_order() -> None:
+def test_a_document_of_high_priority_overtakes_waiting_ones_but_not_its_order() -> None:
     trio = Trio(connected=False)
     send(trio.a, *(b"%d" % n for n in range(5)))
     send(trio.a, b"first", order_key="k")
@@ -236,7 +236,7 @@ def looks(trio: Trio) -> list[Work]:
     return seen
 
 
-def test_orders_that_wait_for_what_has_not_arrived_cost_nothing_while_others_go_on() -> None:
+def test_orders_that_wait_for_missing_documents_cost_nothing_while_others_continue() -> None:
     """Each of 300 keys waits for its first document; documents without a key are delivered meanwhile."""
     trio = Trio()
     blocked = 300

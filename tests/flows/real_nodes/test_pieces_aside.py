@@ -19,7 +19,7 @@ OF_PIECES = tuple(
 EXPECTED = {"prepare": 2, "is_needed": 1, "with_pieces": 1}
 
 
-async def test_a_small_document_executes_no_code_of_pieces_but_comparisons(inprocess: InProcess) -> None:
+async def test_a_small_document_runs_only_comparisons_of_the_code_for_pieces(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

@@ -45,7 +45,7 @@ asyncio.run(read())
 """
 
 
-async def test_a_document_whose_reader_is_killed_is_given_whole_to_the_next_one(inprocess: InProcess) -> None:
+async def test_a_document_whose_reader_is_killed_is_delivered_completely_to_the_next_one(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)

@@ -99,7 +99,7 @@ async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook:
     assert (told["exported"], told["dropped"], told["failures"]) == (2, 0, 0)
 
 
-async def test_the_hub_tells_how_long_it_has_stored_a_document(inprocess: InProcess, hook: Hook) -> None:
+async def test_the_hub_reports_how_long_it_has_stored_a_document(inprocess: InProcess, hook: Hook) -> None:
     hub = await inprocess.hub(HUB_CONFIG + telemetry(hook))
     a = await inprocess.local("10008", hub.port)
     await linked(a)
@@ -146,7 +146,7 @@ async def test_a_document_in_pieces_has_the_spans_of_one_document(inprocess: InP
     assert {span["traceId"] for span in spans(hook).values()} == {TRACE}
 
 
-async def test_a_restarted_receiver_tells_of_what_it_has_recorded_before(inprocess: InProcess, hook: Hook) -> None:
+async def test_a_restarted_receiver_reports_spans_of_earlier_records(inprocess: InProcess, hook: Hook) -> None:
     _, a, b = await started(inprocess, telemetry(hook))
     await submit(inprocess, a, {"traceparent": PARENT})
     await until(lambda: "record" in spans(hook))

@@ -140,7 +140,7 @@ REFUSED = ("@Alg", "@KeyId", "@SessionKey")  # without these the document cannot
 
 
 @pytest.mark.parametrize("row", BOUND, ids=lambda row: row.name)
-def test_an_altered_attribute_is_noticed_and_the_document_arrives_when_the_hub_stops(
+def test_an_altered_attribute_is_noticed_and_the_document_arrives_after_the_alterations_end(
     world: SealedWorld, row: Attribute
 ) -> None:
     def tamper(wire: TrioWire, frame: Frame) -> Frame:

@@ -52,7 +52,7 @@ async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytes
 QUOTA = "quota_rows_per_partner = 1\n"
 
 
-async def test_a_quota_that_is_reached_is_a_nack_and_the_channel_lives(inprocess: InProcess) -> None:
+async def test_a_reached_quota_is_a_nack_and_the_channel_stays_open(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.started(inprocess.settings("10008", LOCAL.format(name="10008", hub=hub.port) + QUOTA))
     await linked(a)
@@ -71,7 +71,7 @@ async def test_a_quota_that_is_reached_is_a_nack_and_the_channel_lives(inprocess
 
 
 @pytest.mark.parametrize(("headers", "code"), [({}, "SEMQ-1204"), ({"Encrypt": 1}, "SEMQ-5207")])
-async def test_a_channel_without_confirms_ends_with_what_was_not_taken(
+async def test_a_channel_without_confirms_is_closed_when_a_document_is_refused(
     inprocess: InProcess, headers: dict[str, int], code: str
 ) -> None:
     hub = await inprocess.hub()

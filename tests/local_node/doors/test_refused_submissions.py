@@ -140,7 +140,7 @@ async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: A
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
 
 
-async def test_the_application_reads_its_fate_by_number_and_by_token(refused: Any) -> None:
+async def test_the_application_reads_the_state_by_number_and_by_token(refused: Any) -> None:
     a, _, row = refused
     with psycopg.connect(a.store.url) as connection:
         for named in (row["submission"], "T9"):

@@ -28,7 +28,7 @@ def now_ms() -> int:
     return round(SystemClock().wall().timestamp() * 1000)
 
 
-async def test_a_document_waits_in_sight_and_arrives_at_its_second(inprocess: InProcess) -> None:
+async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
@@ -142,7 +142,7 @@ async def test_sql_schedules_by_the_header_and_sees_the_state(inprocess: InProce
         await until(is_refused)
 
 
-async def test_a_look_uses_the_index_of_what_is_due(inprocess: InProcess) -> None:
+async def test_a_search_uses_the_index_of_due_rows(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     with psycopg.connect(a.store.url, autocommit=True) as connection:

@@ -164,7 +164,7 @@ async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InPr
     assert [(event, is_marker) for event, is_marker, _ in told[5:]] == [("SENT", True), ("STORED", True)]
 
 
-async def test_a_flood_of_questions_of_one_institution_keeps_nobody_from_an_answer(inprocess: InProcess) -> None:
+async def test_a_flood_of_questions_of_one_institution_delays_no_others(inprocess: InProcess) -> None:
     hub, a, b = await two(inprocess, secure=False)
     flooder = await inprocess.local("88001", hub.port)
     await linked(a, b, flooder)

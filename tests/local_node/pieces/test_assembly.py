@@ -29,7 +29,7 @@ def piece(bref: int, number: int, part: bytes, document: str = DOCUMENT) -> Reco
 ALL = [piece(10 + number, number, part) for number, part in enumerate(PARTS)]
 
 
-def test_they_are_found_in_any_order_with_those_that_were_sent_twice() -> None:
+def test_pieces_are_found_in_any_order_with_repeated_ones() -> None:
     again = piece(20, 1, PARTS[1])
     other = piece(21, 0, b"dddd", document=f"{DOCUMENT}1")
     assert chosen([ALL[2], other, ALL[0], ALL[1], again], DOCUMENT, MANIFEST) == ([10, 11, 12], [12, 10, 11, 20])
@@ -47,6 +47,6 @@ def test_they_are_found_in_any_order_with_those_that_were_sent_twice() -> None:
     ],
     ids=["one is missing", "another number", "too short", "altered", "exchanged", "none"],
 )
-def test_a_document_with_other_pieces_is_not_given(found: list[RecordedMessage]) -> None:
+def test_a_document_with_wrong_pieces_is_not_delivered(found: list[RecordedMessage]) -> None:
     with pytest.raises(PiecesMissing):
         chosen(found, DOCUMENT, MANIFEST)

@@ -141,7 +141,7 @@ async def test_no_piece_is_lost_with_the_connection_to_a_store(inprocess: InProc
     assert consumer.got.empty()
 
 
-async def test_a_document_is_given_again_with_all_its_pieces(inprocess: InProcess) -> None:
+async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)

@@ -183,7 +183,7 @@ async def test_http_and_console_name_a_store_that_is_away(platform: OneHub) -> N
         assert "no instance serves it" in page.text.partition('role="alert"')[2]
 
 
-async def test_the_doctor_looks_at_all_instances(platform: OneHub) -> None:
+async def test_the_doctor_checks_all_instances(platform: OneHub) -> None:
     settings = platform.two.settings
     settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": platform.two.port})})
     found = {one.check: one async for one in running_node.check(settings, 8.0)}

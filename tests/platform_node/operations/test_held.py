@@ -70,7 +70,7 @@ async def scene(inprocess: InProcess) -> HeldScene:
     return HeldScene(hub, node, await inprocess.client(hub), await inprocess.client(node))
 
 
-async def test_an_institution_has_left_for_good(scene: HeldScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_copies, "BATCH", 2)
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)

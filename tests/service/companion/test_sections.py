@@ -47,7 +47,7 @@ async def _set(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def test_an_error_that_concerns_all_sections_ends_the_program() -> None:
+async def test_an_error_of_all_sections_ends_the_program() -> None:
     sections = [
         CompanionSection("bad", partial(fails, LoginRefused(), [0], asyncio.Event())),
         CompanionSection("good", lasts),

@@ -116,7 +116,7 @@ def test_a_node_that_has_not_enrolled_does_not_start(tmp_path: Path) -> None:
         NodeIdentity(settings, SettableClock())
 
 
-def test_only_a_hub_is_a_hub() -> None:
+def test_only_a_node_of_type_2_is_accepted_as_hub() -> None:
     def peer(node: str) -> PeerInfo:
         return PeerInfo("192.0.2.1", 1, "someone", issued(OURS, node).der, "TLSv1.3")
 

@@ -70,7 +70,7 @@ async def test_short_failures_cause_no_alert(tmp_path: Path) -> None:
     assert len(await desk.at(1110, Check("link", WARNING))) == 1
 
 
-async def test_a_check_that_is_made_no_more_is_well_again(tmp_path: Path) -> None:
+async def test_a_check_that_is_no_longer_made_counts_as_recovered(tmp_path: Path) -> None:
     desk = AlertDesk(tmp_path)
     full = Check("quotas", WARNING, "1.56001")
     await desk.at(0, full)

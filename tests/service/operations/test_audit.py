@@ -21,7 +21,7 @@ def test_arguments_are_recorded_without_secrets_and_in_bounded_length() -> None:
     assert told["deep"] == {"a": {"b": "…"}}
 
 
-async def test_acts_and_looks_at_payloads_by_amqp_stand_beside_those_of_the_web_process(inprocess: InProcess) -> None:
+async def test_acts_and_displays_of_payloads_by_amqp_are_in_the_log_of_the_web_process(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     client = Client(url_of(node.settings, node.port))
     inprocess.stack.push_async_callback(client.close)

@@ -154,7 +154,7 @@ async def test_a_file_that_is_wrong_changes_nothing(inprocess: InProcess, old: s
     assert node.settings is before
 
 
-async def test_limits_hold_from_now_on_and_the_rest_is_named(inprocess: InProcess) -> None:
+async def test_changed_limits_apply_immediately_and_other_changes_are_named(inprocess: InProcess) -> None:
     node = await local(inprocess)
     ops = await client(inprocess, node, "ops")
     rewrite(

@@ -70,7 +70,7 @@ def test_extracts_of_another_node_are_refused(folder: Place, collector: Collecto
         collector.take(document(piece.encode(), "1.b"))
 
 
-def test_the_spool_of_a_node_has_an_end(folder: Place, collector: Collector) -> None:
+def test_unfinished_parcels_of_a_node_are_bounded(folder: Place, collector: Collector) -> None:
     collector.bytes_max = 900
     first, second, *_ = cut(folder, 500)
     assert collector.take(document(first.encode())) is None

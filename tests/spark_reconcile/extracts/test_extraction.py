@@ -89,9 +89,7 @@ async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
     assert again[0] == 0
 
 
-async def test_nights_that_were_slept_through_are_made_up_for_once(
-    sender: LocalNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
     began = datetime.now(UTC) - timedelta(days=3)
     with psycopg.connect(sender.store.url, autocommit=True) as connection:
         connection.execute(

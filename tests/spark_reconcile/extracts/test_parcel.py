@@ -22,7 +22,7 @@ def packed(office: Office) -> bytes:
     return b"".join(parcel.pack(Place.at(office.folder("1.a"))))
 
 
-def test_an_extract_arrives_as_it_left(office: Office, packed: bytes, tmp_path: Path) -> None:
+def test_an_extract_arrives_unchanged(office: Office, packed: bytes, tmp_path: Path) -> None:
     hub = Place.at(tmp_path / "hub")
     received = [parcel.receive(io.BytesIO(packed), hub, "1.a") for _ in range(2)]
     assert received[0] == received[1] == read_manifest((office.folder("1.a") / "manifest.json").read_bytes())

@@ -64,7 +64,7 @@ def test_a_signature_is_valid_for_its_node_and_content_only(tmp_path: Path, trus
     assert not verify("1.10008", CONTENT + b".", signature, None)
 
 
-def test_only_the_hub_speaks_for_the_hub(tmp_path: Path, trust: Path) -> None:
+def test_only_the_hub_signs_for_the_hub(tmp_path: Path, trust: Path) -> None:
     verify = verifier(trust, CLOCK)
     assert verify(HUB, CONTENT, sign_of(tmp_path, node="2.hub")(CONTENT), None)
 
@@ -143,7 +143,7 @@ def altered(file: Path, **fields: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
-async def test_enrolled_nodes_sign_what_a_run_believes_and_believe_what_their_hub_signs(
+async def test_a_run_accepts_signed_extracts_and_nodes_accept_signed_repair_lists(
     inprocess: InProcess, tmp_path: Path
 ) -> None:
     hub = await inprocess.secure_hub()

@@ -26,7 +26,7 @@ def bars_of(chart: str) -> dict[str, tuple[str, list[float]]]:
     }
 
 
-def test_a_chart_is_real_text_in_chinese_too_and_escapes_what_it_is_given() -> None:
+def test_a_chart_has_real_text_also_in_chinese_and_escapes_foreign_text() -> None:
     rows = [{"n": "上海机构", "v": 1200}, {"n": "<script>1", "v": 3}]
     chart = charts.columns(rows, "n", "v", 'by "node" <b>')
     assert {"上海机构", "<script>1", "1,200", "3"} <= set(texts(chart))

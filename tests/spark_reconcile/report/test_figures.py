@@ -14,7 +14,7 @@ def test_rows_add_up_to_figures_that_do_not_overlap() -> None:
     assert (found.new, found.all) == (4, 7)
 
 
-def test_the_words_name_what_there_is_and_never_a_sum() -> None:
+def test_the_words_name_existing_findings_and_never_a_sum() -> None:
     assert (
         VerdictFigures(2, 2, 3).words()
         == "2 of this date, 2 of earlier dates, found now, 3 of earlier dates, known before"

@@ -37,7 +37,7 @@ def test_with_right_clocks_it_is_the_order_of_time() -> None:
         assert told(course, {}) == [(line["side"], line["event"]) for line in lines(course, {})]
 
 
-def test_a_clock_that_is_off_turns_no_story_round() -> None:
+def test_a_wrong_clock_does_not_reverse_a_story() -> None:
     for course in (DIRECT, STORED):
         for off in ({"R": -1000}, {"R": 1000}, {"H": -1000}, {"H": 1000}, {"S": 900, "R": -900}):
             story = told(course, off)

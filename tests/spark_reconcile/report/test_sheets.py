@@ -35,7 +35,7 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
     assert cell(text) == text
 
 
-def test_numbers_stay_numbers_and_what_cannot_be_seen_is_replaced() -> None:
+def test_numbers_stay_numbers_and_invisible_characters_are_replaced() -> None:
     assert (cell(-5), cell(0.25), cell(None)) == (-5, 0.25, None)
     assert cell("a\x00b\x07") == "a\ufffdb\ufffd"
 

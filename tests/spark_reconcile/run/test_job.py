@@ -345,5 +345,5 @@ def test_a_date_is_run_once_at_a_time(office: Office) -> None:
             run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
 
 
-def test_midnight_is_where_the_tests_think_it_is() -> None:
+def test_midnight_of_the_test_zone_is_as_assumed() -> None:
     assert Calendar().window(DAY).start == MIDNIGHT

@@ -45,7 +45,7 @@ def test_every_defect_has_the_verdict_that_it_promises(delivered: Office, clock:
     assert len(given) == 11
 
 
-def test_the_extracts_are_whole_again(delivered: Office, clock: StandingClock) -> None:
+def test_the_extracts_are_complete_again(delivered: Office, clock: StandingClock) -> None:
     root = Place.at(delivered.root / "extracts")
     plant(root, DAY, UTC, clock)
     assert {source.state for source in gather(root, [DAY])} == {"COMPLETE"}

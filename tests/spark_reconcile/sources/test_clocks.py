@@ -62,7 +62,7 @@ def test_clocks_are_calculated_from_the_messages_of_the_last_hour(spark: SparkSe
     assert (found["1.set"].agreeing, found["1.set"].of) == (5, 10)
 
 
-def test_one_absurd_line_does_not_set_a_clock() -> None:
+def test_a_single_wrong_line_does_not_decide_a_clock() -> None:
     assert latest([Hour(9, 0, 50, 40), Hour(10, HOUR, 2, 90)]) == Skew(0, 50, 52, 0, 25)
     assert latest([Hour(9, 0, 2, 40), Hour(10, HOUR, 1, 100)]) == Skew(0, 2, 3, 0, 35)
     assert latest([Hour(10, HOUR, 3, 40), Hour(9, 0, 50)]) == Skew(HOUR, 3, 53, 0, 25)
@@ -75,7 +75,7 @@ def test_a_difference_below_its_own_precision_is_none() -> None:
     assert at_first(estimated, {}) == {}
 
 
-def test_an_estimate_counts_before_what_a_manifest_states_and_nothing_that_cannot_be() -> None:
+def test_an_estimate_precedes_the_value_of_a_manifest_and_impossible_values_are_ignored() -> None:
     stated = {"1.a": 60_000, "1.b": 60_000, "1.c": 1_999, "1.e": 25 * HOUR, "1.f": -25 * HOUR}
     estimated = {"1.a": Skew(3_600_000, 5, 5, 0), "1.d": Skew(1_000, 5, 5, -7_000)}
     assert applied(estimated, stated) == {"1.a": 3_600_000, "1.b": 60_000, "1.d": 1_000}

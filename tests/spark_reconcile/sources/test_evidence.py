@@ -78,9 +78,7 @@ def test_two_nights_with_wrong_clocks_and_absent_extracts(office: Office, spark:
     assert {(one["verdict"], one["found"]) for one in second.breaches} == {("MISSING_AT_HUB", 1), ("UNKNOWN_ORIGIN", 1)}
 
 
-def test_latencies_are_right_though_clocks_differ_by_less_than_anybody_would_notice(
-    office: Office, spark: SparkSession
-) -> None:
+def test_latencies_are_right_despite_small_differences_of_clocks(office: Office, spark: SparkSession) -> None:
     off = {"1.a": -900, "1.b": 1_100, "1.c": 40}
     for number in range(5):
         for sender, receiver in (("1.a", "1.b"), ("1.b", "1.c"), ("1.c", "1.a")):
@@ -185,7 +183,9 @@ def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office
     assert (result.missing, result.exit_code) == ([f"{HUB}.2.1"], 7)
 
 
-def test_a_node_of_which_no_ledger_of_the_hub_speaks_is_not_accused_either(office: Office, spark: SparkSession) -> None:
+def test_a_node_without_lines_in_the_ledgers_of_the_hub_causes_no_exceptions(
+    office: Office, spark: SparkSession
+) -> None:
     lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), DIRECT)]
     elsewhere = [OfficeMessage(10 + number, "1.x", "1.y", at=HOUR * 9 + number * 1000) for number in range(30)]
     lines += through_second_store(office, elsewhere, DIRECT)
@@ -200,7 +200,7 @@ def test_a_node_of_which_no_ledger_of_the_hub_speaks_is_not_accused_either(offic
     assert result.missing == ["a store of the hub"]
 
 
-def test_a_copy_that_one_institution_invents_hides_nothing(office: Office, spark: SparkSession) -> None:
+def test_a_copy_invented_by_one_institution_hides_no_missing_store(office: Office, spark: SparkSession) -> None:
     lines = office.lines_of(OfficeMessage(1), DIRECT)
     lines += [{**line, "lk1": "9.9.1"} if line["node"] == "1.b" else line
               for line in through_second_store(office, [OfficeMessage(2)], DIRECT)]  # fmt: skip

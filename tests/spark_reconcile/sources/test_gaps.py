@@ -69,7 +69,7 @@ def test_counts_of_one_gap_are_added_and_the_largest_gap_is_first() -> None:
     assert gaps([A, HUB_1], {HUB}, absences, neighbours(DAY)) == [Gap("1.b", DAY, 5), Gap("1.a.2.1", DAY, 2)]
 
 
-def test_a_ledger_that_a_message_names_is_the_one_that_its_node_lacks() -> None:
+def test_a_ledger_named_by_a_message_is_reported_as_missing() -> None:
     absences = [Absence("1.b", DAY, 1), Absence("1.b.1.1", DAY, 2), Absence(UNKNOWN_STORE, DAY, 1)]
     assert gaps([A, HUB_1], {HUB}, absences, neighbours(DAY)) == [Gap("1.b.1.1", DAY, 3), Gap(UNKNOWN_STORE, DAY, 1)]
 

@@ -38,7 +38,7 @@ def test_institutions_named_without_a_ledger(
     assert absent(office) == named
 
 
-def test_a_ledger_is_named_where_another_one_of_its_node_is_there(office: Office) -> None:
+def test_a_missing_ledger_is_named_if_its_node_has_delivered_another(office: Office) -> None:
     lines = office.lines_of(OfficeMessage(1), DIRECT)
     office.deliver([{**line, "lk0": line["lk0"].replace("1.a.1.1", "1.a.2.1")} for line in lines if line["side"] != 1])
     office.write(OfficeMessage(2), DIRECT)

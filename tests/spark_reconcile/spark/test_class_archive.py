@@ -13,7 +13,7 @@ def test_without_an_archive_there_are_no_options(tmp_path: Path) -> None:
     assert processes.archive_options(tmp_path / "none.jsa") == ""
 
 
-def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
+def test_an_archive_that_does_not_fit_is_ignored_without_a_message(tmp_path: Path) -> None:
     archive = tmp_path / "classes.jsa"
     archive.write_bytes(b"of another Java")
     command = [str(java_home() / "bin" / "java"), *processes.archive_options(archive).split(), "-version"]

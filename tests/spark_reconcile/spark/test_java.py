@@ -63,7 +63,7 @@ def test_the_shim_keeps_every_other_argument(tmp_path: Path) -> None:
     assert said.split("\n")[:-1] == ["-Dx=a b", "--add-modules=java.sql", "", "*", "$HOME"]
 
 
-def test_without_a_home_to_write_to_the_shim_goes_elsewhere(tmp_path: Path) -> None:
+def test_without_a_writable_home_the_shim_is_in_another_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     home = java.java_home({"PATH": str(tmp_path)}, tmp_path / "file" / "cache")
     assert os.access(home / "bin" / "java", os.X_OK)

@@ -60,7 +60,7 @@ def test_a_restart_keeps_the_rows_the_port_and_the_password(server: EmbeddedPost
     assert read(url) == [1]
 
 
-def test_both_ways_in_ask_for_the_password(server: EmbeddedPostgres) -> None:
+def test_both_entrances_require_the_password(server: EmbeddedPostgres) -> None:
     for url in (server.url_of("semq"), server.url_of("semq", tcp=True)):
         with psycopg.connect(url) as connection:
             verify_settings(connection)
@@ -234,7 +234,7 @@ def choices_here() -> list[SystemUser]:
     return [identity for identity in AS_ROOT[:2] if identities._runs(identity.command(postgres, "--version"))]
 
 
-def test_the_data_change_hands_when_the_identity_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_get_the_owner_of_the_new_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     choices = choices_here()
     assert choices
     tmp_path.chmod(0o700)  # only the owner may enter here, as with /root

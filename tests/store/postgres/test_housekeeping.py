@@ -40,7 +40,7 @@ async def test_names_of_submissions_are_forgotten_by_age_once_the_submission_is_
     assert column(database, "SELECT count(*) FROM tb_0031_renamed WHERE number = 1") == [10]
 
 
-async def test_many_go_in_small_bites(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_rows_are_deleted_in_small_batches(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "BITE", 3)
     fill(
         database,
@@ -71,7 +71,7 @@ async def test_the_window_of_idents_is_the_larger_of_number_and_age(
     ]
 
 
-async def test_closed_streams_go_with_what_is_left_of_their_ledger(database: str) -> None:
+async def test_closed_streams_are_deleted_with_their_ledger_entries(database: str) -> None:
     old = "now() - interval '91 days'"
     fill(
         database,

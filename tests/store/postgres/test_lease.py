@@ -58,7 +58,7 @@ async def test_the_lease_is_renewed_under_load_too(database: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("second", [("one", NOWHERE), ("one", "here"), ("two", "here")])
-async def test_the_same_process_or_place_steps_in_at_once(database: str, second: tuple[str, str]) -> None:
+async def test_the_same_process_or_place_takes_over_immediately(database: str, second: tuple[str, str]) -> None:
     async with living(database, "one", "here") as before, living(database, *second) as after:
         told = await before.do(accepting(1))
         assert [type(error) for error in told] == [StoreFenced]

@@ -109,7 +109,7 @@ def test_a_body_in_another_row_does_not_open() -> None:
     assert Locking(None).unlock("tb_0031_body", 1, SECRET) == SECRET
 
 
-async def test_a_damaged_body_harms_only_who_asks_for_it(database: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_body_fails_only_its_readers(database: str, caplog: pytest.LogCaptureFixture) -> None:
     faults: list[Exception] = []
     async with opened(database, vault=vault(), lost=faults.append) as store:
         await do(store, Job(stage))

@@ -184,7 +184,7 @@ async def test_notices_are_processed(empty_database: str) -> None:
         assert heard == ["channel"]
 
 
-async def test_an_answer_that_fits_nothing_gives_the_connection_up(empty_database: str) -> None:
+async def test_an_unexpected_answer_ends_the_connection(empty_database: str) -> None:
     """An unexpected result must not leave any caller waiting indefinitely."""
     async with wired(empty_database) as (wire, lost, _):
         told: list[object] = []

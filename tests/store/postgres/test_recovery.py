@@ -135,7 +135,7 @@ async def test_spans_in_custody_keep_out_only_the_groups_of_other_rows(database:
     assert found.custody == [(100, 2000), (3100, 10000)]
 
 
-async def test_refusals_that_an_older_node_wrote_are_carried_at_each_start(database: str) -> None:
+async def test_refusals_written_by_an_older_node_are_migrated_at_each_start(database: str) -> None:
     """An older node wrote a second row into the new schema, before the first start and between two starts."""
     for life, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
         with psycopg.connect(database, autocommit=True) as connection:

@@ -120,7 +120,7 @@ def test_a_database_without_our_tables_and_one_that_is_away(empty_database: str,
         roles.grant("postgresql://nobody@127.0.0.1:1/none?connect_timeout=2", role, ["send"], "secret")
 
 
-def test_rights_from_before_the_new_form_of_a_function_are_kept(empty_database: str, role: str) -> None:
+def test_rights_granted_before_a_function_changed_are_kept(empty_database: str, role: str) -> None:
     from alembic import command
 
     from semq.store.postgres import migration

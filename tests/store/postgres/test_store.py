@@ -146,7 +146,7 @@ async def test_the_connection_of_an_abandoned_query_is_closed(database: str) -> 
 @pytest.mark.parametrize(
     "fault", [psycopg.InterfaceError("closed"), exc.InterfaceError("", None, OSError()), exc.TimeoutError("no place")]
 )
-async def test_a_connection_that_is_not_to_be_had_is_a_store_that_is_away(database: str, fault: Exception) -> None:
+async def test_an_unavailable_connection_is_reported_as_an_unavailable_store(database: str, fault: Exception) -> None:
     def query(connection: Connection) -> None:
         raise fault
 

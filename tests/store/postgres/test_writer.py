@@ -190,7 +190,7 @@ async def test_work_with_an_invalid_value_fails_alone(database: str, key: Any) -
         assert stored(database) == [1, 2]
 
 
-async def test_large_bodies_go_piece_by_piece(database: str) -> None:
+async def test_large_bodies_are_written_in_pieces(database: str) -> None:
     def large(unit: Unit) -> None:
         accept(unit, 1, 1)
         unit.new_bodies[1] = Stored(b"e", bytes(5_000_000))
@@ -230,7 +230,7 @@ def sending(number: int, meddle: Callable[[int], None]) -> Job:
     return Job(decide, Needs(outbound={number}))
 
 
-async def test_a_stale_row_is_looked_at_again(database: str) -> None:
+async def test_a_stale_row_is_read_again(database: str) -> None:
     def meddle(times: int) -> None:
         if times == 0:
             run(database, "UPDATE tb_0031 SET ss_status = 30 WHERE object_id = 1")
@@ -272,7 +272,7 @@ async def test_an_outcome_is_final_also_for_postgres(database: str) -> None:
         assert isinstance(told, StaleRow)
 
 
-async def test_a_row_that_is_gone_cannot_be_deleted(database: str) -> None:
+async def test_a_missing_row_cannot_be_deleted(database: str) -> None:
     def decide(unit: Unit) -> None:
         unit.delete_outbound(own(5))
 

@@ -44,7 +44,7 @@ async def test_work_without_a_waiting_caller_is_done(database: str, monkeypatch:
             assert job.results == [None]
 
 
-async def test_as_much_as_a_unit_takes_waits_no_longer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_unit_is_begun_without_waiting(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     monkeypatch.setattr(writer, "WORKS_MAX", 3)
     async with living(database) as life:
@@ -56,7 +56,7 @@ async def test_as_much_as_a_unit_takes_waits_no_longer(database: str, monkeypatc
                 await job.over.wait()
 
 
-async def test_the_end_of_a_store_does_what_waits(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_work_is_done_at_the_end_of_a_store(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "LATER_S", 3600.0)
     job = accepting(1)
     async with living(database) as life:

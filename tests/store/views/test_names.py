@@ -147,7 +147,7 @@ def test_the_cost_does_not_grow_with_the_tables(tables: Connection) -> None:
             assert cost <= READ_MAX, (name, look)
 
 
-def test_rows_that_may_be_older_than_the_ledger_are_looked_through_up_to_a_bound(
+def test_rows_that_may_be_older_than_the_ledger_are_searched_up_to_a_bound(
     tables: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "OLDEST_MAX", 100)

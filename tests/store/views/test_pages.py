@@ -52,7 +52,7 @@ def walked(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]]
         (Search(side="inbound"), 0),
     ],
 )
-def test_pages_have_every_row_once_and_look_at_a_bounded_number(
+def test_pages_have_every_row_once_and_read_a_bounded_number(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, wanted: Search, count: int, order: Any
 ) -> None:
     monkeypatch.setattr(pages, "COMPARED_MAX", 37)

@@ -94,7 +94,7 @@ async def test_a_password_signs_in_and_each_failure_looks_the_same(inprocess: In
             assert (status, site.web.sessions.cookie + "=" in cookie) == (401, False)
 
 
-async def test_after_too_many_failures_no_password_is_looked_at(inprocess: InProcess) -> None:
+async def test_after_too_many_failures_no_password_is_checked(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
         await with_user(site)
         assert [(await sign_in(site, "ann", "wrong"))[0] for _ in range(4)] == [401, 401, 401, 429]
@@ -117,7 +117,7 @@ async def test_administrators_of_the_node_sign_in_with_its_password(
         assert await site.users() == ({"ops": ("admin", "payload")} if status == 303 else {})
 
 
-async def test_a_session_from_before_the_sign_in_is_worth_nothing(inprocess: InProcess) -> None:
+async def test_a_session_from_before_the_sign_in_is_not_valid(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         await with_user(site)
         browser = await site.browser()

@@ -42,7 +42,7 @@ async def test_without_a_valid_token_nothing_is_answered(inprocess: InProcess) -
         assert (await browser.get("/api/v1/node/status")).status_code == 401
 
 
-async def test_guessing_is_refused_after_a_while(inprocess: InProcess) -> None:
+async def test_repeated_failed_sign_ins_are_refused(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=3) as site:
         browser = await site.browser()
         headers = {"authorization": "Bearer semq_0_0"}
@@ -50,7 +50,7 @@ async def test_guessing_is_refused_after_a_while(inprocess: InProcess) -> None:
         assert found == [401, 401, 401, 429]
 
 
-async def test_guesses_of_others_do_not_lock_out_a_token_in_use(inprocess: InProcess) -> None:
+async def test_failed_sign_ins_of_others_do_not_block_a_token_in_use(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(), attempts_per_minute=1) as site:
         program, browser = await site.program("viewer"), await site.browser()
         assert (await program.get("/who")).status_code == 200

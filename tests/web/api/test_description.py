@@ -55,7 +55,7 @@ async def test_it_is_made_once_however_many_ask(inprocess: InProcess, monkeypatc
         assert len({answer.text for answer in answers}) == len(made) == 1
 
 
-async def test_an_address_with_a_slash_too_many_leads_nowhere(inprocess: InProcess) -> None:
+async def test_an_address_with_an_additional_slash_has_no_route(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         answer = await (await site.browser()).get("/api/v1/openapi.json/", headers={"host": "localhost:1"})
         assert (answer.status_code, answer.headers.get("location")) == (404, None)

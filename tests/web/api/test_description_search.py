@@ -31,7 +31,7 @@ ALL = tuple(str(right) for right in (*AccessRole, *AccessScope))
 
 @pytest.mark.parametrize("rights", [ALL, *((right,) for right in ALL)], ids=["all", *ALL])
 @pytest.mark.parametrize("kind", PAGES)
-async def test_no_request_ends_in_a_failure_or_is_answered_without_its_right(
+async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
     inprocess: InProcess, kind: str, rights: tuple[str, ...]
 ) -> None:
     hub = await inprocess.hub()

@@ -85,7 +85,7 @@ async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(si
     assert (document["bytes"], document["redelivered"]) == (1000, True)
 
 
-async def test_a_client_that_goes_away_amid_the_answer_gives_the_memory_back(site: Site) -> None:
+async def test_a_client_that_disconnects_during_the_answer_releases_its_memory(site: Site) -> None:
     program = await site.program("receive")
     await send(site, *[b"x" * 99_000] * 3)
     await until(lambda: waiting(site, 3))
@@ -196,7 +196,7 @@ async def test_wrong_numbers_are_refused(site: Site, query: str) -> None:
     assert (await program.post(f"/inbox/receive?{query}")).status_code == 400
 
 
-async def test_documents_of_a_web_process_that_ends_come_again(inprocess: InProcess) -> None:
+async def test_documents_of_an_ended_web_process_are_delivered_again(inprocess: InProcess) -> None:
     node = await linked_node(inprocess)
     async with serving(node) as site:
         await send(site, b"a")

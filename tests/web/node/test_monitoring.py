@@ -79,7 +79,7 @@ async def test_alarms_fail_health_but_not_life(inprocess: InProcess) -> None:
         assert (await get(site, "/healthz")).text == "failing\n"
 
 
-async def test_however_many_ask_the_node_is_asked_once(inprocess: InProcess) -> None:
+async def test_simultaneous_requests_share_one_question_to_the_node(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     async with serving(hub) as site:
         text = await site.token("viewer")

@@ -50,7 +50,7 @@ def rows(site: Site) -> int:
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
-async def test_a_large_document_goes_up_and_down(site: Site, is_chunked: bool) -> None:
+async def test_a_large_document_is_sent_and_received_over_http(site: Site, is_chunked: bool) -> None:
     program, body = await site.program("submit", "receive"), body_of(SIZE)
     key = {"Idempotency-Key": "one"}
     content = parts(body) if is_chunked else body
@@ -166,7 +166,7 @@ async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site)
     assert (again["lk0"], again["redelivered"]) == (lease.document.lk0, True)
 
 
-async def test_a_document_whose_reader_disconnects_comes_again(site: Site) -> None:
+async def test_a_document_whose_reader_disconnects_is_delivered_again(site: Site) -> None:
     program, body = await site.program("submit", "receive"), body_of(SIZE)
     assert (await program.post("/documents?target=10008", content=body)).status_code == 201
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
