@@ -64,6 +64,8 @@ class JobRecord:
     error: str = ""  #: of the last run
     paused_at: datetime | None = None
     paused_why: str = ""
+    running: bool = False
+    again_in_s: float | None = None  #: hastened while it was running
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
@@ -91,7 +93,8 @@ class Clockwork:
         self._offset = 0.0  #: of the wall clock to the monotonic one
         self._watch: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+            # a job that hastens itself at its end still counts as an instance (`_run` prevents two at a time)
+            job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
         )
 
     def start(self) -> None:
@@ -112,8 +115,14 @@ class Clockwork:
             self._scheduler.shutdown(wait=False)
 
     def hasten(self, name: str, in_s: float = 0.0) -> None:
-        """Run a job earlier; its schedule continues from there."""
-        if self._scheduler.running:
+        """Run a job earlier; its schedule continues from there.
+
+        A job that is running may have passed what it is hastened for, so it runs once more.
+        """
+        record = self.records[name]
+        if record.running:
+            record.again_in_s = in_s if record.again_in_s is None else min(in_s, record.again_in_s)
+        elif self._scheduler.running:
             job = self._scheduler.get_job(name)
             self._scheduler.reschedule_job(name, trigger=Every(job.trigger.every_s, in_s))
 
@@ -159,10 +168,11 @@ class Clockwork:
         engine.
         """
         record = self.records[job.name]
-        if record.paused_at is not None:
+        if record.paused_at is not None or record.running:
             return
         began, record.last_at = self._clock.monotonic(), self._clock.wall()
         record.runs += 1
+        record.running = True
         try:
             awaitable = job.run()
             if awaitable is not None:
@@ -179,6 +189,9 @@ class Clockwork:
             record.error = ""
         finally:
             record.took_s = self._clock.monotonic() - began
+            record.running, again_in_s, record.again_in_s = False, record.again_in_s, None
+            if again_in_s is not None:
+                self.hasten(job.name, again_in_s)
 
     def next_run(self, job: ScheduledJob) -> datetime | None:
         """Return the next time at which a job runs; None if it is paused or the clockwork has stopped."""

@@ -89,6 +89,27 @@ async def test_a_job_runs_at_once_when_asked(scene: ClockworkScene) -> None:
     assert await scene.ran.get() == "daily"
 
 
+async def test_a_job_that_is_hastened_while_it_runs_runs_once_more() -> None:
+    began: asyncio.Queue[None] = asyncio.Queue()
+    proceed = asyncio.Semaphore(0)
+
+    async def run() -> None:
+        began.put_nowait(None)
+        await proceed.acquire()
+
+    work = Clockwork(DueEngine, Turn(), SystemClock(), [ScheduledJob("follow", 86_400, run)])
+    work.start()
+    work.hasten("follow")
+    await began.get()
+    work.hasten("follow")
+    work.hasten("follow")
+    proceed.release()
+    await began.get()
+    assert work.records["follow"].runs == 2
+    proceed.release()
+    work.stop()
+
+
 async def test_a_wall_clock_that_was_put_back_stops_nothing(
     scene: ClockworkScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
