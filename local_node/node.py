@@ -106,11 +106,11 @@ class LocalNode(Node[LocalEngine]):
             self.assembly = Assembly(lambda: self.engine, lambda: self.store)
             self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for, self.assembly)
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
-            self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.released())
+            self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.poll())
             self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
             self.events = EventsWithPieces(EventExchange(self._vhost), self.transfers.note_event)
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
-            self.schedule = ScheduledDocuments(lambda: self.engine, self._release_again, self.submissions.released)
+            self.schedule = ScheduledDocuments(lambda: self.engine, self._release_again, self.submissions.poll)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail, self.spans,

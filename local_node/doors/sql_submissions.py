@@ -62,18 +62,14 @@ class SqlSubmissions:
         self._must_read_again = False  #: another read is needed after the one under way
 
     def poll(self) -> None:
-        """Read new rows, unless a read is in progress."""
+        """Read new rows. A read under way is repeated, because it may not include the rows this poll is for."""
         if self._polling is not self._engine():
             self._put_off = {}
             self._begin_read()
-        elif self._put_off:
+            return
+        self._must_read_again = True
+        if self._put_off:
             self._again()
-
-    def released(self) -> None:
-        """Read released documents; a read under way is repeated, because it may not include them."""
-        if self._polling is self._engine():
-            self._must_read_again = True
-        self.poll()
 
     def listen(self, number: int, report: Callable[[SubmissionFate], None]) -> None:
         """Report once the state of a submission after it is read next."""

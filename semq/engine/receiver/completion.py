@@ -24,17 +24,20 @@ class Taking:
         self._core = core
         self._answers = answers
         self._is_busy = False
+        self._must_read_again = False  #: after the batch under way
 
     def poll(self) -> None:
-        """Read numbers, unless a read is under way."""
-        if not self._is_busy:
-            self._is_busy = True
-            self._core.post(self._read(), failed=lambda error: self._ended(0))
+        """Read numbers. A read under way is repeated, because it may not include the numbers this poll is for."""
+        if self._is_busy:
+            self._must_read_again = True
+            return
+        self._is_busy, self._must_read_again = True, False
+        self._core.post(self._read(), failed=lambda error: self._ended(0))
 
     def _ended(self, found: int) -> None:
-        """End a batch; after a full one, read the next."""
+        """End a batch; after a full one, or if asked meanwhile, read the next."""
         self._is_busy = False
-        if found == BATCH:
+        if found == BATCH or self._must_read_again:
             self.poll()
 
     @work

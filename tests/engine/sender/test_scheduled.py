@@ -24,7 +24,7 @@ class ScheduledTrio(Trio):
         super().__init__()
         self.waits: list[float] = []
         self.submissions = SqlSubmissions(lambda: self.a.engine, lambda: None)
-        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.released)
+        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.poll)
         self.a.engine.accepting.report_scheduled(self.schedule.scheduled)
 
     def at(self, in_s: float) -> int:

@@ -55,6 +55,23 @@ def test_a_row_that_is_taken_in_the_unit_of_the_next_look_is_not_taken_again() -
     assert trio.b.app.payloads == [b"x"]
 
 
+def test_a_row_committed_after_a_read_began_is_read_without_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = Trio()
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    found = submissions.found
+
+    def found_nothing(engine: Any, rows: Any) -> None:
+        monkeypatch.undo()
+        written(trio, "56001")
+        submissions.poll()  # its NOTIFY
+        found(engine, rows)
+
+    monkeypatch.setattr(submissions, "found", found_nothing)
+    submissions.poll()
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
+
+
 def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() -> None:
     trio = Trio(replace(SETTINGS, quota_rows_per_partner=1), connected=False)
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
