@@ -111,8 +111,7 @@ class HubLink:
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:
             # The socket was lost in this turn, which is reported in the next one. The caller has just committed and
-            # must
-            # continue, because its application waits for the confirm. Timers of the rows lead to inquiries.
+            # must continue, because its application waits for the confirm. Timers of the rows lead to inquiries.
             log.warning("not_sent", error=str(error))
 
 

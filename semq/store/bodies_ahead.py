@@ -20,8 +20,8 @@ from psycopg.types.string import BytesBinaryDumper
 
 from semq.store.work import Work, after_commit
 
-WAITING_MAX = 8 << 20  # bytes; beyond them work is queued without, which slows its peers down
-IDLE_S = 30.0  # until the connection is closed
+WAITING_MAX = 8 << 20  # bytes; above, work is queued without storing its bodies ahead, which slows its peers down
+IDLE_S = 30.0  # time without bodies after which the connection is closed
 ENDED_MAX = 100  # keys of ended work that wait to be deleted together
 
 INSERT = {
@@ -37,7 +37,7 @@ Connect = Callable[[], Awaitable["psycopg.AsyncConnection[Any]"]]
 
 
 class BodiesAhead:
-    """The bodies of one life of a store; they are written one after the other."""
+    """The bodies of one opened store; they are written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
         """``post`` queues work whose bodies are stored, and whether that may be done later."""
@@ -46,8 +46,8 @@ class BodiesAhead:
         self._next_key = -first_id
         self._queue: deque[tuple[Work, bool]] = deque()
         self._waiting_bytes = 0
-        self._keys: dict[tuple[str, int], int] = {}  #: of stored bodies, by table and identity of the payload
-        #: Keys of ended work by table. A row that has one was not taken, or its unit was refused and decided again.
+        self._keys: dict[tuple[str, int], int] = {}  #: keys of stored bodies, by table and identity of the payload
+        #: Keys of ended work by table. A body with such a key was not taken, or the unit that took it was refused.
         self._ended: dict[str, list[int]] = {table: [] for table in DELETE}
         self._must_delete = False
         self._arrived = asyncio.Event()
@@ -105,7 +105,7 @@ class BodiesAhead:
                         await self._arrived.wait()
                 except TimeoutError:
                     await self._delete()
-                    if not self._queue:  # else it came in the same moment
+                    if not self._queue:  # work may have arrived at the same moment
                         return
         finally:
             self._close()
@@ -147,7 +147,7 @@ class BodiesAhead:
         self._close()
 
     def _release(self, stored: list[tuple[str, bytes, int]]) -> Work:
-        """Return work that gives up keys when the work before it has ended; the payloads keep their identity so far."""
+        """Return work that releases keys after the work posted before it; until then, it keeps the payloads alive."""
 
         def ended() -> None:
             for table, payload, key in stored:

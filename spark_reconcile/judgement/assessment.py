@@ -197,8 +197,7 @@ def _placed(window: Window) -> Column:
 def _said(ground: Ground) -> dict[str, Column]:
     """Return SQL for the words of the three sides, as numbers, and the remarks, as bits."""
     # A ledger without a line is missing if it was not delivered, or begins after the message, or after the evidence of
-    # an
-    # earlier run; or if no run ever had all ledgers.
+    # an earlier run; or if no run ever had all ledgers.
     since = {"sender": "sender_since", "hub": str(ground.hub_since), "receiver": "receiver_since"}
     late = {
         side: f"(carried = {UNHEARD} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {moment})"

@@ -34,8 +34,7 @@ _LEAD_MS = 60_000  # no message at the beginning of the evidence: its lines woul
 Numbers = npt.NDArray[np.int64]
 
 # Pieces of a course: lines as side:EVENT@milliseconds. Letters after the time: c with a stored copy's locator, x with
-# other
-# bytes, o outside the dates of the extract.
+# other bytes, o outside the dates of the extract.
 PIECES = {
     "go": "S:ACCEPTED@0 S:SENT@3",
     "forward": "H:FORWARDED@24",

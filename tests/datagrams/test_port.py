@@ -72,7 +72,7 @@ async def test_a_port_in_use_is_an_error_with_its_address(port: DatagramPort) ->
     assert not other.is_open
 
 
-async def test_what_the_machine_does_not_send_is_reported(port: DatagramPort) -> None:
+async def test_datagrams_that_the_machine_does_not_send_are_reported(port: DatagramPort) -> None:
     assert port.transmit(bytes(66_000), ("127.0.0.1", port.number)) is Transmission.TOO_LARGE
     assert port.transmit(b"x", ("127.0.0.1", 0)) is Transmission.FULL
     port.close()

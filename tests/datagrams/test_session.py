@@ -163,7 +163,7 @@ def test_the_other_end_is_followed_only_where_the_channel_was_offered() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("send lose carry double".split()), st.integers(0, 30)), max_size=200))
-def test_whatever_is_lost_doubled_or_late_is_counted_and_nothing_arrives_twice(events: list[tuple[str, int]]) -> None:
+def test_lost_repeated_and_late_datagrams_are_counted_and_none_arrives_twice(events: list[tuple[str, int]]) -> None:
     ends = TwoEnds().settle()
     bodies = 0
     for event, place in events:

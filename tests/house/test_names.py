@@ -1,10 +1,11 @@
-"""Names of the product: a word of the list means one thing and is defined where it does; class names exist once."""
+"""Names: a word of the list means one thing, and is defined where it does; class names and names of tests."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.house.sources import ROOT, modules, tree
+from tests.house.sources import ROOT, committed, modules, tree
 
 # word | where a function, class, argument or variable may be called so | meaning
 WORDS = """
@@ -51,3 +52,18 @@ def test_every_class_has_a_name_of_its_own() -> None:
                 if isinstance(node, ast.ClassDef):
                     places[node.name].add(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+# First words of test names that would begin a riddle ("what_is_refused"): a name says what holds.
+RIDDLE = re.compile(r"test_(what|whatever|who|whoever|whose|where|which|however|somebody|nobody)_")
+
+
+def test_names_of_tests_are_statements() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in committed()
+        if file.name.startswith("test_") and file.suffix == ".py"
+        for name, line in definitions(tree(file))
+        if RIDDLE.match(name)
+    ]
+    assert found == []

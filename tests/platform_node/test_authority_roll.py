@@ -134,10 +134,10 @@ class Ended(Exception):
     """Raised where the simulated process ends."""
 
 
-async def test_a_change_goes_on_after_an_end_at_any_write(
+async def test_a_change_continues_after_an_end_at_any_write(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The change ends before its first write, goes on from the disk and ends before its second one, and so on."""
+    """The process ends before the first write, continues from the disk and ends before the second write, and so on."""
     monkeypatch.setattr("platform_node.node.ROLL_S", 3600.0)
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)

@@ -229,7 +229,7 @@ METRICS = (
     Metric("semq_companion_up", "gauge", "1 if the program beside the node runs.", _companions),
     Metric("semq_companion_failing_sections", "gauge", "Folders or webhooks that fail now.", _failing_sections),
     Metric("semq_companion_events_total", "counter", "Requests of webhooks by outcome (acknowledged: answered 2xx; "
-           "refused: the request was refused; failed: no answer, or one after which it is tried again; set_aside: a "
+           "refused: the request was refused; failed: no answer, or a temporary refusal; set_aside: a "
            "document was parked; dropped: an event was given up), since the program began.", _section_events),
     Metric("semq_certificate_days_left", "gauge", "Days until the node's own certificate ends.", _own_days),
     Metric("semq_events_total", "counter", f"Events counted by the engine since it began ({EVENTS}).",

@@ -221,7 +221,7 @@ def test_a_virtual_host_can_be_refused() -> None:
 
 
 @pytest.mark.parametrize("command", ["accept_login", "accept_open", "accept_secret"])
-def test_answers_have_their_time(command: str) -> None:
+def test_answers_are_refused_at_the_wrong_time(command: str) -> None:
     with pytest.raises(LocalMisuse):
         getattr(started(), command)()
     with pytest.raises(LocalMisuse):
@@ -229,7 +229,7 @@ def test_answers_have_their_time(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["challenge", "refuse_login"])
-def test_answers_with_an_argument_have_their_time(command: str) -> None:
+def test_answers_with_an_argument_are_refused_at_the_wrong_time(command: str) -> None:
     with pytest.raises(LocalMisuse):
         getattr(opened().server, command)(b"x")
 

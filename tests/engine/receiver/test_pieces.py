@@ -1,4 +1,4 @@
-"""What a receiver's node stores of pieces has a bound per source; others and other documents are unharmed."""
+"""Bounds on the pieces that a receiver's node stores for one source; other sources and documents are not affected."""
 
 import pytest
 

@@ -134,7 +134,7 @@ def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> 
 
 
 def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
-    """B is away, the hub holds a document of A; the hub's word of custody."""
+    """Return the hub's statement of custody of a document of A, while B is offline."""
     said: list[Packet] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -145,7 +145,7 @@ def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
     world.cut(world.b)
     world.settle()
     world.tamper = tamper
-    keys_of(world.a).mine = world.own(world.a.address, "X")  # and the directory is not told
+    keys_of(world.a).mine = world.own(world.a.address, "X")  # without informing the directory
     world.a.send(b"in clear")
     world.settle()
     world.tamper = honest

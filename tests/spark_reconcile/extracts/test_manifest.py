@@ -23,7 +23,7 @@ def test_a_manifest_reads_back() -> None:
     assert read_manifest(json.dumps({**msgspec.to_builtins(GOOD), "newer": [1]}).encode()) == GOOD
 
 
-def test_the_signature_is_made_over_everything_but_itself_and_the_time_of_making() -> None:
+def test_the_signature_covers_everything_but_itself_and_its_time() -> None:
     signed = msgspec.structs.replace(GOOD, signature=Signature("k", "ed25519", "xyz"), created_at="later")
     assert signed.signed_bytes() == GOOD.signed_bytes()
     assert msgspec.structs.replace(GOOD, watermark=MIDNIGHT).signed_bytes() != GOOD.signed_bytes()
@@ -54,7 +54,7 @@ def test_a_manifest_that_cannot_be_true_is_wrong(field: str, value: object) -> N
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, [1]])
-def test_another_schema_version_has_its_own_name(version: object) -> None:
+def test_another_schema_version_is_refused_with_its_own_state(version: object) -> None:
     with pytest.raises(BadExtract) as caught:
         read_manifest(json.dumps({**msgspec.to_builtins(GOOD), "schema_version": version}).encode())
     assert caught.value.facts["state"] == "UNKNOWN_SCHEMA"
