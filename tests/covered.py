@@ -208,5 +208,5 @@ semq.web.access.tokens                 web/pages/test_token_pages.py
 semq.web.access.visitor                web/pages/test_token_pages.py
 """
 COVERED = dict(line.split() for line in TABLE.strip().splitlines())
-# Classes of errors: their codes, texts and remedies are looked at together.
+# Classes of errors: their codes, texts and remedies are tested together.
 ERRORS = "cli/reference/test_error_codes.py"

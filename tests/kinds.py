@@ -114,7 +114,7 @@ def rank_of(place: str) -> int:
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
-    A worker begins a test only when it knows the next one, so that one unit of work always stands behind its last test.
+    A worker begins a test only when it knows the next one, so that one unit of work always follows its last test.
     Without this class it is given two tests early, and a group of minutes waits behind another one, while all other
     workers are idle. Here it is given at the last test, and behind a long test the last unit of all, which is short.
     """

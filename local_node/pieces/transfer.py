@@ -283,7 +283,7 @@ class Transfers:
             if not ended.done():
                 ended.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
 
-        # Without the key, by which people find the document itself; agreements look at the type only.
+        # Without the key, by which people find the document itself; agreements use the type only.
         attributes = Attributes(
             app_key=a.app_key._replace(key=""), encrypt=a.encrypt, priority=a.priority, expires_at=a.expires_at,
             pieces=name,

@@ -60,7 +60,7 @@ class HostedInstitution:
             self._again.clear()
             self._is(STARTING)
             try:
-                await self._life()
+                await self._run_once()
                 failures = 0
             except Exception as error:  # a defect, too, ends only this institution
                 failures += 1
@@ -77,7 +77,7 @@ class HostedInstitution:
                     pass  # the pause is over
         self._is(ENDED)
 
-    async def _life(self) -> None:
+    async def _run_once(self) -> None:
         """Run the node until an end or a restart is requested. Raises the error that ends it."""
         node, asked = None, asyncio.ensure_future(self._again.wait())
         try:

@@ -35,7 +35,7 @@ from semq.broker.timers import Timers
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.clock import Clock
-from semq.store.broker.operations import EndLife, MessageStore
+from semq.store.broker.operations import MessageStore, OrderlyEnd
 from semq.transport.link import AmqpMachine
 from semq.transport.listener import Drainable, Listener, ListenerConfig, Listening
 from semq.transport.peer import PeerInfo
@@ -155,7 +155,7 @@ class AmqpServer:
 
     async def _store_is_idle(self) -> None:
         self.journal.flush()  # write pending operations first
-        self.journal.add(EndLife())
+        self.journal.add(OrderlyEnd())
         idle = asyncio.Event()
         self.journal.when_saved(lambda _: idle.set())
         self.journal.flush()

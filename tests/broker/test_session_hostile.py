@@ -105,7 +105,7 @@ HARD: dict[str, tuple[bytes, tuple[int, int, int]]] = {
     "name with a zero": (declare(b"a\0b"), (502, 50, 10)),
     "argument of no type": (declare(b"", field(b"a", b"?", b"")), (502, 50, 10)),
     "argument cut off": (declare(b"", b"\x05ab"), (501, 50, 10)),
-    "argument that stands twice": (declare(b"", field(b"a", b"t", b"\1") * 2), (502, 50, 10)),
+    "repeated argument": (declare(b"", field(b"a", b"t", b"\1") * 2), (502, 50, 10)),
     "arguments in arguments": (declare(b"", tables(DEEP)), (502, 50, 10)),
     "exchange type unknown": (exchange(b"x", b"nope"), (503, 40, 10)),
     "consumer tag again": (declare(b"") + consume(b"", b"t") * 2, (530, 60, 20)),

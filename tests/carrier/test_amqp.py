@@ -52,7 +52,7 @@ def at_once(work: Work, later: bool) -> None:
 
 
 class Member:
-    """An instance that notes what it hears."""
+    """An instance that notes what it receives."""
 
     def __init__(self, *ports: int, life: int, store: StoreName, key: bytes = KEY, hub: str = HUB) -> None:
         limits = ConnectionLimits(heartbeat=10, body_max=ANY_SIZE, arriving_max=1 << 20, stream_from=BODY_MAX + 1)

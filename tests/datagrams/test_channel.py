@@ -24,7 +24,7 @@ def test_each_end_opens_what_the_other_one_seals_and_nothing_of_its_own() -> Non
         sealed = one.seal(b"content")
         assert sealed is not None
         assert other.open(sealed[1], 0) == b"content"
-        assert one.open(sealed[1], 0) is None  # sent back by somebody on the way
+        assert one.open(sealed[1], 0) is None  # sent back by a third party
 
 
 def test_a_sequence_number_is_used_once_and_they_end() -> None:

@@ -30,7 +30,7 @@ def x(kind: str, name: str = "d.x", **arguments: object) -> m.ExchangeDeclare:
 
 
 def with_(**arguments: object) -> m.QueueDeclare:
-    """Return the declaration of d.q with arguments; underscores stand for dashes."""
+    """Return the declaration of d.q with arguments; underscores become dashes."""
     return m.QueueDeclare(
         "d.q",
         arguments={f"x-{name.replace('_', '-')}": value for name, value in arguments.items()},  # type: ignore[misc]

@@ -99,7 +99,7 @@ def test_a_node_moves_to_another_instance_with_documents_on_their_way() -> None:
 def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
     several = pair(1, 2, 1, 1)
     killed = several.instances[1]
-    several.places.pop(several.b)  # nobody hears that B's session has ended
+    several.places.pop(several.b)  # no instance is informed that B's session has ended
     killed.kill()
     assert several.instances[0].others.fronts.is_elsewhere(several.b.address)
     several.a.send(b"x")
@@ -127,7 +127,7 @@ def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> N
     assert row.ss_status is SendStatus.SS_SENT
     taken = Instance(several, 2, MemoryStore(home.store.tables))
     several.instances.append(taken)
-    several.later(1)  # far below the interval of an inquiry: the front tells A as soon as the store is served
+    several.later(1)  # far below the interval of an inquiry: the front informs A as soon as the store is served
     assert several.b.app.payloads == [b"x"]
     several.later(3)
     assert several.is_clean()
@@ -171,7 +171,7 @@ def test_the_later_of_two_sessions_of_one_node_ends() -> None:
     several.later(1)
     several.letters.lose = lambda message: isinstance(message, Came)
     copy = several.b.down
-    several.at(several.b, 1)  # the instances do not hear of each other's sessions at first
+    several.at(several.b, 1)  # the instances are not informed of each other's sessions at first
     several.letters.lose = lambda message: False
     assert copy is not None
     second.hub.link_up(copy)

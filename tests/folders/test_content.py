@@ -1,4 +1,4 @@
-"""The content of a file in ``out``: only of the file that was looked at, and a large one in blocks."""
+"""The content of a file in ``out``: only of the file that was checked, and a large one in blocks."""
 
 import os
 from hashlib import sha256

@@ -108,7 +108,7 @@ def test_an_import_that_is_killed_takes_nothing_twice_when_it_is_repeated(networ
 
 
 def test_an_import_goes_on_when_its_node_is_killed_and_comes_back(network: Network, tmp_path: Path) -> None:
-    """Documents of which it does not know whether the node took them are told by their tokens."""
+    """Documents that the node may have accepted are recognised by their tokens."""
     rows = [sample.outbound(number, target_user=USER) for number in range(10_001, 10_001 + DOCUMENTS)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)
     sender, process, interrupted = network.sender, begun(network, tmp_path), 0

@@ -15,7 +15,7 @@ from semq.clock import SystemClock
 
 
 class FrozenClock(SystemClock):
-    """A clock that stands still until it is set."""
+    """A clock that does not move until it is set."""
 
     now = 5.0
 

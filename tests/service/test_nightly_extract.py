@@ -34,7 +34,7 @@ def node_with(inprocess: InProcess, more: str) -> LocalNode:
 
 
 async def begun(node: LocalNode) -> None:
-    """Start it, and let its job look for a due extract now."""
+    """Start it, and let its job search for a due extract now."""
     await node.start()
     node.clockwork.hasten("extract")
 

@@ -95,7 +95,7 @@ async def test_a_server_that_dies_again_while_it_recovers(
 async def test_work_of_clients_without_the_store_is_durable_when_it_is_back(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients were told that their changes are not stored.
+    """Clients were notified that their changes are not stored.
 
     The model keeps them nevertheless: a queue is found by the next declare, and an acknowledged message must not be
     delivered again after the next start.

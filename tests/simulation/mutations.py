@@ -437,11 +437,11 @@ order_skip       N24   150  cancel,poison,cut,half_open,offline         given pa
 returned_marker  S15    60  act_on_copies,restore_hub,offline           refused, and no ledger was asked
 refused_once     I6    100  refusal,offline                             reported as refused, then delivered
 cancel_asked     S5     60  refusal,expiry,offline                      cancelled, and nobody asked
-refusal_kept     H16    30  act_on_copies,offline                       a refusal of which its sender never hears
+refusal_kept     H16    30  act_on_copies,offline                       a refusal that its sender never receives
 own_number       N6    100  rumours,offline                             a row that is taken for another by its number
 copy_number      N13   150  wipe_hub,restore_hub,offline                custody of another message under the same number
 answer_number    H11   100  rumours,offline                             another message's copy deleted
-noted_number     H17   100  rumours,act_on_copies,offline               a refusal of which its sender never hears
+noted_number     H17   100  rumours,act_on_copies,offline               a refusal that its sender never receives
 reack_number     R3    100  rumours,offline                             an acknowledgement that is still owed
 reack_copy       R3    100  rumours,offline,commit,slow_disk            the same, of another copy
 cancel_number    N6    100  rumours,operator,offline                    cancelled, and nobody asked
@@ -450,7 +450,7 @@ retired          H9    100  lose_store,offline                          rows tha
 order_unit       N23    60  burst,overtake                              overtaken within one unit
 order_accept     N23    60  offline                                     accepted in another order than handed over
 late_read        5.1     5  act_on_copies,offline                       work that reads a row after its unit
-told_late        H16    60  act_on_copies,offline,cancel                a refusal that is told as that of a marker
+told_late        H16    60  act_on_copies,offline,cancel                a refusal reported as that of a marker
 settled          F9    150  restore_local,cancel                        delivered although cancelled
 due_early        S1     30  schedule,offline                                 a scheduled document sent before its time
 due_token        S1    150  schedule,commit,slow_disk                   a scheduled document that is scheduled twice

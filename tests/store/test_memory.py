@@ -11,7 +11,7 @@ import pytest
 
 from semq.errors import BadInput
 from semq.store import memory
-from semq.store.broker.operations import EndLife
+from semq.store.broker.operations import OrderlyEnd
 from semq.store.memory import CommitFault, MemoryStore
 from semq.store.memory_tables import Tables
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
@@ -345,7 +345,7 @@ def test_keys_of_every_table(store: MemoryStore) -> None:
         unit.changed_in_streams.add(IN)
         unit.record(slot, Recorded(Arrival.VOID))
         unit.see(SEEN, REFUSED)
-        unit.broker.append(EndLife())
+        unit.broker.append(OrderlyEnd())
 
     do(store, decide)
     wanted = {"tokens": {"t", "x"}, "last_pos": {order, OrderKey("", "")}, "in_streams": {IN}, "recorded": {slot}}
@@ -355,7 +355,7 @@ def test_keys_of_every_table(store: MemoryStore) -> None:
     assert unit.in_streams == {IN: InStream(IN, 4)}
     assert unit.recorded == {slot: Recorded(Arrival.VOID)}
     assert unit.seen == {str(SEEN): REFUSED}
-    assert store.tables.broker == [EndLife()]
+    assert store.tables.broker == [OrderlyEnd()]
 
 
 def test_a_relayed_row_is_one_object_however_it_is_found(store: MemoryStore) -> None:

@@ -20,9 +20,9 @@ from semq.store.broker.operations import (
     Done,
     DropBody,
     DropMessages,
-    EndLife,
     MarkDelivered,
     MarkHandedOut,
+    OrderlyEnd,
     ReadDone,
     RowsDone,
     StoredBacklog,
@@ -130,7 +130,7 @@ class MemoryBrokerStore(_Bodies):
         rows = [self.messages[queue_id, at] for at in positions if (queue_id, at) in self.messages]
         self._later(lambda: done(rows if error is None else None, error))
 
-    def end_life(self, op: EndLife) -> None:
+    def orderly_end(self, op: OrderlyEnd) -> None:
         self.ended = True
 
     def declare_exchange(self, op: DeclareExchange) -> None:
@@ -183,5 +183,5 @@ _APPLY: dict[type, Callable[[MemoryBrokerStore, Any], None]] = {
     MarkHandedOut: MemoryBrokerStore.mark_handed_out,
     AddBodyChunk: MemoryBrokerStore.add_chunk,
     DropBody: MemoryBrokerStore.drop_body,
-    EndLife: MemoryBrokerStore.end_life,
+    OrderlyEnd: MemoryBrokerStore.orderly_end,
 }

@@ -27,7 +27,7 @@ class Level(IntEnum):
 
 
 class Format(StrEnum):
-    """How the result is printed."""
+    """Form of the result."""
 
     TEXT = "text"
     NAGIOS = "nagios"
@@ -152,7 +152,7 @@ async def _compare(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Of the partner or the job.")] = "",
     warning: Annotated[str | None, typer.Option(metavar="LIMIT", help="A number, or a time such as 30m.")] = None,
     critical: Annotated[str | None, typer.Option(metavar="LIMIT", help="The same.")] = None,
-    format: Annotated[Format, typer.Option(help="How the result is printed.")] = Format.TEXT,
+    format: Annotated[Format, typer.Option(help="Form of the result.")] = Format.TEXT,
 ) -> None:
     row = SUBJECTS.get(subject)
     if row is None:

@@ -144,7 +144,7 @@ class AddBodyChunk:
 
 
 @dataclass(slots=True)
-class EndLife:
+class OrderlyEnd:
     """Note an orderly end of the broker: no message is unsettled. Without it, all messages are marked as redelivered
     after the restart, because the last deliveries may not have been recorded.
     """
@@ -170,7 +170,7 @@ StoreOp: TypeAlias = (
     | MarkHandedOut
     | AddBodyChunk
     | DropBody
-    | EndLife
+    | OrderlyEnd
 )
 ReadDone: TypeAlias = Callable[[bytes | None, BaseException | None], None]
 RowsDone: TypeAlias = "Callable[[Sequence[AddMessage] | None, BaseException | None], None]"
@@ -203,7 +203,7 @@ class StoredState:
 
     ``next_queue_id`` and ``next_body_id`` are above every id that was ever used; ``handed_out`` has the highest
     ``MarkHandedOut`` of each queue. ``delivery_count`` of the messages includes ``MarkDelivered``. ``ended``: the last
-    operation was ``EndLife``.
+    operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)

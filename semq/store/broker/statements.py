@@ -18,9 +18,9 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    EndLife,
     MarkDelivered,
     MarkHandedOut,
+    OrderlyEnd,
     StoreOp,
     Unbind,
 )
@@ -42,7 +42,7 @@ BROKER: dict[str, str] = {
     "count_queue": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
     # Its messages are deleted in slices, by DropMessages.
     "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
-    "EndLife": "UPDATE semq_meta SET broker_ended = true",
+    "OrderlyEnd": "UPDATE semq_meta SET broker_ended = true",
     "Bind": """
         INSERT INTO broker_binding (identity, vhost, source, destination, to_exchange, routing_key, arguments)
         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (identity) DO NOTHING""",
@@ -109,9 +109,9 @@ class Net:
         queue = [int8(op.queue_id)]
         self.declared += [("DeleteQueue", queue), ("drop_handed_out", queue)]
 
-    def end_life(self, _op: EndLife) -> None:
-        """Apply EndLife."""
-        self.declared.append(("EndLife", []))
+    def orderly_end(self, _op: OrderlyEnd) -> None:
+        """Apply OrderlyEnd."""
+        self.declared.append(("OrderlyEnd", []))
 
     def declare_queue(self, op: DeclareQueue) -> None:
         """Apply DeclareQueue."""
@@ -183,7 +183,7 @@ _APPLY: dict[type, Callable[[Net, Any], None]] = {
     MarkHandedOut: Net.hand_out,
     AddBodyChunk: Net.add_chunk,
     DropBody: Net.drop_body,
-    EndLife: Net.end_life,
+    OrderlyEnd: Net.orderly_end,
 }
 
 

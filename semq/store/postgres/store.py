@@ -197,13 +197,13 @@ class PostgresStore:
             for channel in CHANNELS:
                 await connection.execute(f"LISTEN {channel}")
             await agree(connection, self.locking.vault)
-            await self._begin_life(connection, recovered)
+            await self._begin_incarnation(connection, recovered)
         except BaseException:
             await connection.close()
             raise
         return recovered
 
-    async def _begin_life(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
+    async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         assert self._lease is not None
         head = await newest(connection) or await adopt(connection, recovered.store_uuid)
         self.chain = Chain(recovered.store_uuid, head)

@@ -11,9 +11,9 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    EndLife,
     MarkDelivered,
     MarkHandedOut,
+    OrderlyEnd,
     StoredState,
     StoreOp,
     Unbind,
@@ -46,7 +46,7 @@ async def test_the_store_has_the_state_after_all_operations() -> None:
         [EXCHANGE], [queue(1), queue(2)], [Bind(*BINDING)], [message(2, 4), message(3)], {}, {1: 2}, 3, 1
     )
     assert await store.load() == expected
-    store.save([EndLife()], heard.append)
+    store.save([OrderlyEnd()], heard.append)
     expected.ended = True
     assert await store.load() == expected
     expected.ended = False  # a broker that ended in an orderly way has started again

@@ -9,13 +9,13 @@ from semq.broker.durable.memory_store import MemoryBrokerStore
 from semq.broker.durable.restore import restore
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.queue import Disposition, Queue
-from semq.store.broker.operations import AddMessage, Bind, DeclareExchange, DeclareQueue, DeleteQueue, EndLife
+from semq.store.broker.operations import AddMessage, Bind, DeclareExchange, DeclareQueue, DeleteQueue, OrderlyEnd
 from tests.broker.pure import Later, Model, RecordingConsumer, bodies
 
 
-async def second_life(first: Model, ended: bool = True, window: int = 1 << 30) -> Model:
+async def after_restart(first: Model, ended: bool = True, window: int = 1 << 30) -> Model:
     if ended:
-        first.journal.add(EndLife())
+        first.journal.add(OrderlyEnd())
     first.flush()
     model = Model(first.store, first.later, window)
     model.clock.now = first.clock.now
@@ -45,7 +45,7 @@ async def test_durable_definitions_and_persistent_messages_survive_and_others_do
     vhost.unbind(vhost.exchanges["amq.topic"], kept, "b", {})
     for body, mode in ((b"1", 2), (b"2", 1), (b"3", 2)):
         first.publish("kept", body, delivery_mode=mode, app_id="app")
-    model = await second_life(first)
+    model = await after_restart(first)
     assert bodies(queue_of(model, "kept")) == [b"1", b"3"]
     assert set(model.vhost.queues) == {"kept"}
     assert set(model.vhost.exchanges) - set(Model().vhost.exchanges) == {"kept"}
@@ -59,7 +59,7 @@ async def test_durable_definitions_and_persistent_messages_survive_and_others_do
     assert entry is not None
     assert entry.message.header.app_id == "app"
     queue_of(model, "kept").settle(None, [entry], Disposition.ACK)
-    assert [op.body for op in (await second_life(model)).store.messages.values()] == [b"3"]
+    assert [op.body for op in (await after_restart(model)).store.messages.values()] == [b"3"]
 
 
 class ConnectionOwner:
@@ -81,7 +81,7 @@ async def test_only_delivered_messages_are_marked_redelivered() -> None:
     consumer.room = -9
     consumer.settle(queue, 1, Disposition.REQUEUE)
     queue.settle(consumer, [consumer.out[1]], Disposition.ACK)
-    model = await second_life(first)
+    model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     assert waiting == [(b"0", 1), (b"1", 1), (b"3", 0), (b"4", 0)]
 
@@ -91,11 +91,11 @@ async def test_after_an_end_out_of_order_everything_is_flagged() -> None:
     first.queue("q", durable=True)
     for number in range(3):
         first.publish("q", b"%d" % number, delivery_mode=2)
-    model = await second_life(first, ended=False)  # the last deliveries may not have been recorded
+    model = await after_restart(first, ended=False)  # the last deliveries may not have been recorded
     model.publish("q", b"new", delivery_mode=2)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     assert waiting == [(b"0", 1), (b"1", 1), (b"2", 1), (b"new", 0)]
-    third = await second_life(model)  # an orderly end: only delivered messages are flagged
+    third = await after_restart(model)  # an orderly end: only delivered messages are flagged
     assert [entry.deliveries for entry in queue_of(third, "q").ready] == [0, 0, 0, 0]
 
 
@@ -105,7 +105,7 @@ async def test_remains_of_a_deleted_queue_are_deleted_at_the_load() -> None:
     first.publish("q", b"1", delivery_mode=2)
     first.flush()
     first.store.delete_queue(DeleteQueue(queue.queue_id))  # a crash before the messages were deleted
-    await second_life(first)
+    await after_restart(first)
     assert first.store.messages == {}
 
 
@@ -119,7 +119,7 @@ async def test_positions_and_ids_are_never_given_out_twice() -> None:
         queue.settle(None, [entry], Disposition.ACK)
     other = first.queue("other", durable=True)
     first.vhost.remove_queue(other)
-    model = await second_life(first)
+    model = await after_restart(first)
     model.publish("q", b"new", delivery_mode=2)
     (entry,) = queue_of(model, "q").ready
     assert entry.position == 4
@@ -131,7 +131,7 @@ async def test_expiry_continues_by_the_wall_clock() -> None:
     first.queue("q", durable=True)
     first.publish("q", b"1", delivery_mode=2, expiration="10000")
     first.pass_by(4)
-    model = await second_life(first)
+    model = await after_restart(first)
     model.pass_by(5)
     assert bodies(queue_of(model, "q")) == [b"1"]
     model.pass_by(1)
@@ -164,7 +164,7 @@ async def test_deletions_out_of_order_keep_the_marks(later: bool) -> None:
         queue.resume(consumer)
         if later:
             first.flush()
-    model = await second_life(first)
+    model = await after_restart(first)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     # according to the one mark of the queue, the last one may have been delivered
     assert waiting == [(b"5", 1), (b"1", 1), (b"1", 1)]
@@ -181,7 +181,7 @@ async def test_a_stored_queue_loses_an_argument_that_is_no_longer_permitted(
         "x-max-length": 5,
     }
     first.store.declare_queue(DeclareQueue(7, "/", "old", False, encode_table(arguments)))
-    queue = queue_of(await second_life(first), "old")
+    queue = queue_of(await after_restart(first), "old")
     assert (queue.settings.dead_letter_routing_key, queue.settings.max_length) == (None, 5)
     assert queue.arguments == arguments
     assert "ignores an argument" in caplog.text

@@ -14,7 +14,7 @@ from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
 from semq.errors import Unavailable
 from semq.store.broker.operations import StoredBacklog
-from tests.broker.durable.test_restore import queue_of, second_life
+from tests.broker.durable.test_restore import after_restart, queue_of
 from tests.broker.pure import Model, RecordingConsumer, bytes_of
 
 PERSISTENT, TRANSIENT = 2, 1
@@ -194,7 +194,7 @@ def test_missing_rows_are_reported_and_not_waited_for(caplog: pytest.LogCaptureF
 async def test_after_a_restart_a_page_is_read_shortly_before_its_turn(ended: bool) -> None:
     first, _ = filled(60)
     first.store.eager = 7
-    model = await second_life(first, ended, window=5)
+    model = await after_restart(first, ended, window=5)
     queue = queue_of(model, "q")
     assert len(queue.ready) == 60
     assert sum(1 for _ in queue.ready) < 20

@@ -18,7 +18,7 @@ LOOKS_MAX = 20  # searches for orders, for a document that itself has an order k
 
 
 class CountingOrders(dict[OrderId, Order]):
-    """Orders, and how often one of them was looked at."""
+    """Orders, and the number of searches for one of them."""
 
     looks = 0
 

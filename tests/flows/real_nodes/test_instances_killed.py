@@ -21,7 +21,7 @@ LOT = 30
 
 
 class Correspondent:
-    """The application of one institution: sends numbered documents, and notes what it receives and hears."""
+    """The application of one institution: sends numbered documents, and notes received documents and events."""
 
     def __init__(self, node: LocalNode, target: str) -> None:
         self.node, self.target = node, target

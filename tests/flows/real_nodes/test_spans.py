@@ -34,7 +34,7 @@ def telemetry(hook: Hook, more: str = "") -> str:
 
 
 def spans(hook: Hook) -> dict[str, dict[str, Any]]:
-    """Return the exported spans by stage, each with the service that told it."""
+    """Return the exported spans by stage, each with the service that exported it."""
     found = {}
     for taken in hook.taken:
         [resource] = json.loads(taken.body)["resourceSpans"]

@@ -66,7 +66,7 @@ async def test_short_failures_cause_no_alert(tmp_path: Path) -> None:
         assert await desk.at(now, DOWN) == []
         assert await desk.at(now + 25, UP) == []
     assert await desk.at(1000, DOWN) == []
-    assert await desk.at(1050, Check("link", WARNING)) == [], "another verdict begins anew"
+    assert await desk.at(1050, Check("link", WARNING)) == [], "another verdict begins a new wait"
     assert len(await desk.at(1110, Check("link", WARNING))) == 1
 
 

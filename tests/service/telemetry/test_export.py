@@ -50,7 +50,7 @@ def span(number: int) -> Span:
 
 
 def received(hook: Hook) -> list[str]:
-    """Return the documents of all spans that the collector was told, in order."""
+    """Return the documents of all spans that the collector received, in order."""
     scopes = [json.loads(taken.body)["resourceSpans"][0]["scopeSpans"][0] for taken in hook.taken]
     return [
         attribute["value"]["stringValue"]

@@ -22,7 +22,7 @@ class SimulatedMessage:
     payload: bytes
     sid: int
     place: int  #: in accept order, over all messages of the run
-    promised: bool = False  #: the application was told that it is accepted
+    promised: bool = False  #: the application was informed that it is accepted
     cancelled: bool = False  #: a person asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     poison: bool = False  #: its receiver cannot open it

@@ -71,7 +71,7 @@ class Oracle:
             times = self.handed_over.setdefault(document.token, [])
             times.append(sum(map(len, self.handed_over.values())))
 
-    # --- what applications are told
+    # --- reports to applications
     def promised(self, host: "LocalHost", document: PlannedDocument, lk0: LK0) -> None:
         """Note that the application was informed that its document is accepted."""
         self.answered.add(document.token)
@@ -354,7 +354,7 @@ class Oracle:
         read = row.status is not Arrival.RECV or (message.given > 0 and message.done)
         self.demand(read, "I2", f"tb_0030 row deleted before the application had it: {message}", "lost")
 
-    # --- what is heard and sent
+    # --- received and sent frames
     def heard(self, host: "Host", frames: Sequence[Frame]) -> None:
         """Note frames that arrive. Its source sends each attempt of a message once."""
         for frame in frames if host.home.type != 1 else ():

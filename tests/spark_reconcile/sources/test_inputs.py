@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
     "rows that do not add up": ("MANIFEST_WRONG", lambda f: set_manifest(f, rows=99)),
     "a manifest of another date": ("MANIFEST_WRONG", lambda f: set_manifest(f, business_date="2026-11-19")),
     "a window of many years": ("MANIFEST_WRONG", lambda f: set_manifest(f, window_start=0)),
-    "a clock that stands nowhere": ("MANIFEST_WRONG", lambda f: set_manifest(f, clock_skew_ms=2**62)),
+    "an impossible clock": ("MANIFEST_WRONG", lambda f: set_manifest(f, clock_skew_ms=2**62)),
     "a compression that Spark does not know": ("UNKNOWN_SCHEMA", brotli),
     "a manifest that is not JSON": ("MANIFEST_WRONG", no_json),
     "a schema version of the future": ("UNKNOWN_SCHEMA", lambda f: set_manifest(f, schema_version=2)),

@@ -22,9 +22,9 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropBody,
     DropMessages,
-    EndLife,
     MarkDelivered,
     MarkHandedOut,
+    OrderlyEnd,
     StoredState,
     StoreOp,
     Unbind,
@@ -212,7 +212,7 @@ async def test_the_note_of_an_orderly_end_counts_for_the_next_start_only(databas
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         assert not (await store.load()).ended
-        assert await save(store, [EndLife()]) is None
+        assert await save(store, [OrderlyEnd()]) is None
         assert [(await store.load()).ended for _ in range(2)] == [True, False]
 
 
