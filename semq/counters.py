@@ -31,6 +31,7 @@ COUNTERS: dict[str, str] = {
     "ack_other": "acknowledgements that name another message than the stored copy",
     "carried": "passed to the instance that serves the home of their target",
     "carrier_returned": "messages between instances that came back, because no instance serves that store",
+    "carrier_repeated": "messages between instances that had arrived before",
     "carrier_dropped": "documents of other instances dropped, because their target takes none",
     "unknown_packet": "packets of a kind that this version does not know",
     # at the receiver

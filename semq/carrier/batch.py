@@ -2,7 +2,7 @@
 
 A body is an HMAC-SHA256 over the rest, followed by msgpack: destination, incarnation of the sender, messages. The
 HMAC covers the destination, so that a body cannot be replayed to another queue. A replay to the same queue is a
-repetition, which is harmless for every message. A frame keeps content header and body as they travel on a link.
+repetition, which the engine drops or which is harmless. A frame keeps content header and body as they travel on a link.
 """
 
 import hmac
@@ -51,7 +51,7 @@ SAID, PASSED = 1, 2
 NUMBERS = {kind: number for number, kind in PLAIN.items()}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, int, list[tuple[int, msgspec.Raw]]]).decode
-_decode_said = msgspec.msgpack.Decoder(tuple[str, list[CarriedFrame]]).decode
+_decode_said = msgspec.msgpack.Decoder(tuple[int, str, list[CarriedFrame]]).decode
 _decode_passed = msgspec.msgpack.Decoder(tuple[str, int, int, CarriedFrame]).decode
 _decode_plain = {number: msgspec.msgpack.Decoder(kind).decode for number, kind in PLAIN.items()}
 
@@ -66,7 +66,7 @@ class CarriedBatch(NamedTuple):
 def pack(message: Message) -> bytes:
     """Return a message as a member of a batch."""
     if isinstance(message, Said):
-        return _encode((SAID, (str(message.speaker), [_written(frame) for frame in message.frames])))
+        return _encode((SAID, (message.number, str(message.speaker), [_written(frame) for frame in message.frames])))
     if isinstance(message, Passed):
         return _encode((PASSED, (message.node, message.session, message.number, _written(message.frame))))
     return _encode((NUMBERS[type(message)], message))
@@ -103,8 +103,8 @@ def open_batch(key: bytes, destination: str, body: bytes, unreadable: Callable[[
 
 def _unpacked(number: int, raw: msgspec.Raw) -> Message:
     if number == SAID:
-        speaker, frames = _decode_said(raw)
-        return Said(parse_address(speaker).node, [_read(frame) for frame in frames])
+        count, speaker, frames = _decode_said(raw)
+        return Said(count, parse_address(speaker).node, [_read(frame) for frame in frames])
     if number == PASSED:
         node, session, count, frame = _decode_passed(raw)
         return Passed(node, session, count, _read(frame))

@@ -19,6 +19,7 @@ StoreName = tuple[int, int]  #: semq_id and semq_db_id
 class Said(msgspec.Struct, frozen=True):
     """To a store: frames of a node. The front of its session has compared them with its name."""
 
+    number: int  #: rises with each message of one incarnation, to all stores
     speaker: Address
     frames: Sequence[Frame]
 

@@ -24,11 +24,12 @@ from semq.engine.hub.carrier import (
     Went,
 )
 from semq.engine.hub.fronts import CarriedHub, Fronts
+from semq.engine.hub.repetitions import Repetitions
 from semq.engine.hub.speakers import message_fault
 from semq.engine.hub.unserved import Unserved
 from semq.engine.ports import Link, runs
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Function, Packet
+from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag
 
 BEYOND_BYTES_MAX = 16 << 20  # of documents for a session that has no room
@@ -62,6 +63,8 @@ class Instances:
         self._carrier, self._homes, end_second = cluster
         self.fronts = Fronts(hub, store, self._carrier, end_second)
         self._unserved = Unserved(hub.core)
+        self._repetitions = Repetitions()
+        self._said = 0  #: number of the last message to a store
         self._arrived: dict[str, dict[int, int]] = {}  #: by node here: the last document of each engine
         self._to_credit: set[str] = set()
         self._beyond: dict[str, int] = {}  #: bytes of documents for sessions without room
@@ -102,7 +105,7 @@ class Instances:
                 away.setdefault(home, []).append(message)
         for store, said in away.items():
             self._core.count("carried", len(said))
-            self._carrier.to_store(store, Said(peer, said))
+            self._say(store, peer, said)
         return here
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
@@ -118,7 +121,7 @@ class Instances:
             else:
                 away.setdefault(store, []).append(record)
         for store, records in away.items():
-            self._carrier.to_store(store, Said(peer, [_with(packet, records)]))
+            self._say(store, peer, [_with(packet, records)])
         if not away:
             return packet
         return _with(packet, here) if here else None
@@ -128,7 +131,7 @@ class Instances:
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
             return False
-        self._carrier.to_store(home, Said(packet.source.node, [_with(packet, asks)]))
+        self._say(home, packet.source.node, [_with(packet, asks)])
         return True
 
     def acknowledged(self, node: Address, idents: Sequence[str]) -> None:
@@ -164,7 +167,14 @@ class Instances:
         self.fronts.cut()
 
     # --- inside
+    def _say(self, store: StoreName, speaker: Address, frames: Sequence[Frame]) -> None:
+        self._said += 1
+        self._carrier.to_store(store, Said(self._said, speaker, frames))
+
     def _hear_said(self, life: int, said: Said) -> None:
+        if self._repetitions.is_one(life, said.number):
+            self._core.count("carrier_repeated")
+            return
         for run in runs(said.frames):
             if isinstance(run, list):
                 self._hub.relay.hear_messages(said.speaker, run)
