@@ -7,7 +7,7 @@ other load on the disk, and the disk is probed at the same time. More phases on 
     --backlog N     N documents wait for an offline institution during all other phases
     --partners N    A sends to N institutions in turn, each with its own node
 
-    ./run bench peers | broker | cluster | http | large | secrecy | soak | reconcile   other benchmarks; each has --help
+    ./run bench peers | broker | cluster | datagrams | http | large | secrecy | soak | reconcile   others, with --help
 
 Exit status: 0 with figures, 1 without (documents lost, repeated or damaged, a node died, no progress), 130 when
 interrupted. bench/README.md explains the figures.
@@ -33,6 +33,7 @@ from bench.network import BenchNetwork
 OTHERS = {
     "broker": "bench.rabbitmq.broker",
     "cluster": "bench.cluster",
+    "datagrams": "bench.datagrams",
     "http": "bench.http.pages",
     "large": "bench.large",
     "peers": "bench.rabbitmq.peers",

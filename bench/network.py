@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from bench.errors import NodeDied
 from semq.app import Client
-from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan
+from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, Rows
 from semq.installation.enrolment import enrolled
 from semq.installation.process import NodeProcess
 
@@ -29,17 +29,27 @@ class BenchNetwork:
     """The network; an asynchronous context manager that leaves no process behind."""
 
     def __init__(
-        self, folder: Path, *, secure: bool = False, partners: int = 1, instances: int = 1, carrier: str = ""
+        self,
+        folder: Path,
+        *,
+        secure: bool = False,
+        partners: int = 1,
+        instances: int = 1,
+        carrier: str = "",
+        every: Rows | None = None,
+        hub: Rows | None = None,
     ) -> None:
-        """``instances`` of the hub are joined by a node as the broker, or by the broker at the URL ``carrier``."""
+        """``instances`` of the hub are joined by a node as the broker, or by the broker at the URL ``carrier``;
+        ``every`` and ``hub``: rows of the configuration of all nodes, and of the hub."""
         self._secure = secure
         self._death: asyncio.Future[NodeDied] | None = None
         self._watches: dict[str, asyncio.Task[None]] = {}
         more = {f"{B}{number}": str(int(NODE_IDS[B]) + number - 1) for number in range(2, partners + 1)}
         login = ApplicationLogin("bench", secrets.token_urlsafe(18))
         plan = InstallationPlan(
-            {**NODE_IDS, **more}, login, absent=[ABSENT], secure=secure, instances=instances, carrier=carrier
-        )
+            {**NODE_IDS, **more}, login, absent=[ABSENT], secure=secure, instances=instances, carrier=carrier,
+            every=every or {}, hub=hub or {},
+        )  # fmt: skip
         places = plan.write(folder)
         self.nodes = {name: NodeProcess(place) for name, place in places.items()}
         self.partners = [B, *more]  #: the nodes that receive

@@ -1,15 +1,29 @@
 """A UDP relay that loses, doubles, delays, alters and blocks datagrams, and changes its own port as a NAT does.
 
-It listens at one port and passes datagrams on to a target, and answers back; each client has an upstream socket. Used
-by ``./run bench datagrams`` and by tests.
+It listens at one port and passes datagrams on to a target, and answers back; each client has an upstream socket. Tests
+use it in their event loop; ``./run bench datagrams`` starts it as a process:
+
+    python -m bench.udp_relay TARGET_PORT LOSS      prints its port, and ends when its input ends
 """
 
 import asyncio
+import socket
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
+SO_RCVBUFFORCE = 33
+BUFFER_BYTES = 8 << 20  # of the kernel, if it allows that much: what does not fit is lost, too
+
+
+def free_udp_port() -> int:
+    """Return a UDP port of the loopback address that is free now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind((LOOPBACK, 0))
+        return int(one.getsockname()[1])
 
 
 @dataclass(slots=True)
@@ -43,7 +57,7 @@ class UdpRelay:
     async def start(self) -> None:
         """Listen on a free port."""
         loop = asyncio.get_running_loop()
-        self._front, _ = await loop.create_datagram_endpoint(lambda: _End(self._arrived), (LOOPBACK, 0))
+        self._front, _ = await loop.create_datagram_endpoint(lambda: _End(self._arrived), sock=_socket())
 
     @property
     def port(self) -> int:
@@ -94,7 +108,7 @@ class UdpRelay:
                 self._pass(self._front, datagram, client)
 
         loop = asyncio.get_running_loop()
-        upstream, _ = await loop.create_datagram_endpoint(lambda: _End(back), (LOOPBACK, 0))
+        upstream, _ = await loop.create_datagram_endpoint(lambda: _End(back), sock=_socket())
         self._upstream[client] = upstream
         for datagram in self._making.pop(client):
             self._pass(upstream, datagram, self._target)
@@ -121,9 +135,31 @@ class UdpRelay:
             held[0].sendto(*held[1:])
 
 
+def _socket() -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+    with suppress(OSError):  # for root on Linux, beyond the limit of the system
+        made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+    made.bind((LOOPBACK, 0))
+    return made
+
+
 class _End(asyncio.DatagramProtocol):
     def __init__(self, arrived: Any) -> None:
         self._arrived = arrived
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
         self._arrived(data, addr)
+
+
+async def _relay(target_port: int, loss: float) -> None:
+    relay = UdpRelay(target_port, DatagramFaults(loss=loss))
+    await relay.start()
+    print(relay.port, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    relay.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(_relay(int(sys.argv[1]), float(sys.argv[2])))

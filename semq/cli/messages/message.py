@@ -64,6 +64,9 @@ async def send(
     key: Annotated[str | None, typer.Option(help="AppKey: key; the name of the file by default.")] = None,
     save_fwd: Annotated[int, typer.Option(help="1 drop if offline, 2 store if offline, 3 must be delivered.")] = 3,
     ack2: Annotated[bool | None, typer.Option("--ack2/--no-ack2", help="Request a receipt of the receiver.")] = None,
+    reliable: Annotated[
+        bool, typer.Option("--reliable/--no-reliable", help="Not: best effort, as a datagram; only with --save-fwd 1.")
+    ] = True,
     order_key: Annotated[str, typer.Option(help="Documents with the same key stay in order.")] = "",
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Keep the sequence of all such documents to this address.")
@@ -108,6 +111,7 @@ async def send(
             app_key=AppKey(domain, type, subtype, own_key),
             save_fwd=save_fwd,
             ack2=ack2,
+            reliable=reliable,
             order_key=order_key,
             fixed=fixed,
             content_type=content_type if content_type is not None else content_type_of(name, first_block(body)),

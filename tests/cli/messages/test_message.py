@@ -115,7 +115,9 @@ def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> N
     assert (said.status, "by the short name" in said.err) == (1, True)
 
 
-@pytest.mark.parametrize("attributes", [["--save-fwd", "1"], ["--save-fwd", "2", "--no-ack2"]])
+@pytest.mark.parametrize(
+    "attributes", [["--save-fwd", "1"], ["--save-fwd", "1", "--no-reliable"], ["--save-fwd", "2", "--no-ack2"]]
+)
 def test_a_wait_for_a_class_without_that_outcome_is_refused(
     network: Network, order: Path, attributes: list[str]
 ) -> None:
