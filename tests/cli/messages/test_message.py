@@ -112,7 +112,7 @@ def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> N
     said = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # the hub gets no receipts
     assert (said.status, "SEMQ-1304" in said.err) == (1, True)
     said = semq("msg", "trace", order.name, "--node", network.hub.url)
-    assert (said.status, "by the short name" in said.err) == (1, True)
+    assert (said.status, "only while it holds a copy" in said.err) == (1, True)
 
 
 @pytest.mark.parametrize(
