@@ -21,7 +21,7 @@ IDLE_S = 20.0  # by default
 async def measure(bench: phases.Bench, documents: int, idle_s: float = IDLE_S) -> dict[str, Any]:
     """Measure the rate of storing, the time of a start with these rows, and the load of a waiting node.
 
-    A is restarted after each window of documents, because every life of a node has streams of its own, of which the
+    A is restarted after each window of documents, because every incarnation of a node has its own streams, of which the
     hub stores no more than the window.
     """
     network, window = bench.network, EngineSettings().window

@@ -6,7 +6,7 @@
 | submission   | ``msg.submit``                                                      |
 | messages     | cancel, hold, release, resend; requeue and remove; drain            |
 | trace        | ``msg.trace``, over all parties                                     |
-| legacy       | what a receiver had before the import from an older SEMQ            |
+| legacy       | documents of a receiver from before the import of an older SEMQ     |
 | failed       | list, show and park failed documents                                |
 | certificates | the node's own certificate                                          |
 """

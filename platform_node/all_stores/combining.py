@@ -1,4 +1,4 @@
-"""How the answers of several stores become one. Pure: no node, no carrier.
+"""Combination of the answers of several stores. Pure: no node, no carrier.
 
 A place in a list that goes from store to store is one number, so that it fits into the arguments of operations that
 have a place in one store: the position of the store among the hub's, and the place in it.

@@ -52,7 +52,7 @@ class AuthorityOperations:
         self._hub = hub
 
     async def show(self, arguments: Arguments) -> dict[str, Any]:
-        """Show the hub's authority and its change: phase, state of each institution, who is still waited for."""
+        """Show the hub's authority and its change: phase, state of each institution, nodes still waited for."""
         return await self._roll().status()
 
     async def roll(self, arguments: ChangeAuthority, caller: Caller) -> dict[str, Any]:

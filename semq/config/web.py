@@ -30,13 +30,13 @@ class OidcSection(Section):
     client_secret: SecretStr | None = None
     """secret of this node at the provider; without one PKCE alone protects the sign-in"""
     scopes: list[Annotated[str, Field(pattern=r"^[!#-\[\]-~]{1,100}$")]] = Field(default=["openid", "profile", "email"])
-    """what is asked for; openid must be among them"""
+    """the requested scopes; openid must be among them"""
     name_claim: str = "preferred_username"
     """claim that names the person in the audit log; email only if the provider has verified it"""
     roles_claim: str = "groups"
     """claim whose values have roles here"""
     roles: dict[str, list[Annotated[str, Field(pattern=r"^(viewer|operator|admin|payload)$")]]]
-    """value of that claim = roles; who has none of these values may not sign in"""
+    """value of that claim = roles; people with none of these values cannot sign in"""
 
 
 class HttpSection(Section):

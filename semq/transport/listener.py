@@ -45,7 +45,7 @@ class Drainable(LinkOwner, Protocol):
 
 
 class Listening(Protocol):
-    """What accepts connections for a server, with limits."""
+    """The acceptor of connections for a server, with limits."""
 
     config: ListenerConfig
     accepted: int

@@ -69,7 +69,7 @@ HEADERS = "headers"
 
 
 class By(Enum):
-    """Who sets an attribute."""
+    """The party that sets an attribute."""
 
     APPLICATION = "application"
     NODE = "sender's node"
@@ -78,7 +78,7 @@ class By(Enum):
 
 
 class Bound(Enum):
-    """How seal and signature detect that an attribute was altered on its way."""
+    """The way in which seal and signature bind an attribute, so that an alteration is detected."""
 
     FACT = "fact"  #: the value is bound
     PLACE = "place"  #: bound as part of the place
@@ -124,7 +124,7 @@ class Attribute(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """The default of the field; an object like no other if there is none."""
+        """The default of the field; a unique object if there is none."""
         return _DEFAULTS.get(self.field, NODEFAULT)
 
 

@@ -15,8 +15,8 @@ def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
     states = Counter(source.state for source in findings.sources)
     families = (
         ("reconcile_business_date_timestamp_seconds", "Start of the business date, UTC.", [("", day)]),
-        ("reconcile_last_success_timestamp_seconds", "When the last run was published.", [("", finished_at)]),
-        ("reconcile_run_duration_seconds", "How long the last run took.", [("", seconds)]),
+        ("reconcile_last_success_timestamp_seconds", "Time at which the last run was published.", [("", finished_at)]),
+        ("reconcile_run_duration_seconds", "Duration of the last run.", [("", seconds)]),
         ("reconcile_evidence_until_timestamp_seconds", "Time up to which the delivered ledgers are complete.",
          [("", findings.evidence_until / 1000)]),
         ("reconcile_messages", "Messages of the date by verdict.",

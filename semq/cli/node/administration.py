@@ -58,7 +58,7 @@ async def metrics(
 @group.command()
 @on_node
 async def incarnation(session: Session) -> None:
-    """Show which opening of which store this is; a store restored from a backup has another boot or uuid."""
+    """Show the store and the number of its openings; a store restored from a backup has another boot or uuid."""
     answer = await session.ask("node.status")
     facts = {name: answer.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
     if session.out.as_json:

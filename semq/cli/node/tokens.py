@@ -15,7 +15,7 @@ SCOPES = "submit, receive, events, viewer, operator, admin or payload"
 @on_node
 async def create(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the token is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Purpose of the token.")],
     scope: Annotated[list[str], typer.Option(metavar="SCOPE", help=f"Its right: {SCOPES}; may be given again.")],
     days: Annotated[float | None, typer.Option(metavar="DAYS", help="Days until it ends; never by default.")] = None,
     inbox: Annotated[str | None, typer.Option(metavar="USER", help="The only inbox that it may open.")] = None,

@@ -222,7 +222,7 @@ EVENTS = "; ".join(f"{name}: {meaning}" for name, meaning in COUNTERS.items())
 # Name | kind | help | samples
 METRICS = (
     Metric("semq_node_info", "info", "The node, its kind and its version.", _info),
-    Metric("semq_start_time_seconds", "gauge", "When the node started.", _started),
+    Metric("semq_start_time_seconds", "gauge", "Time of the start of the node.", _started),
     Metric("semq_check", "gauge", "0 ok, 1 warning, 2 failing; by health check.", _verdicts),
     Metric("semq_link_up", "gauge", "1 if the link to the hub is up.", _link),
     Metric("semq_partners", "gauge", "Partners by presence, as the hub reports it.", _partners),
@@ -239,10 +239,10 @@ METRICS = (
     Metric("semq_queue_oldest_seconds", "gauge", "Age of the oldest document that has not ended.", _oldest),
     Metric("semq_failed_rows", "gauge", "Documents that failed and wait for a person.", _figure("failed")),
     Metric("semq_stuck_rows", "gauge", "Documents that have not ended in time, by cause.", _causes),
-    Metric("semq_census_time_seconds", "gauge", "When the rows of the queues were counted.", _census_at),
+    Metric("semq_census_time_seconds", "gauge", "Time of the last count of the rows of the queues.", _census_at),
     Metric("semq_sql_submissions", "gauge", "Documents submitted by SQL and not accepted.",
            _each("sql_submissions", "state")),
-    Metric("semq_extract_time_seconds", "gauge", "When the last nightly extract ended.", _extract_at),
+    Metric("semq_extract_time_seconds", "gauge", "End of the last nightly extract.", _extract_at),
     Metric("semq_extract_exit_status", "gauge", "Exit status of the last nightly extract.", _extract_status),
     Metric("semq_telemetry_spans_total", "counter", "Spans by result (exported, dropped), and documents "
            "forgotten before their spans ended, because too many were in progress.", _spans),

@@ -1,4 +1,4 @@
-"""Operations that both kinds of nodes have, and what an operation is.
+"""Operations of both kinds of nodes, and the definition of an operation.
 
 | module    | contents                                                                    |
 |-----------|-----------------------------------------------------------------------------|

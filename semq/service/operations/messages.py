@@ -44,7 +44,7 @@ Part = Annotated[
 
 
 class ReadSide(StrEnum):
-    """Which queues are read; ``submitted``: only submissions by SQL that are waiting or refused."""
+    """The queues to read; ``submitted``: only submissions by SQL that are waiting or refused."""
 
     all = "all"
     outbound = "outbound"

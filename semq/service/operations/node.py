@@ -23,13 +23,13 @@ log = structlog.get_logger("semq.operations")
 
 
 class ReloadConfiguration(Arguments, frozen=True, kw_only=True):
-    """How the configuration is read again."""
+    """Options of a reload."""
 
     dry_run: Annotated[bool, Meta(description="Change nothing; only return the differences.")] = False
 
 
 class ReadMetrics(Arguments, frozen=True, kw_only=True):
-    """Which figures are returned, and how they are written."""
+    """The selection of figures, and their format."""
 
     detailed: Annotated[bool, Meta(description="Also the figures of each partner.")] = False
     format: Annotated[

@@ -94,7 +94,7 @@ class SelectMessages(Arguments, frozen=True, kw_only=True):
 class SearchMessages(SelectMessages, frozen=True, kw_only=True):
     """The selection and the order of messages."""
 
-    order: Annotated[Literal["newest", "oldest"], Meta(description="Which messages come first.")] = "newest"
+    order: Annotated[Literal["newest", "oldest"], Meta(description="The order of the messages.")] = "newest"
 
 
 class SelectStuck(SelectMessages, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ SECRET_BYTES, ID_LENGTH, NAME_MAX, DAYS_MAX = 32, 10, 100, 3650
 class CreateToken(Arguments, frozen=True, kw_only=True):
     """Name and rights of a new token."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX, description="What the token is for.")]
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX, description="Purpose of the token.")]
     scopes: Annotated[tuple[RightName, ...], Meta(min_length=1, max_length=7, description="Its rights.")]
     days: Annotated[float, Meta(gt=0, le=DAYS_MAX, description="Days until it ends; never by default.")] | None = None
     inbox: (

@@ -31,7 +31,7 @@ def rights_of(names: Iterable[str]) -> frozenset[Right]:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who makes a request."""
+    """The party that makes a request."""
 
     name: str
     via: str  #: session, link, token, password, certificate
@@ -54,7 +54,7 @@ class Visitor:
     def check_giving(self, names: Iterable[str]) -> None:
         """Refuse to give others a right to payloads that the visitor does not have. Raises RoleMissing."""
         if not self.may(AccessRole.PAYLOAD) and SHOW_PAYLOADS.intersection(names):
-            raise RoleMissing("Who may not see payloads cannot give others a right to.", role=AccessRole.PAYLOAD.value)
+            raise RoleMissing("A user without the right to payloads cannot grant it.", role=AccessRole.PAYLOAD.value)
 
     def may(self, right: str) -> bool:
         """Whether the visitor has a role or scope."""

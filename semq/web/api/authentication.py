@@ -1,6 +1,6 @@
-"""Who sends a request to the API: a token, a user of the node, a client certificate, or a session of the console.
+"""Authentication of API requests: by token, user of the node, client certificate, or session of the console.
 
-Failures count for the address that they come from; after too many, what it sends is refused unseen, except tokens and
+Failures count for the address that they come from; after too many, its requests are refused unread, except tokens and
 passwords that were valid before: others may share the address, for instance that of a proxy.
 """
 

@@ -23,7 +23,7 @@ BYTES = {"type": "string", "format": "binary"}
 
 
 async def who(call: Call) -> Response:
-    """Show who is asking, and what this user or token may do."""
+    """Show the name and the rights of the caller."""
     rights = sorted(str(right) for right in call.who.rights)
     return json_response({"name": call.who.name, "via": call.who.via, "rights": rights, "inbox": call.who.inbox})
 
@@ -33,7 +33,15 @@ def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
     every = tuple(AccessRole) + tuple(AccessScope)
     found = [
         Endpoint("GET", "/openapi.json", "openapi", "Return this document.", _describe, ()),
-        Endpoint("GET", "/who", "who", "Show who is asking.", who, every, answers={200: "Name and rights."}),
+        Endpoint(
+            "GET",
+            "/who",
+            "who",
+            "Show the name and the rights of the caller.",
+            who,
+            every,
+            answers={200: "Name and rights."},
+        ),
     ]
     if kind == "local":
         found += _of_documents(table)
@@ -67,7 +75,7 @@ def _of_documents(table: Mapping[str, Operation]) -> list[Endpoint]:
         Parameter("queue", "query", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}, "Keeps events."),
     )
     submitted = {201: "Committed.", 200: "The token was known: committed before.", 409: "", 413: "", 422: "", 507: ""}
-    missing = {200: "What is known of it.", 404: ""}
+    missing = {200: "The present state.", 404: ""}
     stream = ("text/event-stream",)
     return [
         Endpoint("POST", "/documents", "documents.submit", "Submit a document.", documents.submit,

@@ -1,4 +1,4 @@
-"""What the node gives to the web process.
+"""The interfaces of the web process to its node.
 
 | module         | subject                                                                            |
 |----------------|------------------------------------------------------------------------------------|

@@ -116,6 +116,6 @@ def tls_of(http: HttpSection) -> ssl.SSLContext | None:
 
 
 def unusable_pem(http: HttpSection, error: ssl.SSLError) -> Exception:
-    """Return the error for files that are not what they should be."""
+    """Return the error for files that do not hold a certificate and its key."""
     found = OSError(0, f"not a certificate with its key: {error.reason}", str(http.certificate))
     return unusable(found) or found
