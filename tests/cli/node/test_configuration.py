@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from semq.config import load
 from tests.cli.command import semq
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "config"
@@ -11,6 +12,18 @@ def test_the_examples_are_right() -> None:
     for file in sorted(EXAMPLES.glob("*.toml")):
         assert semq("config", "check", "--config", str(file), "--json").data["ok"]
         assert "nothing wrong" in semq("config", "check", "--config", str(file)).out
+
+
+def test_the_local_nodes_of_the_examples_can_log_in_to_the_hub_of_the_examples() -> None:
+    hub = load(EXAMPLES / "platform.toml", {})
+    files: list[tuple[Path, str | None]] = [(EXAMPLES / "a.toml", None), (EXAMPLES / "b.toml", None)]
+    files += [(EXAMPLES / "server.toml", institution) for institution in ("10008", "56001")]
+    for file, institution in files:
+        local = load(file, {}, institution)
+        assert local.hub is not None
+        assert local.hub.url == f"amqp://127.0.0.1:{hub.amqp.port}"
+        assert local.hub.password == hub.nodes[local.address.id].password
+        assert local.data_dir.parent == hub.data_dir.parent or local.data_dir.parent.parent == hub.data_dir.parent
 
 
 def test_a_fault_of_one_institution_among_several_is_named(tmp_path: Path) -> None:
