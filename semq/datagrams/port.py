@@ -85,6 +85,11 @@ class DatagramPort(Carriage):
         return self._socket is not None
 
     @property
+    def family(self) -> int:
+        """The kind of its addresses."""
+        return int(self._socket.family) if self._socket is not None else 0
+
+    @property
     def number(self) -> int:
         """The number of the port."""
         return int(self._socket.getsockname()[1]) if self._socket is not None else 0

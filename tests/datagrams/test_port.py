@@ -86,3 +86,10 @@ async def test_it_listens_on_ipv6(stranger: socket.socket) -> None:
     stranger.sendto(b"x", ("127.0.0.1", made.number))
     await until(lambda: made.strangers == 1)
     made.close()
+
+
+async def test_a_closed_port_can_be_opened_for_addresses_of_another_kind(port: DatagramPort) -> None:
+    assert port.family == socket.AF_INET
+    port.close()
+    port.open(socket.AF_INET6, ("::1", 0))
+    assert port.family == socket.AF_INET6

@@ -16,6 +16,7 @@ from semq.umx_t.records import (
     RESULT_OF,
     AckFlag,
     Answer,
+    ChannelRecord,
     Inquiry,
     InquiryRole,
     Presence,
@@ -50,6 +51,27 @@ def test_inquiries_survive_the_wire(sent: list[Inquiry]) -> None:
 @given(st.lists(presences, max_size=3))
 def test_presence_survives_the_wire(sent: list[Presence]) -> None:
     assert decode_records(Function.PRESENCE, Primitive.INDICATION, encode_records(sent)) == sent
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"secret": "00" * 32},
+        {"id": "00"},
+        {"id": "00" * 8, "secret": "00"},
+        {"id": "00" * 8, "port": 65_536},
+        {"id": "00" * 8, "host": "a b"},
+        {"id": "00" * 8, "sent": -1},
+    ],
+)
+def test_channels_with_other_values_are_refused(record: dict[str, Any]) -> None:
+    with pytest.raises(BadRecord):
+        decode_records(Function.DATAGRAMS, Primitive.INDICATION, msgspec.json.encode([record]))
+
+
+def test_a_channel_survives_the_wire() -> None:
+    sent = [ChannelRecord(id="0f" * 8, secret="ab" * 32, host="hub.example", port=5671)]
+    assert decode_records(Function.DATAGRAMS, Primitive.INDICATION, encode_records(sent)) == sent
 
 
 def test_defaults_are_left_out_and_come_back() -> None:

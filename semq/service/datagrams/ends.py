@@ -110,6 +110,8 @@ class TakingEnd(DatagramEnd):
     async def _accept(self, link: LinkDatagrams, record: ChannelRecord, host: str) -> None:
         try:
             family, address = await _resolved(host, record.port)
+            if self.port.is_open and self.port.family != family:  # the hub has an address of another kind now
+                self.port.close()
             if not self.port.is_open:
                 own = self._section.host or ("::" if family == socket.AF_INET6 else "0.0.0.0")
                 self.port.open(*await _resolved(own, self._section.port or 0))

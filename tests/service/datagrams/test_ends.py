@@ -17,6 +17,9 @@ from semq.datagrams.document import CarriedDocument
 from semq.datagrams.errors import DatagramPortTaken
 from semq.datagrams.session import DatagramSession
 from semq.transport.client_channel import ClientChannel
+from semq.umx_t.envelope import Function, Packet, Primitive
+from semq.umx_t.records import ChannelRecord
+from tests.platform_node.test_cluster import CLUSTER, hubs_of, settle_homes
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, linked
 from tests.waiting import PATIENCE_S, until
 
@@ -292,6 +295,68 @@ async def test_a_new_session_has_new_keys(start: Start) -> None:
     await until(lambda: session_of(scene.a).open_channel is not None)
     assert known.isdisjoint(channel.id for channel in session_of(scene.a).channels)
     assert (old.channels, old.status()["why"]) == ([], "there is no link")
+
+
+async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) -> None:
+    section = f'[datagrams]\nhost = "127.0.0.1"\n{TIMES}'
+    hub = await inprocess.secure_hub(section + "port = 0\n")
+    a, b = [await inprocess.secure_local(name, hub, section) for name in (A, B)]
+    await linked(a, b)
+    await until(lambda: facts(a)["state"] == facts(b)["state"] == "open")
+    await until(lambda: a.sealing is not None and a.sealing.keys.receiver(f"1.{B}") is not None)
+    scene = DatagramScene(inprocess, UdpRelay(0), hub, a, b)
+    await until(lambda: all(one["state"] == "open" for one in scene.paths()))
+    await scene.listen()
+    await scene.send(b"sealed", **{"@Encrypt": 1})
+    assert await scene.received(1) == [b"sealed"]
+    assert (facts(a)["sent"], facts(b)["received"]) == (1, 1)
+    assert b.engine.core.counters.counts.get("violation", 0) == 0
+
+
+async def test_documents_go_on_as_datagrams_at_another_instance_of_the_hub(inprocess: InProcess) -> None:
+    section = f'[datagrams]\nhost = "127.0.0.1"\n{TIMES}'
+    async with hubs_of(inprocess) as hubs:
+        hubs.carrier = f"{section}port = 0\n{CLUSTER}"
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        a, b = [
+            await inprocess.started(inprocess.settings(name, LOCAL.format(name=name, hub=hub.port) + section))
+            for name, hub in ((A, one), (B, two))
+        ]
+        await linked(a, b)
+        await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
+        await until(lambda: facts(a)["state"] == facts(b)["state"] == "open")
+        peers = [hub.datagrams.status()["peers"] for hub in (one, two) if hub.datagrams is not None]
+        assert [list(each) for each in peers] == [["1.10008"], ["1.56001"]]
+        await until(lambda: is_open(one, A) and is_open(two, B))
+        scene = DatagramScene(inprocess, UdpRelay(0), one, a, b)
+        await scene.listen()
+        await scene.send(b"one", b"two")
+        assert sorted(await scene.received(2)) == [b"one", b"two"]
+        assert (facts(a)["sent"], facts(b)["received"]) == (2, 2)
+
+
+def is_open(hub: HubNode, node_id: str) -> bool:
+    assert hub.datagrams is not None
+    return bool(hub.datagrams.status()["peers"][f"1.{node_id}"]["state"] == "open")
+
+
+async def test_records_about_channels_end_at_the_hub(start: Start) -> None:
+    """A node cannot offer a channel to another node, nor to the hub."""
+    scene = await start()
+    await scene.open()
+    offer = ChannelRecord(id="00" * 8, secret="11" * 32, port=9)
+    link = scene.a.uplink.link
+    assert link is not None
+    for target in (scene.b.address, scene.hub.address):
+        link.send(Packet(scene.a.address, target, Function.DATAGRAMS, Primitive.INDICATION, [offer]))
+    await scene.send(b"later", **{"@Reliable": 1})
+    assert await scene.received(1) == [b"later"]
+    at_hub = scene.hub.links.links["1.10008"].datagrams
+    assert at_hub is not None
+    for session in (session_of(scene.b), at_hub.session):
+        [channel] = session.channels
+        assert channel.id.hex() != offer.id
 
 
 async def test_ends_without_the_section_use_the_connection(start: Start, inprocess: InProcess) -> None:
