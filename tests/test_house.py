@@ -145,6 +145,7 @@ SET_THROUGH: dict[str, str] = {
 NO_OPPOSITE: dict[str, str] = {
     "tests/test_house.py": "the whole house",
     "tests/test_run.py": "the script run",
+    "tests/house/test_documents.py": "the documents",
     "tests/house/test_figures.py": "tests/house/figures.py",
     "tests/house/test_names.py": "the whole house",
     "tests/test_kinds.py": "tests/kinds.py",

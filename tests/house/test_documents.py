@@ -1,0 +1,48 @@
+"""Tables of the documents: each has a heading, and as many cells in every row as in its heading."""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+
+from tests.house.sources import ROOT, committed
+
+DOCUMENTS = sorted(str(file.relative_to(ROOT)) for file in committed() if file.suffix == ".md")
+BORDER = re.compile(r"(?<!\\)\|")
+RULE = re.compile(r"^\|[\s:|-]+$")
+
+
+def tables(text: str) -> Iterator[list[tuple[int, str]]]:
+    """Yield the tables of a document: their rows, with the numbers of the lines; code blocks have none."""
+    is_code, lines = False, list[tuple[int, str]]()
+    for number, line in enumerate(text.splitlines(), 1):
+        is_code ^= line.lstrip().startswith("```")
+        lines.append((number, "" if is_code else line))
+    for is_table, rows in groupby(lines, key=lambda numbered: numbered[1].startswith("|")):
+        if is_table:
+            yield list(rows)
+
+
+def faults(text: str) -> list[int]:
+    """Return the lines at which a table is broken."""
+    found = []
+    for rows in tables(text):
+        number, heading = rows[0]
+        if len(rows) < 2 or not RULE.match(rows[1][1]):
+            found.append(number)  # for instance the rest of a table after an empty line
+        width = len(BORDER.findall(heading))
+        found += [number for number, row in rows if len(BORDER.findall(row)) != width]
+    return found
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_tables_have_a_heading_and_equal_rows(name: str) -> None:
+    assert faults((ROOT / name).read_text("utf-8")) == []
+
+
+def test_broken_tables_are_found() -> None:
+    heading = "| a | b |\n|---|---|\n"
+    assert faults(f"{heading}| 1 | 2 |\n") == []
+    assert faults(f"{heading}| 1 | `a|b` |\n\n| 3 | 4 |\n") == [3, 5]
+    assert faults("```\n| grid\n```\n") == []
