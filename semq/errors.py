@@ -3,7 +3,7 @@
     SemqError
     ├── BadInput            the caller's fault: nothing was changed; correct the input and repeat
     ├── ProtocolViolation   a peer's fault: the frame is refused and counted; the link normally stays open
-    ├── Unavailable no fault: something needed is temporarily unavailable; repeat later
+    ├── Unavailable         no fault: something needed is temporarily unavailable; repeat later
     └── Misconfigured       the operator's fault: the process refuses to start
 
 Every class has a stable ``code`` (SEMQ-nnnn, never reused). The first line of its docstring is the sentence shown to

@@ -3,7 +3,7 @@
     SemqError
     ├── BadInput
     │   ├── BadExtract          65  an extract is unusable: altered, truncated, false, of an unknown schema
-    │   ├── BadRepairList       65 a repair list is not valid, or is for another node
+    │   ├── BadRepairList       65  a repair list is not valid, or is for another node
     │   └── BadRequest           2  an unknown or malformed date, run or option
     ├── Unavailable
     │   ├── SourcesMissing       4  a required source has not delivered

@@ -24,7 +24,7 @@ from semq.umx_t.address import Address
 
 BATCH = 200  # rows between two writes of the journal
 AT_ONCE = 32  # submissions without an answer
-BYTES_AT_ONCE = 32 << 20  # of their payloads, unless a single one is larger
+BYTES_AT_ONCE = 32 << 20  # bytes of their payloads, unless a single one is larger
 PROGRESS_S = 2.0
 SHOWN_MAX = 300
 FIELDS = ("table", "record", "reason", "detail")

@@ -23,7 +23,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
-# refused without reading the body: nothing is kept for a person
+# refused without reading the body, so there is no body for an operator
 NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})
 Content = tuple[Envelope, bytes]
 

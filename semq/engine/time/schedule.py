@@ -2,8 +2,8 @@
 
 Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query
 finds the rows in it that are still unsettled; when none is left the slice is dropped, otherwise it is due again after
-twice the interval. Neighbours of one age are merged, so that a target away for weeks costs its rows and a handful of
-slices. Rows in custody have a slower pace (``patient``), also in a new session. Time is monotonic (rule N21).
+twice the interval. Neighbours of one age are merged, so that for a target that is offline for weeks there are only a
+few slices. Rows in custody have a slower pace (``patient``), also in a new session. Time is monotonic (rule N21).
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class Schedule:
         self._first_s = first_s
         self._max_s = max_s
         self._width_s = first_s / 4
-        self._asked_max = retry.doublings(first_s, max_s)  #: from here on intervals grow no more
+        self._asked_max = retry.doublings(first_s, max_s)  #: number of inquiries after which intervals no longer grow
         self._slices: list[Slice] = []
         self._open: Slice | None = None
         self._open_until = 0.0

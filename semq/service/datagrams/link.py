@@ -26,8 +26,8 @@ class LinkDatagrams:
         take: Callable[[CarriedDocument], bool],
         accept: Callable[["LinkDatagrams", ChannelRecord], None] | None = None,
     ) -> None:
-        """``send`` sends a packet over the link. ``take`` gets documents that have arrived; False: it has no room.
-        ``accept`` gets the channels that the peer offers; None: they are ignored."""
+        """``send`` sends a packet over the link. ``take`` gets documents that have arrived; it returns False without
+        room. ``accept`` gets the channels that the peer offers; None: they are ignored."""
         self.peer = peer
         self._port = port
         self._accept = accept
@@ -36,7 +36,7 @@ class LinkDatagrams:
         )
 
     def sends(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body) -> bool:
-        """Send a frame as a datagram; False: it is to go by the connection."""
+        """Send a frame as a datagram; return False if it must be sent over the connection."""
         if not isinstance(frame, Data) or not is_best_effort(frame):
             return False
         return self.session.send(CarriedDocument(routing_key, header, bytes(body)))

@@ -1,4 +1,4 @@
-"""One collector: a request to it, and what its answer means. Used by ``export``.
+"""Requests to one collector, and the meaning of its answers. Used by ``export``.
 
 Redirects are not followed, because a header may hold a secret; cookies are not kept, proxies of the environment are not
 used. Of an answer only the first bytes are read.
@@ -27,10 +27,10 @@ class CollectorAnswer(NamedTuple):
     """The result of one request."""
 
     is_taken: bool = False
-    fault: str = ""  #: why spans were not taken
+    fault: str = ""  #: reason for which spans were not taken
     may_repeat: bool = False  #: the same request may succeed later
-    pause_s: float = 0.0  #: that the collector asked for
-    rejected: int = 0  #: spans that it did not take, of a request that it took
+    pause_s: float = 0.0  #: pause that the collector requested
+    rejected: int = 0  #: spans rejected from an accepted request
 
 
 class OtlpCollector:
