@@ -19,7 +19,7 @@ def test_an_invalid_parent_is_not_passed_on(parent: object) -> None:
     assert trace_context({"traceparent": parent, "tracestate": "a=1"}) == {}
 
 
-def test_a_state_goes_with_its_parent() -> None:
+def test_a_trace_state_is_passed_on_with_its_parent() -> None:
     assert trace_context({"traceparent": PARENT, "other": "x"}) == {"traceparent": PARENT}
     assert trace_context({"traceparent": PARENT, "tracestate": "a=1,b=2"})["tracestate"] == "a=1,b=2"
     assert "tracestate" not in trace_context({"traceparent": PARENT, "tracestate": "a=1\r\nx: y"})

@@ -92,7 +92,7 @@ def test_a_client_reads_the_same_by_both_decoders(said: list[tuple[Method, bytes
     assert len(heard) == len(said)
 
 
-def test_the_lanes_are_taken() -> None:
+def test_the_hot_path_is_used() -> None:
     """Each lane is called: the equality above would hold without lanes, too."""
     header, body = header_of(b"body"), b"body"
     cases: list[tuple[dict[bytes, Lane], Method, ConnectionEvent]] = [
@@ -213,7 +213,7 @@ def test_acks_are_written_as_the_codec_does(ack: m.BasicAck, nack: m.BasicNack, 
         assert written == frame(FRAME_METHOD, 9, encode_method(method))
 
 
-def test_octet_by_octet_it_is_the_same() -> None:
+def test_single_bytes_give_the_same_events() -> None:
     pair = opened(cut=octet_by_octet)
     pair.client.publish(1, "e", "k", HEADER, b"body", mandatory=True)
     assert pair.flow()[0] == [Published(1, "e", "k", True, False, HEADER, b"body")]

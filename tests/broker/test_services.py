@@ -448,7 +448,7 @@ async def test_sessions_are_announced_and_can_be_ended_from_outside() -> None:
         assert house.closed == [info]
 
 
-async def test_a_fault_of_a_service_costs_the_connection_that_met_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_fault_of_a_service_ends_only_the_connection_that_used_it(caplog: pytest.LogCaptureFixture) -> None:
     house = House()
 
     def broken(*_: object) -> None:

@@ -107,7 +107,7 @@ def test_an_import_that_is_killed_takes_nothing_twice_when_it_is_repeated(networ
     assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
 
 
-def test_an_import_goes_on_when_its_node_is_killed_and_comes_back(network: Network, tmp_path: Path) -> None:
+def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Network, tmp_path: Path) -> None:
     """Documents that the node may have accepted are recognised by their tokens."""
     rows = [sample.outbound(number, target_user=USER) for number in range(10_001, 10_001 + DOCUMENTS)]
     sample.fill(f"sqlite:///{tmp_path}/old.db", rows)

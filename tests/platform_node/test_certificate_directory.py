@@ -11,7 +11,7 @@ from semq.umx_t.address import Address
 A = Address(1, "10008")
 
 
-def test_news_is_reported_once() -> None:
+def test_new_certificates_are_reported_once() -> None:
     known = KnownCertificates({"1.56001": ["kept"]})
     assert known.of(A) is None
     assert known.of(Address(1, "56001")) == ("kept",)

@@ -77,7 +77,7 @@ async def test_a_failed_turn_is_repeated_soon(database: str, tmp_path: Path) -> 
     assert tokens(database) == 0
 
 
-async def test_a_node_does_it_by_itself(inprocess: InProcess) -> None:
+async def test_a_node_runs_its_housekeeping_as_a_job(inprocess: InProcess) -> None:
     clock = ShiftedClock()
     settings = inprocess.settings("10008", LOCAL.format(name="10008", hub=1))
     node = LocalNode(settings, clock)

@@ -68,7 +68,7 @@ class World:
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
         self.in_transit = 0  #: number of frames
-        self.ending = 0  #: number of ended sessions that an end still takes for open
+        self.ending = 0  #: number of ended sessions that one side still considers open
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve for a while
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
@@ -85,7 +85,7 @@ class World:
         """Make a process of the hub."""
         return HubHost(self, name, home, tables)
 
-    # --- who is where
+    # --- places of nodes and processes
     @property
     def hub(self) -> HubHost:
         """The process of the hub that nodes dial."""

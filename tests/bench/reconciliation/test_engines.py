@@ -1,4 +1,4 @@
-"""The engines compared with Spark find the verdicts of the truth; their times would mean nothing otherwise."""
+"""The engines compared with Spark find the true verdicts; otherwise their times would have no meaning."""
 
 from datetime import date
 from pathlib import Path

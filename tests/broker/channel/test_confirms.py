@@ -67,7 +67,7 @@ def test_only_refusals_need_no_acknowledgement() -> None:
     assert confirms.take() == [Confirm(1, False, False)]
 
 
-def test_a_refusal_ahead_of_its_turn_takes_nothing_from_those_before_it() -> None:
+def test_an_early_refusal_does_not_settle_earlier_numbers() -> None:
     confirms = Confirms()
     for _ in range(3):
         confirms.next_number()

@@ -64,7 +64,7 @@ def test_an_unsigned_receipt_corrects_no_outcome(world: SealedWorld) -> None:
 
 
 @pytest.mark.parametrize("said", [Answer.REJ, Answer.VOID, Answer.SETTLED])
-def test_nothing_but_a_receipt_corrects_an_end(world: SealedWorld, said: Answer) -> None:
+def test_only_a_receipt_corrects_an_outcome(world: SealedWorld, said: Answer) -> None:
     row = open_row(world)
     note = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1201", "no"))
     stale = world.a.store.tables.outbound[row.object_id]

@@ -115,7 +115,9 @@ LIE, HINT = 1, 0  # number of violations in the ledger
         pytest.param(forwarded, role_r(B, digest=OTHER_DIGEST), LIE, id="Inquiry R for other bytes"),
     ],
 )
-def test_a_sender_is_notified(scene: Callable[[], Trio], says: Says, noted: int) -> None:
+def test_a_statement_without_the_right_to_it_changes_no_row_of_a_sender(
+    scene: Callable[[], Trio], says: Says, noted: int
+) -> None:
     trio = scene()
     (row,) = trio.a.store.tables.outbound.values()
     before, lines = str(row), trio.a.lines(Event.VIOLATION)
@@ -143,7 +145,7 @@ def test_a_sender_without_the_payload_waits_for_an_unreachable_hub() -> None:
     assert not trio.a.engine.rows.doubts
 
 
-def test_custody_of_the_payload_is_no_news_for_a_marker() -> None:
+def test_custody_of_the_payload_does_not_change_the_row_of_a_marker() -> None:
     """A cancelled document: an Ack-Save for its payload arrives late, and the marker is still to be sent."""
     trio = sent()
     (row,) = trio.a.store.tables.outbound.values()
@@ -189,7 +191,9 @@ def reack(row: Pending, flag: AckFlag, **facts: Any) -> Receipt:
         pytest.param(HUB, AckFlag.TRANSPORT, {"src_semq_db_id": 9}, HINT, id="ReAck of another store's copy"),
     ],
 )
-def test_a_receiver_is_notified(source: Address, flag: AckFlag, facts: dict[str, Any], noted: int) -> None:
+def test_a_statement_without_the_right_to_it_changes_no_row_of_a_receiver(
+    source: Address, flag: AckFlag, facts: dict[str, Any], noted: int
+) -> None:
     trio, row = owing()
     incs = {f"{row.lk0.inc:x}": (row.sid + 1, None)} if flag is AckFlag.END_TO_END else None
     packet = Packet(source, B, Function.RECEIPTS, Primitive.RESPONSE, [reack(row, flag, floors=incs, **facts)])
@@ -231,7 +235,7 @@ def test_only_sender_and_hub_get_information_about_a_message(source: Address, ro
         pytest.param(lambda e: {"floor": e.sid + 1}, id="above its own place"),
     ],
 )
-def test_such_a_message_is_not_recorded(changed: Callable[[Any], dict[str, Any]]) -> None:
+def test_a_message_with_a_false_envelope_is_not_recorded(changed: Callable[[Any], dict[str, Any]]) -> None:
     trio = Trio()
     (message,) = trio.caught(b"x")
     lying = Data(replace(message.envelope, **changed(message.envelope)), message.body)
@@ -288,7 +292,9 @@ def told(row: Outbound, answer: Answer, **facts: Any) -> Packet:
         pytest.param(A, lambda row: told(row, Answer.NOT), id="NOT of another node"),
     ],
 )
-def test_a_hub_is_notified(source: Address, says: Callable[[Outbound], Packet]) -> None:
+def test_a_statement_without_the_right_to_it_changes_no_copy_of_a_hub(
+    source: Address, says: Callable[[Outbound], Packet]
+) -> None:
     trio, row = held()
     before = str(row)
     link = trio.a.down if source == A else trio.b.down
@@ -310,7 +316,7 @@ def replace_source(packet: Packet, source: Address) -> Packet:
         pytest.param(lambda e: {"lk1": LK1(1, 1, 5)}, id="as a copy of the hub's"),
     ],
 )
-def test_a_hub_carries_only_what_a_node_says_of_itself(changed: Callable[[Any], dict[str, Any]]) -> None:
+def test_a_hub_forwards_only_messages_of_the_sending_node(changed: Callable[[Any], dict[str, Any]]) -> None:
     trio = Trio()
     (message,) = trio.caught(b"x")
     assert trio.a.down is not None

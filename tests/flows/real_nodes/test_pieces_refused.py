@@ -1,4 +1,4 @@
-"""Documents in pieces that the receiver's node refuses: what people see, what stays, and how they are sent again."""
+"""Documents in pieces that the receiver's node refuses: the view of operators, remains, and repeats."""
 
 from collections.abc import Mapping
 from typing import Any

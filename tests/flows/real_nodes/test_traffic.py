@@ -27,7 +27,7 @@ async def begin(inprocess: InProcess, settings: Settings) -> ProxiedInstitution:
     return ProxiedInstitution(node, channel)
 
 
-async def test_rows_go_with_their_last_condition_beside_full_traffic(
+async def test_rows_are_deleted_with_their_last_condition_under_full_traffic(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The later cleanup is switched off, so it takes no part."""
