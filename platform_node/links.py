@@ -100,6 +100,11 @@ class NodeLink:
         """
         return self._messages_max - self._out if self.is_up and self._bytes < self._bytes_max else 0
 
+    @property
+    def takes_datagrams(self) -> bool:
+        """Return whether best-effort documents leave beside the connection."""
+        return self.datagrams is not None and self.datagrams.is_open
+
     def send(self, frame: Frame) -> None:
         """Deliver a frame to its consumer; nothing once the session is over."""
         if not self.is_up:
@@ -110,7 +115,7 @@ class NodeLink:
             log.error("not_sent", error=str(error))
             return
         body = content if isinstance(content, bytes) else bytes(content)
-        if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body):
+        if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body, self.room):
             return
         if isinstance(frame, Data):
             self._out += 1

@@ -99,6 +99,11 @@ class HubLink:
             return 0
         return self._unconfirmed_max - self._data.unconfirmed
 
+    @property
+    def takes_datagrams(self) -> bool:
+        """Return whether best-effort documents leave beside the connection."""
+        return self.datagrams is not None and self.datagrams.is_open
+
     def send(self, frame: Frame) -> None:
         """Publish a frame; do nothing after the end of the session."""
         if not self.is_up:
@@ -106,7 +111,7 @@ class HubLink:
         channel = self._data if isinstance(frame, Data) else self._control
         try:
             routing_key, header, body = write_frame(frame, self.version)
-            if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body):
+            if self.datagrams is not None and self.datagrams.sends(frame, routing_key, header, body, self.room):
                 return
             channel.publish(UMX, routing_key, header, body)
         except SemqError as error:

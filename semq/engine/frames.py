@@ -18,7 +18,6 @@ from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet,
 from semq.umx_t.errors import BadAttribute, NotForDatagrams
 from semq.umx_t.headers import PACKED, packet_type, read_envelope, read_type, write_envelope, write_packed
 from semq.umx_t.records import InquiryRole, decode_records, encode_records
-from semq.umx_t.status import SaveFwd
 from semq.umx_t.version import HIGHEST, PACKS
 
 RECORDS_TYPE = "application/json"
@@ -44,16 +43,10 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     return Packet(source, target, function, primitive, records, header, body, _signature(header))
 
 
-def is_best_effort(frame: Data) -> bool:
-    """Whether a message may be lost without anybody asking for it: it may travel as a datagram."""
-    a = frame.envelope.attributes
-    return not a.reliable and a.save_fwd is SaveFwd.DROP and not a.ack2
-
-
 def read_datagram(routing_key: str, header: ContentHeader, body: Body) -> Data:
     """Return the message in a datagram. Raises as ``read_frame``, and NotForDatagrams."""
     frame = read_frame(routing_key, header, body)
-    if not isinstance(frame, Data) or not is_best_effort(frame):
+    if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
         raise NotForDatagrams(target=routing_key[:140])
     return frame
 

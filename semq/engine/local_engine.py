@@ -65,7 +65,7 @@ class LocalEngine:
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
         self.rows = self.sender.rows
         self.asker = OutboundAsker(core, self.sender)
-        self.accepting = Accepting(core, self.rows, self.partners, secrecy)
+        self.accepting = Accepting(core, self.rows, self.partners, secrecy, self.uplink)
         self.receipts = Receipts(self.sender)
         self.handing = Handing(core, inbox, recovered.finished)
         self.answers = ApplicationAnswers(core, self.handing)

@@ -6,7 +6,7 @@ A ``Link`` has three implementations: an AMQP connection, a loop within the node
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -32,6 +32,20 @@ class Link(Protocol):
 
     def send(self, frame: Frame) -> None:
         """Send the frame, or drop it if the session has ended; the timers of its rows then cause inquiries."""
+
+
+@runtime_checkable
+class LinkWithDatagrams(Protocol):
+    """A link beside which best-effort documents may leave as datagrams: they need none of its room."""
+
+    @property
+    def takes_datagrams(self) -> bool:
+        """Whether datagrams pass now. ``send`` drops a document for which none can be sent while there is no room."""
+
+
+def takes_datagrams(link: object) -> bool:
+    """Whether best-effort documents can leave beside a link."""
+    return isinstance(link, LinkWithDatagrams) and link.takes_datagrams
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """The session of a local node with the hub, shared by all parts of its engine."""
 
-from semq.engine.ports import Link
+from semq.engine.ports import Link, takes_datagrams
 from semq.umx_t.address import Address
 
 
@@ -29,6 +29,11 @@ class HubSession:
     def room(self) -> int:
         """The number of messages that the link takes now."""
         return self.link.room if self.link is not None else 0
+
+    @property
+    def takes_datagrams(self) -> bool:
+        """Whether best-effort documents leave beside the link, whatever its room."""
+        return takes_datagrams(self.link)
 
     def reaches(self, dest: Address) -> bool:
         """Whether frames for a node can be sent now."""

@@ -36,6 +36,11 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
     pieces: str = ""  #: set by the sender's node: the document of which the message is a piece, or the manifest
 
+    @property
+    def is_best_effort(self) -> bool:
+        """Whether nobody asks for the document if it is lost: it may travel as a datagram."""
+        return not self.reliable and self.save_fwd is SaveFwd.DROP and not self.ack2
+
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """The transport attributes of one message in transit."""

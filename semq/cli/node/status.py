@@ -25,8 +25,8 @@ COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meani
 FIGURES = ("amqp", "store")
 # Figures of a peer's datagrams, in this order; those after the first three are shown if they are not 0.
 DATAGRAM_FIGURES = (
-    "sent", "received", "lost", "lost_there", "too_large", "not_open", "too_fast", "forged", "repeated", "unreadable",
-    "full", "moved",
+    "sent", "received", "lost", "lost_there", "too_large", "not_open", "too_fast", "no_room", "forged", "repeated",
+    "unreadable", "full", "moved",
 )  # fmt: skip
 
 

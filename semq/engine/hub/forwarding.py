@@ -16,7 +16,7 @@ from semq.engine.hub.custody import Holding
 from semq.engine.hub.forward_notes import ForwardNotes, forward_note
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import message_fault
-from semq.engine.ports import Directory
+from semq.engine.ports import Directory, takes_datagrams
 from semq.engine.time.expiry import is_expired
 from semq.errors import SemqError
 from semq.foreign_text import shortened
@@ -96,7 +96,8 @@ class Relay:
         session = self.sessions.get(str(envelope.target.node))
         if session is None or not self.holding.is_clear(str(envelope.target.node), envelope.is_class3):
             return False
-        if session.link.room <= 0 or not self._has_credit(session):
+        has_room = session.link.room > 0 and self._has_credit(session)
+        if not has_room and not (envelope.attributes.is_best_effort and takes_datagrams(session.link)):
             return False
         if envelope.is_class3:
             session.forwarded.pop(envelope.ident, None)  # a repeated message becomes the newest

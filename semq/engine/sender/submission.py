@@ -26,6 +26,7 @@ from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.sender.scheduled import check_times, schedule
 from semq.engine.tracks import level
+from semq.engine.uplink import HubSession
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
 from semq.store.rows import ClientToken, Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
@@ -45,9 +46,12 @@ from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 class Accepting:
     """Submissions of this institution's applications."""
 
-    def __init__(self, core: Core, rows: OutboundRows, partners: Partners, secrecy: Secrecy) -> None:
+    def __init__(
+        self, core: Core, rows: OutboundRows, partners: Partners, secrecy: Secrecy, uplink: HubSession
+    ) -> None:
         self.core = core
         self.rows = rows
+        self._uplink = uplink
         self.partners = partners
         self.secrecy = secrecy
         self.stopping = False
@@ -155,7 +159,7 @@ class Accepting:
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
         """Make each document a row, or answer a repeated token; ``faults`` are by place in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
-        accepted = _Acceptance(self.core, self.rows, unit, began)
+        accepted = _Acceptance(self.core, self.rows, unit, began, self._uplink.takes_datagrams)
         for place, submission in enumerate(submissions):
             accepted.submission(submission, faults.get(place))
         yield COMMITTED
@@ -303,8 +307,9 @@ def _in_pieces(submission: Submission) -> str:
 class _Acceptance:
     """The documents that are accepted in one attempt at a unit."""
 
-    def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float) -> None:
+    def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, takes_datagrams: bool) -> None:
         """``began``: when the documents were submitted, in seconds of the engine."""
+        self._takes_datagrams = takes_datagrams
         self._core = core
         self._rows = rows
         self._unit = unit
@@ -337,7 +342,8 @@ class _Acceptance:
     def _accept(self, submission: Submission) -> Accepted:
         way = self._ways.get(submission.target) or self._way(submission.target)
         row = self._new_row(submission, way)
-        goes_now = way.takes(row, self._core.settings.window)
+        needs_no_room = self._takes_datagrams and submission.attributes.is_best_effort
+        goes_now = needs_no_room or way.takes(row, self._core.settings.window)
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1
         envelope, body = self._sealed(row, self._envelope(row, submission, way), submission)

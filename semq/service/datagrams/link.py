@@ -7,7 +7,6 @@ from semq.amqp.content import ContentHeader
 from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.port import DatagramPort
-from semq.engine.frames import is_best_effort
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import ChannelRecord
@@ -35,11 +34,22 @@ class LinkDatagrams:
             counts, lambda record: send(Packet(own, peer, Function.DATAGRAMS, Primitive.INDICATION, [record])), take
         )
 
-    def sends(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body) -> bool:
-        """Send a frame as a datagram; return False if it must be sent over the connection."""
-        if not isinstance(frame, Data) or not is_best_effort(frame):
+    @property
+    def is_open(self) -> bool:
+        """Whether datagrams pass now."""
+        return self.session.open_channel is not None
+
+    def sends(self, frame: Frame, routing_key: str, header: ContentHeader, body: Body, room: int) -> bool:
+        """Send a frame as a datagram, or drop it if it may be lost and the connection has no ``room`` either; return
+        False if it must be sent over the connection."""
+        if not isinstance(frame, Data) or not frame.envelope.attributes.is_best_effort:
             return False
-        return self.session.send(CarriedDocument(routing_key, header, bytes(body)))
+        if self.session.send(CarriedDocument(routing_key, header, bytes(body))):
+            return True
+        if room > 0:
+            return False
+        self.session.counts.no_room += 1
+        return True
 
     def takes_packet(self, frame: Frame) -> bool:
         """Take a packet of the peer about channels; False: the frame is another one."""

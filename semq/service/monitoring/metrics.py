@@ -24,7 +24,7 @@ SUMS = frozenset(
 )
 
 # Figures of datagrams (``semq.datagrams.counts``): documents by result, and datagrams that were ignored.
-BEST_EFFORT = "sent received too_large not_open too_fast".split()
+BEST_EFFORT = "sent received too_large not_open too_fast no_room".split()
 IGNORED = "forged repeated unreadable full".split()
 
 
@@ -250,7 +250,7 @@ METRICS = (
            _of("telemetry", "waiting")),
     Metric("semq_telemetry_up", "gauge", "1 if the collector took the last spans.", _telemetry_up),
     Metric("semq_datagram_documents_total", "counter", "Documents with @Reliable=0: sent and received as datagrams; "
-           "by the connection because of their size, a closed path, or the rate.",
+           "by the connection because of their size, a closed path, or the rate; of these dropped, without room there.",
            _datagram_sums(BEST_EFFORT, "result")),
     Metric("semq_datagram_lost_documents", "gauge", "Documents sent as datagrams that have not arrived: lost (here), "
            "and lost_there, as the peers report.", _datagram_sums(("lost", "lost_there"), "way")),

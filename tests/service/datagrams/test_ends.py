@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from bench.udp_relay import DatagramFaults, UdpRelay
+from local_node.link.uplink import HubLink
 from local_node.node import LocalNode
+from platform_node.links import NodeLink
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
@@ -235,6 +237,20 @@ async def test_a_document_that_does_not_fit_goes_by_the_connection(start: Start)
     await scene.send(bytes(1200), b"small")
     assert {len(body) for body in await scene.received(2)} == {1200, 5}
     assert (facts(scene.a)["too_large"], facts(scene.a)["sent"]) == (1, 1)
+
+
+async def test_datagrams_need_no_room_on_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = await start(DatagramFaults(size_max=1200))
+    await scene.open()
+    for link in (HubLink, NodeLink):
+        monkeypatch.setattr(link, "room", property(lambda link: 0))
+    await scene.send(b"one")
+    assert await scene.received(1) == [b"one"]
+    await scene.send(b"on the connection", **{"@Reliable": 1})
+    await scene.send(bytes(1200))
+    assert facts(scene.a)["no_room"] == 1
+    await scene.send(b"two")
+    assert await scene.received(1) == [b"two"]  # all others were dropped, as class 1 may be
 
 
 async def test_other_classes_never_travel_as_datagrams(start: Start) -> None:
