@@ -63,8 +63,8 @@ class NodeCertificate:
 
         ``jitter`` is a number in [0, 1) that spreads the renewals.
         """
-        life: timedelta = self.not_after - self.not_before
-        return self.not_before + life * share + life * (1 - share) * 0.1 * jitter
+        validity: timedelta = self.not_after - self.not_before
+        return self.not_before + validity * share + validity * (1 - share) * 0.1 * jitter
 
 
 def read_certificate(data: bytes) -> NodeCertificate:

@@ -1,8 +1,8 @@
 """Short names of messages, to be read out and typed; the same at sender, hub and receiver (PROTOCOL.md section 2).
 
-``LIFE-NUMBER-CHECK``, for instance ``7-4F2K-9QX7M``, in Crockford's base 32 (no I, L, O, U; any case; I and L are read
-as 1, O as 0). LIFE and NUMBER are the two halves of the record id in LK0: how often the store has been opened, and the
-number of the message since then. They find the row. CHECK is the beginning of the SHA-256 of the whole LK0: it
+``OPENING-NUMBER-CHECK``, for instance ``7-4F2K-9QX7M``, in Crockford's base 32 (no I, L, O, U; any case; I and L are
+read as 1, O as 0). OPENING and NUMBER are the two halves of the record id in LK0: how often the store has been opened,
+and the number of the message since then. They find the row. CHECK is the beginning of the SHA-256 of the whole LK0: it
 distinguishes messages of different origins that have the same record id, and detects nearly every typing mistake. Short
 names are for people only; the LK0 is what is sent and stored.
 """
@@ -36,8 +36,8 @@ def short_name(lk0: str) -> str:
     number = lk0.rpartition(".")[2]
     if not (number.isascii() and number.isdecimal()):
         return ""
-    life, count = divmod(int(number), 1 << NUMBER_BITS)
-    return f"{_written(life)}-{_written(count)}-{_check(lk0)}"
+    opening, count = divmod(int(number), 1 << NUMBER_BITS)
+    return f"{_written(opening)}-{_written(count)}-{_check(lk0)}"
 
 
 def read_short_name(text: str) -> ShortName | None:
@@ -45,8 +45,8 @@ def read_short_name(text: str) -> ShortName | None:
     form = _FORM.fullmatch(text.upper()) if text.isascii() else None
     if form is None:
         return None
-    life, count, check = (part.translate(_READ_AS) for part in form.groups())
-    object_id = (_number(life) << NUMBER_BITS) + _number(count)
+    opening, count, check = (part.translate(_READ_AS) for part in form.groups())
+    object_id = (_number(opening) << NUMBER_BITS) + _number(count)
     return ShortName(object_id, check) if object_id <= INT64_MAX else None
 
 

@@ -14,6 +14,7 @@ hear   | semq/engine semq/carrier platform_node/all_stores          | the engine
 heard  | semq/engine semq/umx_t/grids.py                            | the same, as an event of a grid
 wake   | semq/engine semq/umx_t/grids.py                            | note that rows of a lane or a track wait
 behind | semq/app semq/web/api                                      | number of events after which an event is acknowledged
+life   | semq/engine/hub semq/carrier semq/store/control platform_node | an incarnation of an instance of a hub, by its number
 told   |                                                            |
 tell   |                                                            |
 """  # noqa: E501

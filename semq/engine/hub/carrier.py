@@ -112,7 +112,7 @@ Message = Said | Passed | Credit | Acknowledged | Came | Went | PresentSessions 
 
 class HubCarrier(Protocol):
     """Sends messages to other instances. Never waits; of lost messages it reports only those passed to
-    ``Instances.returned``.
+    ``Instances.returned``. A ``life`` is the number of an incarnation of an instance.
     """
 
     def to_store(self, store: StoreName, message: Message) -> None:
