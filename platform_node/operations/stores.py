@@ -1,7 +1,7 @@
 """Operations on the hub's stores: list them, move homes between them, and declare one permanently lost.
 
 What a store holds stays there until it is delivered; a move of a home is one transaction on the control database, and
-concerns new documents only. The store that an institution leaves is empty of its documents when ``leaving`` is 0.
+concerns new documents only. When ``leaving`` is 0, the former store has no documents of moved institutions left.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 """The packed form of an envelope: one header field between two nodes of protocol version 2 or later.
 
-The field ``@Envelope`` is a msgpack array of the attributes that are a table of a dozen fields for peers of version 1;
-to read that table takes twice as long. Beside it stand, as before, the properties that AMQP has, headers of the
-application with their AMQP types, and attributes of later releases: nodes that do not know these carry them on only
-if they are in the table. Called by ``headers``.
+The field ``@Envelope`` is a msgpack array of attributes; peers of version 1 get a table of a dozen fields instead,
+which takes twice as long to read. As in version 1, the properties of AMQP, headers of the application with their AMQP
+types, and attributes of later releases are outside of this field: nodes that do not know an attribute forward it only
+from the table. Called by ``headers``.
 """
 
 from collections.abc import Mapping

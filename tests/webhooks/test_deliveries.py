@@ -122,9 +122,7 @@ async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox:
     assert not inbox.parked
 
 
-async def test_a_refused_document_keeps_no_place_although_its_reason_is_not_taken(
-    hook: Hook, inbox: WebhookInbox
-) -> None:
+async def test_a_refused_document_keeps_no_place_even_if_its_reason_is_refused(hook: Hook, inbox: WebhookInbox) -> None:
     hook.answer = answers(422)
     inbox.is_reachable = False
     channel = inbox.deliver("1", b"body")

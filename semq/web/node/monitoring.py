@@ -7,7 +7,7 @@
 | /healthz            | everyone | 200 unless a health check fails, else 503; ``?verbose`` lists them, for viewers    |
 | /metrics, /detailed | viewers  | the figures of ``node.metrics``; OpenMetrics if the request accepts it             |
 
-However many ask, the node is asked once a second at most.
+Answers are shared: the node is asked at most once a second.
 """
 
 from collections.abc import Mapping

@@ -21,7 +21,7 @@ def test_a_unit_is_written_when_anything_is_staged(name: str) -> None:
     assert is_read_only(unit_with(name)) == (name in LOADED)
 
 
-def test_waits_that_are_over_are_written_although_nothing_waits() -> None:
+def test_the_end_of_the_last_wait_is_written() -> None:
     unit = Unit()
     unit.submissions_wait = {}
     assert not is_read_only(unit)

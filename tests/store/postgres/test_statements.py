@@ -63,7 +63,7 @@ def test_rows_locked_by_another_transaction_are_skipped_and_a_finished_source_yi
         assert sorted([*taken(connection, 100), rest[0]]) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_call_reads_what_it_takes_and_not_what_waits(database: str) -> None:
+def test_a_call_reads_the_returned_rows_and_not_all_waiting_ones(database: str) -> None:
     """Counted by Postgres: rows of tb_0030 that are read for one document, with few and with many waiting."""
 
     def read(connection: psycopg.Connection) -> int:
@@ -91,7 +91,7 @@ def test_a_call_reads_what_it_takes_and_not_what_waits(database: str) -> None:
     assert costs[1] <= costs[0] + 20, costs
 
 
-def test_documents_that_cannot_be_given_are_not_locked(database: str) -> None:
+def test_documents_that_cannot_be_returned_are_not_locked(database: str) -> None:
     """A server has few locks, so documents behind one order key, or finished and not yet noted, must not take them."""
     with psycopg.connect(database) as connection:
         wait(connection, "1.77001", 1, 3000)

@@ -48,7 +48,7 @@ def test_only_failures_count_as_attempts() -> None:
     assert refused(attempts) is None
 
 
-def test_refused_sign_ins_take_whole_steps() -> None:
+def test_the_time_of_a_refused_sign_in_is_a_multiple_of_a_step() -> None:
     for took_s in (0.0, 0.001, 0.49, 0.5, 0.51, 1.7):
         whole = (took_s + refusal_pause_s(took_s)) / REFUSED_STEP_S
         assert whole == pytest.approx(round(whole))
