@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from semq.clock import Clock
 from semq.engine.core import Core, keep_rows, note_lines
+from semq.engine.direct import DirectSessions
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import NotYours
 from semq.engine.frames import by_role
@@ -35,7 +36,7 @@ from semq.seal.errors import CertificateUnvouched, SignerAwaited
 from semq.store.rows import Certificates, Event, LedgerLine, Rare, Side
 from semq.store.unit import Recovered
 from semq.store.work import WorkStore
-from semq.umx_t.address import Address, parse_address
+from semq.umx_t.address import Address, is_hub, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Store
 from semq.umx_t.records import InquiryRole, Presence
@@ -74,6 +75,7 @@ class LocalEngine:
         self.receiver = Receiver(core, secrecy, self.uplink, self.handing, self.owing.recorded)
         self.reacks = ReAcks(core, self.uplink, self.handing)
         self.operating = Operating(core, self.rows, recovered.unsettled > 0)
+        self.direct = DirectSessions(core, secrecy, self.note_violation, self._note_news)
         self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean)
         self._start(recovered)
 
@@ -93,7 +95,10 @@ class LocalEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session with the hub; an earlier one ends."""
+        """Begin a session with the hub, where an earlier one ends, or directly with a partner."""
+        if not is_hub(link.peer):
+            self._direct_up(link)
+            return
         self.uplink.begin(link)
         self.core.mail.schedule_flush()  # timers are due now
         self.partners.begin()
@@ -101,6 +106,19 @@ class LocalEngine:
         self.sender.began()
         self.owing.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
         self.rows.pump.run_all()
+
+    def _direct_up(self, link: Link) -> None:
+        """Begin a direct session. What was sent by the hub without an answer is asked about by this way now."""
+        self.uplink.begin_direct(link)
+        self.direct.began(link, self.secrecy.introduction())
+        self._way_changed(link)
+
+    def _way_changed(self, link: Link) -> None:
+        """Ask about messages in doubt, and send waiting ones, by the way that lives now."""
+        self.core.mail.schedule_flush()
+        self.sender.way_changed()
+        self.owing.schedule.hurry(self.core.now() + self.core.settings.reconnect_spread_s * self.core.clock.random())
+        self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
 
     def introduce(self) -> None:
         """Send this node's certificates to the hub's directory: at each login, and when they have changed."""
@@ -111,7 +129,12 @@ class LocalEngine:
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
-        """End the session; messages under way are in doubt and lead to inquiries in the next session."""
+        """End the session; messages under way are in doubt and lead to inquiries in the next session, or by the other
+        way."""
+        if self.uplink.end_direct(link):
+            self.rows.pump.lane(str(link.peer)).flight.clear()
+            self._way_changed(link)
+            return
         if self.uplink.link is not link:
             return
         self.uplink.end()
@@ -124,6 +147,8 @@ class LocalEngine:
 
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
         """Take the frames that were read from a session, in order."""
+        if not is_hub(link.peer):
+            frames = self.direct.permitted(link.peer, frames)
         for run in runs(frames):
             if isinstance(run, list):
                 self.receiver.hear_messages(link.peer, run)
@@ -140,7 +165,7 @@ class LocalEngine:
                 self._disbelieve(packet, NotYours(fault, peer=str(source)), ident)
             if not placed:
                 return
-            believed = self.secrecy.believe(packet) if source != peer else None
+            believed = None if source == peer and is_hub(peer) else self.secrecy.believe(packet)
         except SignerAwaited as error:
             self.core.count("signer_awaited")
             if error.is_first:
@@ -186,6 +211,9 @@ class LocalEngine:
                     known.append(Certificates(record.node, certificates))
         if known:
             self.core.post(keep_rows(known))
+        self._note_news()
+
+    def _note_news(self) -> None:
         for news in self.secrecy.news():
             self._note_certificate(news)
 
@@ -255,12 +283,13 @@ class LocalEngine:
         for packet in self.core.mail.flush():
             if packet.target.node == self.core.address:
                 self._hear_packet(self.core.address, packet)
-            elif (link := self.uplink.link) is not None:
+            elif (link := self.uplink.way(packet.target.node)) is not None:
                 self._send(link, packet)
 
     def _send(self, link: Link, packet: Packet) -> None:
-        if packet.target.node == link.peer:
-            link.send(packet)
+        if packet.function is Function.PRESENCE or (packet.target.node == link.peer and is_hub(link.peer)):
+            if packet.target.node == link.peer:  # an introduction is for the peer of one session only
+                link.send(packet)
             return
         for part in by_role(packet):
             link.send(self.secrecy.sign(part))

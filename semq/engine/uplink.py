@@ -1,34 +1,78 @@
-"""The session of a local node with the hub, shared by all parts of its engine."""
+"""The sessions of a local node, shared by all parts of its engine: with the hub, and directly with partners.
+
+A frame for a partner takes the direct session with it while there is one, otherwise the session with the hub
+(PROTOCOL.md section 25).
+"""
 
 from semq.engine.ports import Link, takes_datagrams
 from semq.umx_t.address import Address
 
+DIRECTLY = "by the direct link"  #: remark of the ledger about a message that is sent to its receiver without the hub
+
 
 class HubSession:
-    """The present link and the hub at its end. Changed by ``local_engine`` only."""
+    """The present link and the hub at its end, and the direct links. Changed by ``local_engine`` only."""
 
     def __init__(self, own: Address) -> None:
         self._own = own
         self.link: Link | None = None
         self.hub: Address | None = None  #: the hub of the last link, also while there is no link
+        self._direct: dict[Address, list[Link]] = {}  #: by partner, in the order of their beginning
 
     def begin(self, link: Link) -> None:
-        """Begin a session; an earlier one ends."""
+        """Begin a session with the hub; an earlier one ends."""
         self.link, self.hub = link, link.peer
 
     def end(self) -> None:
-        """End the session."""
+        """End the session with the hub."""
         self.link = None
+
+    def begin_direct(self, link: Link) -> None:
+        """Begin a session with a partner. There may be two, if each has dialled the other: the older one is used."""
+        self._direct.setdefault(link.peer, []).append(link)
+
+    def end_direct(self, link: Link) -> bool:
+        """End a session with a partner; return whether it was known."""
+        links = self._direct.get(link.peer, [])
+        if link not in links:
+            return False
+        links.remove(link)
+        if not links:
+            del self._direct[link.peer]
+        return True
+
+    def direct(self, dest: Address) -> Link | None:
+        """Return the direct session with a partner, if there is one."""
+        links = self._direct.get(dest)
+        return links[0] if links else None
+
+    def is_direct(self, link: Link) -> bool:
+        """Whether a session is a present direct one."""
+        return link in self._direct.get(link.peer, ())
+
+    @property
+    def partners(self) -> list[Address]:
+        """The partners with a direct session."""
+        return list(self._direct)
+
+    def way(self, dest: Address) -> Link | None:
+        """Return the session that frames for a node take now."""
+        return self.direct(dest) or self.link
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a session."""
+        """Whether there is a session with the hub."""
         return self.link is not None
 
     @property
-    def room(self) -> int:
-        """The number of messages that the link takes now."""
-        return self.link.room if self.link is not None else 0
+    def has_any(self) -> bool:
+        """Whether there is a session with the hub or a partner."""
+        return self.link is not None or bool(self._direct)
+
+    def room(self, dest: Address) -> int:
+        """Return the number of messages that the way to a node takes now."""
+        link = self.way(dest)
+        return link.room if link is not None else 0
 
     @property
     def takes_datagrams(self) -> bool:
@@ -37,4 +81,4 @@ class HubSession:
 
     def reaches(self, dest: Address) -> bool:
         """Whether frames for a node can be sent now."""
-        return self.link is not None or dest == self._own
+        return dest == self._own or self.way(dest) is not None

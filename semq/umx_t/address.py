@@ -37,6 +37,11 @@ class Address(NamedTuple):
         return Address(self.type, self.id) if self.user else self
 
 
+def is_hub(node: Address) -> bool:
+    """Whether an address is that of a hub, and not of an institution."""
+    return node.type == NodeType.PLATFORM
+
+
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address:
     """Read an address from its text. Raises BadAddress."""

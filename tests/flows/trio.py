@@ -224,6 +224,7 @@ class Trio:
         self.hub_store = MemoryStore()
         self.hub_home = Store(*HUB[:2])
         self.nodes: list[Local] = []
+        self.direct: tuple[TrioWire, ...] = ()  #: from A to B, from B to A
         self.start_hub()
         self.a, self.b = Local(self, "10008"), Local(self, "56001")
         self.nodes = [self.a, self.b]
@@ -266,6 +267,22 @@ class Trio:
         self.hub.link_down(node.down)
         node.engine.link_down(node.up)
         node.up = node.down = None
+
+    def connect_directly(self) -> None:
+        """Begin a direct session of A with B."""
+        a, b = self.a, self.b
+        there = TrioWire(self, b.address, lambda frame: b.engine.hear(here, [frame]))
+        here = TrioWire(self, a.address, lambda frame: a.engine.hear(there, [frame]))
+        self.direct = there, here
+        a.engine.link_up(there)
+        b.engine.link_up(here)
+
+    def cut_directly(self) -> None:
+        """End the direct session; frames on the wire are lost."""
+        for wire, node in zip(self.direct, (self.a, self.b), strict=False):
+            wire.is_up = False
+            node.engine.link_down(wire)
+        self.direct = ()
 
     def settle(self) -> None:
         """Run until there is nothing to do, without moving the clock."""

@@ -293,6 +293,7 @@ class LocalHost(Host):
 
     def died(self) -> None:
         self.application.disconnected()
+        self.world.direct.died(self)
         if self.session is not None:
             self.session.cut(0.0, self.world.notice_s())
             self.session = None
@@ -334,6 +335,8 @@ class LocalHost(Host):
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
         super().link_down(link, was_up)
+        if self.world.direct.ended(link.session):
+            return
         if self.session is link.session:
             self.session = None
             self.dial()
@@ -405,7 +408,8 @@ class HubHost(Host):
             "storing": holding._storing,
             "flight": flying(holding.pump.lanes),
         }
-        if "loss" not in self.world.plan.kinds:  # a message lost on an open session is not counted for later ones
+        # A message lost on an open session is not counted for later ones; an Ack2 that goes directly does not pass here.
+        if self.world.plan.kinds.isdisjoint(("loss", "direct")):
             kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in kept.items() if value}
 

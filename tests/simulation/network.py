@@ -13,7 +13,7 @@ from semq.umx_t.headers import packet_type, read_envelope, read_type, write_enve
 from semq.umx_t.records import decode_records, encode_records
 
 if TYPE_CHECKING:
-    from tests.simulation.host import Host, HubHost, LocalHost
+    from tests.simulation.host import Host, LocalHost
     from tests.simulation.world import World
 
 
@@ -67,9 +67,9 @@ class SimLink:
 
 
 class SimSession:
-    """One connection of a local node with a process of the hub."""
+    """One connection of a local node with a process of the hub, or with another local node (then ``hub``)."""
 
-    def __init__(self, world: "World", local: "LocalHost", hub: "HubHost") -> None:
+    def __init__(self, world: "World", local: "LocalHost", hub: "Host") -> None:
         self.world = world
         self.local = local
         self.hub = hub

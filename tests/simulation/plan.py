@@ -37,6 +37,7 @@ class Theme:
 
 THEME_SHARE = 0.3  # share of the seeds that are not drills
 SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # of the seeds without a theme: some documents are scheduled (@NotBefore)
+DIRECT_EVERY, DIRECT_AT = 10, 3  # of the seeds without a theme: nodes have direct sessions, too
 DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # without knowledge of what has arrived
@@ -106,6 +107,8 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         kinds = (kinds if hell and not goal else frozenset()) | (focus if hell else focus - set(HELL_ONLY))
     if theme is None and not focus and seed % SCHEDULE_EVERY == SCHEDULE_AT:
         kinds |= {"schedule"}
+    if theme is None and not focus and seed % DIRECT_EVERY == DIRECT_AT:
+        kinds |= {"direct"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(

@@ -14,6 +14,7 @@ from semq.umx_t.envelope import Data, Frame, Packet
 from semq.umx_t.grid import Grid
 from semq.umx_t.locator import Store
 from semq.umx_t.status import Arrival, Outcome
+from tests.simulation.direct import DirectPairs
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.disturbances.faults import Faults
 from tests.simulation.host import Host, HubHost, LocalHost
@@ -72,6 +73,7 @@ class World:
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve for a while
         self.oracle = Oracle(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
+        self.direct = DirectPairs(self)
         self.sites = [self._site(number) for number in range(1, plan.sites + 1)]
         self.site = self.sites[0]
         self.lost: list[SimulatedSite] = []  #: permanently lost stores of the hub
@@ -101,13 +103,18 @@ class World:
         return next(host for host in hosts if host.tables is tables)
 
     def link_between(self, receiver: Host, sender: Host) -> SimLink | None:
-        """Return the receiving end of the present session between a node and the hub."""
+        """Return the receiving end of the present session between two nodes."""
         local = receiver if isinstance(receiver, LocalHost) else sender
         assert isinstance(local, LocalHost)
-        session = local.session
-        if session is None or session.is_cut:
+        link: SimLink | None
+        if isinstance(receiver, LocalHost) and isinstance(sender, LocalHost):
+            link = self.direct.link_between(receiver, sender)
+        elif local.session is None or local.session.is_cut:
+            link = None
+        else:
+            link = local.session.local_end if receiver is local else local.session.hub_end
+        if link is None:
             return None
-        link = session.local_end if receiver is local else session.hub_end
         return link if link.up and link.owner.is_up(link.life) else None
 
     # --- chance
@@ -180,6 +187,7 @@ class World:
         for host in self.locals:
             host.start()
             host.application.be_present(self.chance.randint(1, 3))
+        self.direct.dial()
         for when, name, documents in self.plan.documents:
             self.time.at(when, self.host(name).application.submit, documents)
         self.faults.schedule()
@@ -205,6 +213,7 @@ class World:
             host.application.heal()
             if host.session is not None and (host.session.local_end.stalled or host.session.hub_end.stalled):
                 host.session.cut(0.1, 0.1)
+        self.direct.heal()
         if len(self.sites) > 1:
             self.time.after(SITE_S, self._serve_sites)
 

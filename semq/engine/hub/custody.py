@@ -172,6 +172,9 @@ class Holding:
             return 0
         return min(session.link.room, self.core.settings.credit_messages - len(lane.flight))
 
+    def remark(self, dest: str) -> str:
+        return ""
+
     # --- sending
     def may_claim(self, row: Outbound) -> bool:
         return True

@@ -19,7 +19,7 @@ from semq.engine.receiver.handover import Handing
 from semq.engine.receiver.pieces import check_piece, is_stored_piece
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
-from semq.engine.uplink import HubSession
+from semq.engine.uplink import DIRECTLY, HubSession
 from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.seal.errors import OriginUnproved, SignerAwaited, SignerGone
@@ -36,7 +36,7 @@ from semq.store.rows import (
 )
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, RECEIVED_BODIES, Steps, work
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, Arrived, HandlingHeard, ReceiverDeed
 from semq.umx_t.pieces import USER as PIECES_USER
@@ -115,6 +115,8 @@ class _Arrivals:
         self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with whether it waits for the application
         self._disbelieved: list[tuple[Envelope, Reason]] = []
         self._raised: dict[InStreamKey, tuple[int, int | None]] = {}
+        is_direct = peer != self.core.address and not is_hub(peer)
+        self._remark = DIRECTLY if is_direct else ""
         self._at = self.core.now_ms()
         self._handled = AfterDelivery(self._at)
 
@@ -326,7 +328,7 @@ class _Arrivals:
         self._unit.ledger.append(
             LedgerLine(
                 self._at, Side.RECEIVER, event, ident, target, envelope.att, str(row.lk1 or ""), a.app_key, row.digest,
-                row.size, " ".join(entry.reason or ()),
+                row.size, " ".join(entry.reason or ()) or self._remark,
             )
         )  # fmt: skip
         if row.app_status is AppStatus.NEW and self._receiver.handing.claim_place(self._unit, row, envelope):

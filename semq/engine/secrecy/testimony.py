@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from semq.engine.errors import NotYours
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Presence, Receipt
 
@@ -106,7 +106,7 @@ def permitted(packet: Packet, peer: Address, here: Address) -> tuple[Placed, lis
     """Return the permitted records; and for each other record the message that it names, and its fault."""
     kind_of = KINDS.get((packet.function, packet.primitive))
     source = packet.source.node
-    speaker = Speaker.HUB if source == peer != here else Speaker.NODE
+    speaker = Speaker.HUB if source == peer != here and is_hub(peer) else Speaker.NODE
     names = {About.OURS: f"{here}.", About.THEIRS: f"{source}."}
     placed: Placed = []
     faults: list[tuple[str, str]] = []

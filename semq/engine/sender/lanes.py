@@ -53,6 +53,9 @@ class Carrier(Protocol):
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """Mark a row as sent, in the open transaction. Return the message, or None if it is not sent now."""
 
+    def remark(self, dest: str) -> str:
+        """Return the remark of the ledger about the way that messages for a destination take now."""
+
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""
 

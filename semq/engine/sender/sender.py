@@ -15,10 +15,10 @@ from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.rejected_proofs import RejectedProofs
 from semq.engine.sender.resealing import Resealing
 from semq.engine.time.schedule import Schedule
-from semq.engine.uplink import HubSession
+from semq.engine.uplink import DIRECTLY, HubSession
 from semq.store.rows import Outbound, Stored
 from semq.store.unit import Recovered, Unit
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import LK1
@@ -57,7 +57,7 @@ class Sender:
         free = self.core.settings.flight - len(lane.flight)
         if lane.dest == str(self.core.address):
             return free
-        return min(self.uplink.room, free)
+        return min(self.uplink.room(parse_address(lane.dest)), free)
 
     def may_claim(self, row: Outbound) -> bool:
         return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
@@ -65,14 +65,17 @@ class Sender:
     def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
         """S2: SS_SENT and the attempt are committed, then the message leaves."""
         after = AfterOutbound(self.core.now_ms())
-        self.rows.hear(unit, row, Heard.claim, after, cause=stored)
+        self.rows.hear(unit, row, Heard.claim, after, self.remark(row.dest), cause=stored)
         events.extend(after.events)
         return after.frames[0] if after.frames else None
+
+    def remark(self, dest: str) -> str:
+        return DIRECTLY if self.uplink.direct(parse_address(dest)) is not None else ""
 
     def send(self, dest: str, frames: list[Data]) -> None:
         if dest == str(self.core.address):
             self._loop(frames)
-        elif (link := self.uplink.link) is not None:
+        elif (link := self.uplink.way(parse_address(dest))) is not None:
             for frame in self.secrecy.sign_documents(frames[0].envelope.target, frames):
                 link.send(frame)
 
@@ -87,6 +90,11 @@ class Sender:
         """Plan inquiries about the rows that earlier processes left."""
         if recovered.unsettled:
             self.schedule.make_due_in_custody(recovered.custody, recovered.first_id - 1, self.core.now())
+
+    def way_changed(self) -> None:
+        """Inquire soon, because a direct session has begun or ended."""
+        spread = self.core.settings.reconnect_spread_s * self.core.clock.random()
+        self.schedule.hurry(self.core.now() + spread)
 
     def began(self) -> None:
         """Inquire in a new session: soon, except for rows in custody, of which only a sample is asked about soon."""

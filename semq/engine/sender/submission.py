@@ -262,6 +262,7 @@ class _Way:
     room: int
     stream: OutStreamKey
     floor: Floor
+    remark: str  #: of the ledger, about the way to it
     sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
     dropped: list[int] = field(default_factory=list)  #: rows of class 1 that ended here
     frames: list[Data] = field(default_factory=list)
@@ -358,7 +359,7 @@ class _Acceptance:
         )  # fmt: skip
         if goes_now:
             way.frames.append(Data(envelope, body))
-            self._unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, at=self._at))
+            self._unit.ledger.append(self._core.line(Side.SENDER, Event.SENT, row, way.remark, self._at))
             self._core.prepare_row_event(self._unit, "sent", row, self._events, self._at)
         elif row.save_fwd is SaveFwd.DROP:
             self._drop(row)
@@ -396,7 +397,8 @@ class _Acceptance:
         if way is None:
             dest = str(node)
             lane, stream = self._rows.pump.lane(dest), OutStreamKey(dest, self._core.inc)
-            way = self._ways[node] = _Way(dest, lane, self._rows.pump.room(lane), stream, self._rows.floor_of(stream))
+            floor, pump = self._rows.floor_of(stream), self._rows.pump
+            way = self._ways[node] = _Way(dest, lane, pump.room(lane), stream, floor, pump.carrier.remark(dest))
         self._ways[target] = way
         return way
 

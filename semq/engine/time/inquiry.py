@@ -107,7 +107,7 @@ class OutboundAsker:
         self.core = core
         self.rows = sender.rows
         self.schedule = sender.schedule
-        self.sweep = Sweep(core, self.schedule, Unsettled, self._ask, lambda: sender.uplink.is_up)
+        self.sweep = Sweep(core, self.schedule, Unsettled, self._ask, lambda: sender.uplink.has_any)
 
     def _ask(self, unit: Unit, query: Query) -> Asked:
         after = AfterOutbound(self.core.now_ms())

@@ -20,7 +20,7 @@ class PendingAsker:
         self._handing = handing
         self._uplink = uplink
         self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)
-        self.sweep = Sweep(core, self.schedule, Unfinished, self._ask, lambda: uplink.is_up)
+        self.sweep = Sweep(core, self.schedule, Unfinished, self._ask, lambda: uplink.has_any)
 
     def recorded(self, bref: int) -> None:
         """Plan an inquiry about a row that was recorded and acknowledged, for the case that no ReAck arrives."""

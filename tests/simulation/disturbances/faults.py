@@ -62,6 +62,7 @@ KINDS: dict[str, float] = {
     "lose_store": 0.5,  # a store of the hub is permanently lost; an operator declares it later
 }
 # Besides, in drills only: "second_thoughts", applications mostly fail permanently, and answer twice.
+DIRECT_RATE = 6.0  # cuts of direct sessions, in seeds that have them
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 
@@ -82,7 +83,7 @@ class Faults:
         """Draw the moments of all strikes."""
         end = self.world.plan.faulty_s
         for kind in sorted(self.kinds):
-            rate = KINDS.get(kind, 0.0) / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
+            rate = (DIRECT_RATE if kind == "direct" else KINDS.get(kind, 0.0)) / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
             if kind in self.world.plan.focus:
                 rate *= 6.0 if kind in DISASTERS else 3.0
             when = self.chance.expovariate(rate) if rate else end
@@ -117,6 +118,19 @@ class Faults:
             link = self.chance.choice((session.local_end, session.hub_end))
             link.stalled = True
             self.world.time.after(self.chance.uniform(1.0, 20.0), session.cut, 0.1, 0.1)
+
+    def direct(self) -> None:
+        """Cut a direct session: at once, half open, or after a silence."""
+        session = self.chance.choice(self.world.direct.all).session
+        if session is None:
+            return
+        if self.chance.random() < 0.3:
+            link = self.chance.choice((session.local_end, session.hub_end))
+            link.stalled = True
+            self.world.time.after(self.chance.uniform(1.0, 20.0), session.cut, 0.1, 0.1)
+        else:
+            late = self.chance.choice((0.5, 0.5, 20.0))
+            session.cut(late * self.chance.random(), late * self.chance.random())
 
     def offline(self) -> None:
         host = self._some_local()
@@ -259,6 +273,8 @@ class Faults:
 
     def gossip(self, link: "SimLink", heard: list[Frame]) -> list[Frame]:
         """Draw false hints about a node's own rows."""
+        if link.owner.home.type == link.other.home.type == 1:
+            return []  # a partner makes no hints of the hub
         goal = self.world.plan.goal
         if self.active and goal is not None and link.owner.home.type == 1 and self.chance.random() < 0.7:
             self.count += 1

@@ -1,0 +1,80 @@
+"""What a partner may say in a direct session: for itself only, and to this node only (PROTOCOL.md section 25).
+
+The session proves the partner's name. Its messages are those that it accepted itself, its packets carry statements of
+its own, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the
+rest). Its certificates are taken from the session only if none was ever known: the hub's directory decides otherwise.
+Called by ``local_engine``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from semq.engine.core import Core, keep_rows
+from semq.engine.errors import IntroducedTooOften, NotYours
+from semq.engine.hub.speakers import message_fault
+from semq.engine.ports import Link, Secrecy
+from semq.errors import SemqError
+from semq.store.rows import Certificates
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import Presence
+
+INTRODUCTIONS_MAX = 10  # of one session
+CERTIFICATES_MAX = 16  # of one introduction
+
+
+class DirectSessions:
+    """The rights of partners in their direct sessions."""
+
+    def __init__(
+        self, core: Core, secrecy: Secrecy, violation: Callable[..., Any], learned: Callable[[], None]
+    ) -> None:
+        self._core = core
+        self._secrecy = secrecy
+        self._violation = violation
+        self._learned = learned  #: called when a certificate was accepted
+        self._introductions: dict[Address, int] = {}  #: of the present session
+
+    def began(self, link: Link, certificates: Sequence[str]) -> None:
+        """Introduce this node to the partner of a new session."""
+        self._introductions[link.peer] = 0
+        if certificates:
+            record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))
+            self._core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+
+    def permitted(self, peer: Address, frames: Sequence[Frame]) -> list[Frame]:
+        """Return the frames that a partner may send; note the others as violations. Introductions are taken here."""
+        kept: list[Frame] = []
+        for frame in frames:
+            error = self._fault(peer, frame)
+            if error is not None:
+                self._violation(peer, error, frame.envelope.ident if isinstance(frame, Data) else "")
+            elif isinstance(frame, Packet) and frame.function is Function.PRESENCE:
+                self._introduced(peer, frame)
+            else:
+                kept.append(frame)
+        return kept
+
+    @staticmethod
+    def _fault(peer: Address, frame: Frame) -> SemqError | None:
+        if isinstance(frame, Data):
+            return message_fault(peer, frame.envelope)
+        if frame.source.node != peer:
+            return NotYours(source=str(frame.source), peer=str(peer))
+        return None
+
+    def _introduced(self, peer: Address, packet: Packet) -> None:
+        """Take the certificates of a partner of which none was ever known."""
+        self._introductions[peer] = self._introductions.get(peer, 0) + 1
+        if self._introductions[peer] > INTRODUCTIONS_MAX:
+            self._violation(peer, IntroducedTooOften(peer=str(peer)))
+            return
+        node = str(peer)
+        for record in packet.records[:1]:
+            if record.node != node:
+                self._violation(peer, NotYours("A partner introduces another node.", peer=node))
+            elif record.certificates is not None and self._secrecy.known(node) is None:
+                self._secrecy.learn(node, record.certificates[:CERTIFICATES_MAX])
+                if (known := self._secrecy.known(node)) is not None:
+                    self._core.post(keep_rows([Certificates(node, known)]))
+                self._learned()

@@ -1,0 +1,158 @@
+"""Direct sessions of A with B beside the hub: the ways of documents and receipts, and changes of the way (PROTOCOL.md
+section 25)."""
+
+from msgspec.structs import replace
+
+from semq.engine.uplink import DIRECTLY
+from semq.store.rows import Event
+from semq.umx_t.address import Address, NodeType
+from semq.umx_t.envelope import Data, Function, Packet, Primitive
+from semq.umx_t.records import HubFlag, Presence, Receipt
+from semq.umx_t.status import SendStatus
+from tests.flows.trio import Trio, is_message, records
+
+
+def direct() -> Trio:
+    trio = Trio()
+    trio.connect_directly()
+    trio.settle()
+    return trio
+
+
+def remarks(trio: Trio) -> list[tuple[str, str]]:
+    """Return the ways in the ledgers of both ends, by event."""
+    ledgers = (trio.a.store.tables.ledger, trio.b.store.tables.ledger)
+    return [(line.event.name, line.detail) for ledger in ledgers for line in ledger if line.detail and line.event in (Event.SENT, Event.RECEIVED)]
+
+
+def test_a_document_and_its_receipts_take_the_direct_way() -> None:
+    trio = direct()
+    trio.a.send(b"order")
+    trio.settle()
+    assert trio.b.app.payloads == [b"order"]
+    assert trio.a.told.kinds == ["sent", "delivered"]
+    there, here = trio.direct
+    assert [is_message(frame) for frame in there.sent] == [True, False]  # the document, then ReAck2
+    assert len(here.sent) == 1  # Ack2
+    assert trio.a.up is not None
+    assert not trio.a.up.sent
+    assert remarks(trio) == [("SENT", DIRECTLY), ("RECEIVED", DIRECTLY)]
+    trio.later(1)
+    assert trio.is_clean()
+
+
+def test_without_a_hub_documents_of_each_class_go_both_ways() -> None:
+    trio = Trio(connected=False)
+    trio.connect_directly()
+    for save_fwd in (1, 2, 3):
+        trio.a.send(b"to B", save_fwd=save_fwd)
+        trio.b.send(b"to A", to="10008", save_fwd=save_fwd)
+    trio.settle()
+    assert trio.b.app.payloads == [b"to B"] * 3
+    assert trio.a.app.payloads == [b"to A"] * 3
+    trio.later(1)
+    assert trio.is_clean()
+
+
+def test_after_a_cut_documents_in_doubt_are_asked_about_by_the_hub_before_they_are_sent_again() -> None:
+    trio = direct()
+    lost: list[Data] = []
+    trio.lose = lambda wire, frame: is_message(frame) and wire in trio.direct and not lost.append(frame)
+    trio.a.send(b"lost")
+    trio.settle()
+    trio.lose = lambda wire, frame: wire in trio.direct  # the receipt of the second one is lost
+    trio.cut_directly()
+    trio.connect_directly()
+    trio.lose = lambda wire, frame: wire is trio.direct[1] and isinstance(frame, Packet)
+    trio.a.send(b"recorded")
+    trio.settle()
+    trio.cut_directly()
+    trio.lose = lambda wire, frame: False
+    trio.later(20)
+    assert sorted(trio.b.app.payloads) == [b"lost", b"recorded"]
+    assert trio.a.up is not None
+    again = [frame for frame in trio.a.up.sent if is_message(frame)]
+    assert [frame.envelope.lk0 for frame in again] == [lost[0].envelope.lk0]
+    assert trio.b.lines(Event.DUPLICATE) == 0
+    assert trio.is_clean()
+
+
+def test_the_hub_stores_what_the_direct_way_lost_while_the_receiver_is_away() -> None:
+    trio = direct()
+    trio.lose = lambda wire, frame: wire in trio.direct
+    trio.a.send(b"x")
+    trio.settle()
+    trio.cut_directly()
+    trio.cut(trio.b)
+    trio.later(20)
+    assert trio.held == 1
+    trio.connect(trio.b)
+    trio.later(20)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.is_clean()
+
+
+def test_an_order_survives_changes_of_the_way() -> None:
+    trio = direct()
+    trio.cut(trio.a)
+    trio.cut_directly()
+    trio.connect(trio.a)
+    trio.cut(trio.b)
+    trio.a.send(b"1", b"2", order_key="k")  # stored by the hub
+    trio.settle()
+    trio.connect_directly()
+    trio.a.send(b"3", order_key="k")  # overtakes them, and waits at B
+    trio.settle()
+    assert trio.b.app.payloads == []
+    trio.connect(trio.b)
+    trio.settle()
+    trio.cut_directly()
+    trio.a.send(b"4", order_key="k")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2", b"3", b"4"]
+    trio.later(60)
+    assert trio.is_clean()
+
+
+def test_a_partner_speaks_for_itself_only() -> None:
+    trio = direct()
+    trio.a.send(b"x")
+    trio.lose = lambda wire, frame: True
+    trio.settle()
+    trio.a.send(b"y")
+    trio.settle()
+    lk0 = trio.a.accepted[1].lk0
+    there, here = trio.direct
+    other = Address(NodeType.LOCAL, "30000")
+    [message] = [frame for frame in there.sent if is_message(frame) and frame.envelope.lk0 == lk0]
+    note = Receipt(ident=str(lk0), flag=HubFlag.STORED, lk1=(1, 1, 7), att=1)
+    ack = Packet(trio.b.address, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])
+    trio.a.engine.hear(there, [ack])  # custody
+    foreign = replace(message.envelope, source=other, lk0=lk0._replace(id=other.id))
+    trio.b.engine.hear(here, [Data(foreign, b"y"), Data(replace(message.envelope, lk1=(1, 1, 7)), b"y")])
+    trio.a.engine.hear(there, [Packet(other, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [note])])
+    presence = Presence(node=str(other), online=True, allowed=True, certificates=("x",))
+    trio.a.engine.hear(there, [Packet(trio.b.address, trio.a.address, Function.PRESENCE, Primitive.INDICATION, [presence])])
+    trio.settle()
+    assert trio.b.lines(Event.VIOLATION) == 2
+    assert trio.a.lines(Event.VIOLATION) == 3
+    assert trio.a.store.tables.outbound[lk0.object_id].ss_status is SendStatus.SS_SENT
+    assert str(other) not in trio.a.engine.partners.allowed
+
+
+def test_of_two_sessions_of_a_pair_one_is_used_and_the_other_stays_ready() -> None:
+    trio = direct()
+    first = trio.direct
+    trio.connect_directly()
+    second = trio.direct
+    trio.a.send(b"1")
+    trio.settle()
+    assert records(first[1].sent)
+    assert not records(second[1].sent)
+    trio.direct = first
+    trio.cut_directly()
+    trio.direct = second
+    trio.a.send(b"2")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2"]
+    assert records(second[1].sent)

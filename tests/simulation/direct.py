@@ -1,0 +1,94 @@
+"""Direct sessions of pairs of local nodes: begun, cut and begun again beside the sessions with the hub."""
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from tests.simulation.network import SimLink, SimSession
+
+if TYPE_CHECKING:
+    from tests.simulation.host import Host, LocalHost
+    from tests.simulation.world import World
+
+
+class DirectPair:
+    """Two local nodes of which the first dials the second."""
+
+    def __init__(self, world: "World", dialler: "LocalHost", listener: "LocalHost") -> None:
+        self._world = world
+        self.ends = dialler, listener
+        self.session: SimSession | None = None
+        self._dialling = False
+
+    def dial(self) -> None:
+        """Try to connect soon."""
+        if not self._dialling:
+            self._dialling = True
+            self._world.time.after(self._world.chance.uniform(0.05, self._world.plan.redial_s), self._dial)
+
+    def _dial(self) -> None:
+        self._dialling = False
+        if self.session is not None:
+            return
+        if not all(end.is_up() for end in self.ends):
+            self.dial()
+            return
+        self.session = SimSession(self._world, *self.ends)
+        self._world.time.after(self._world.latency(), self.session.begin)
+
+    def ended(self, session: SimSession) -> None:
+        """Dial again when an end has noticed the end of a session."""
+        if self.session is session:
+            self.session = None
+            self.dial()
+
+    def died(self, host: "LocalHost") -> None:
+        """Cut the session of a process that has ended."""
+        session = self.session
+        if host in self.ends and session is not None:
+            notice_s = self._world.notice_s()
+            session.cut(*((0.0, notice_s) if host is self.ends[0] else (notice_s, 0.0)))
+            self.ended(session)
+
+
+class DirectPairs:
+    """All pairs of a run; none unless its plan has kind ``direct``."""
+
+    def __init__(self, world: "World") -> None:
+        hosts = world.locals if "direct" in world.plan.kinds else []
+        self.all = [DirectPair(world, *pair) for pair in combinations(hosts, 2)]
+
+    def dial(self) -> None:
+        """Try to connect all pairs."""
+        for pair in self.all:
+            pair.dial()
+
+    def heal(self) -> None:
+        """Cut stalled sessions, and connect all pairs."""
+        for pair in self.all:
+            if pair.session is not None and (pair.session.local_end.stalled or pair.session.hub_end.stalled):
+                pair.session.cut(0.1, 0.1)
+        self.dial()
+
+    def died(self, host: "LocalHost") -> None:
+        """Cut the sessions of a process that has ended."""
+        for pair in self.all:
+            pair.died(host)
+
+    def ended(self, session: SimSession) -> bool:
+        """Note the end of a session, and return whether it was a direct one."""
+        for pair in self.all:
+            pair.ended(session)
+        return is_direct(session)
+
+    def link_between(self, receiver: "Host", sender: "Host") -> SimLink | None:
+        """Return the receiving end of the direct session of two nodes."""
+        for pair in self.all:
+            if {*pair.ends} == {receiver, sender} and pair.session is not None and not pair.session.is_cut:
+                session = pair.session
+                return session.local_end if receiver is session.local else session.hub_end
+        return None
+
+
+def is_direct(session: SimSession) -> bool:
+    """Whether a session has a local node at both ends."""
+    return session.hub.home.type == session.local.home.type
