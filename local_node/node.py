@@ -17,8 +17,9 @@ from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.doors.submission import Sizes, SubmitExchange
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
+from local_node.link.direct import DirectLinks, PartnerLogins
 from local_node.link.hub_addresses import HubAddresses, ways_to_hub
-from local_node.link.uplink import UMX, Uplink, UplinkSettings, link_limits
+from local_node.link.uplink import Uplink, UplinkSettings, link_limits
 from local_node.operations.certificates import CertificateOperations
 from local_node.operations.failed import FailedOperations
 from local_node.operations.legacy import LegacyOperations
@@ -48,6 +49,8 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.service.credentials.secrecy import sealing_of
 from semq.service.datagrams.ends import TakingEnd
+from semq.service.links.rights import UMX
+from semq.service.links.sessions import Links
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
@@ -63,6 +66,7 @@ from semq.service.operations.trust import TrustOperations
 from semq.store.unit import Recovered
 from semq.store.views import submissions
 from semq.store.views.messages import certificates, waiting_for
+from semq.umx_t.address import Address
 from semq.umx_t.agreement import agreed_text
 
 log = structlog.get_logger("semq.local")
@@ -82,11 +86,14 @@ class LocalNode(Node[LocalEngine]):
     renewing: Renewing | None = None  #: if the hub signs the certificate
     sealing: Sealing | None = None  #: with certificates
     datagrams: TakingEnd | None = None  #: with [datagrams]
+    direct: DirectLinks | None = None  #: with [direct]
     _introduced: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
         hub = self.settings.hub
-        if self.settings.amqp.tls or (hub is not None and hub.is_tls):
+        if self.settings.direct:
+            self.vhosts = (APPLICATIONS, UMX)
+        if self.settings.amqp.tls or self.settings.direct or (hub is not None and hub.is_tls):
             self.who = NodeIdentity(self.settings, self.clock)
         elif hub is not None and hub.allow_plain:
             log.warning("link_without_tls", hub=hub.url, text="everyone on the network path can read the messages")
@@ -124,7 +131,13 @@ class LocalNode(Node[LocalEngine]):
         return await self.store.read(waiting_for, user, at_most)
 
     def authenticator(self) -> Authenticator:
-        return self.users
+        if not self.settings.direct:
+            return self.users
+        return PartnerLogins(self.users, self.settings.direct, self._is_revoked)
+
+    def _is_revoked(self, node: str) -> bool:
+        """Whether the hub has revoked all certificates of a partner that this node knew."""
+        return self.sealing is not None and self.sealing.known(node) == ()
 
     def settled_anew(self, before: Settings) -> None:
         self.engine.core.reconfigure(self.engine_settings())
@@ -144,8 +157,18 @@ class LocalNode(Node[LocalEngine]):
             self.address, self._hub_addresses(), self._uplink_settings(), lambda: self.engine, self.identity,
             self.clock, self.turn, Answers(self).listen, self.datagrams,
         )  # fmt: skip
+        if self.settings.direct:
+            links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes)
+            self.direct = DirectLinks(self.settings.direct, links, self._partner_link)
+            self.direct.open(self.server.vhosts[UMX], self.link_bytes_max)
         if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
             self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
+
+    def _partner_link(self, partner: Address, addresses: HubAddresses) -> Uplink:
+        return Uplink(
+            self.address, addresses, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn,
+            partner=partner,
+        )  # fmt: skip
 
     def _sizes(self) -> Sizes:
         p, message_max = self.settings.protocol, self.settings.amqp.max_message_bytes
@@ -177,6 +200,8 @@ class LocalNode(Node[LocalEngine]):
             self.dial()
         else:
             await self.uplink.restart()
+            if self.direct is not None:
+                await self.direct.restart()
         self.engine.taking.poll()  # before documents are delivered again
         for queue in self.inboxes.queues.values():
             queue.begin()
@@ -185,13 +210,17 @@ class LocalNode(Node[LocalEngine]):
         self.transfers.begin()
 
     def dial(self) -> None:
-        """Start the link to the hub."""
+        """Start the links to the hub and to partners."""
         self.uplink.start()
+        if self.direct is not None and self.who is not None:
+            self.direct.dial(self.address, self.who.client(), self.link_bytes_max)
 
     async def ending(self) -> None:
         self.engine.accepting.stop()
         await self.transfers.stop()
         await self.remains.stop()
+        if self.direct is not None:
+            await self.direct.stop()
         await self.uplink.stop()
 
     def notified(self, channel: str) -> None:
@@ -229,6 +258,8 @@ class LocalNode(Node[LocalEngine]):
 
     async def _maintain_certificate(self) -> None:
         await self._adopt()
+        if self.direct is not None:
+            self.direct.check(self.clock.wall(), self._is_revoked)
         if self.renewing is not None:
             await self.renewing.renew_if_due()
         elif self.who is not None:
@@ -252,6 +283,8 @@ class LocalNode(Node[LocalEngine]):
         """Apply changed authorities: to new connections, partners' certificates, and a new link."""
         self.trust_widened()
         await self.uplink.restart()
+        if self.direct is not None:
+            await self.direct.restart()
 
     def trust_widened(self) -> None:
         """Apply changed authorities to new connections and partners' certificates; the link stays."""
@@ -260,6 +293,8 @@ class LocalNode(Node[LocalEngine]):
                 self.server.listener.use(self.who.server())
             if self.settings.hub is not None and self.settings.hub.is_tls:
                 self.uplink.use(self.who.client())
+            if self.direct is not None:
+                self.direct.use(self.who.client())
         if self.sealing is not None:
             self.sealing.check_all()
 
@@ -309,6 +344,7 @@ class LocalNode(Node[LocalEngine]):
         }
         if self.datagrams is not None:
             base["datagrams"] = self.datagrams.status()
+        base["direct"] = self.direct.status() if self.direct is not None else {}
         base["drained"] = self.engine.accepting.stopping
         if self.who is not None:
             base["certificate"] = self.who.status()

@@ -1,6 +1,6 @@
 """Errors about nodes, certificates and definitions, besides those of ``semq.pki.errors``. Codes 1250–1269."""
 
-from semq.errors import BadInput, Misconfigured, ProtocolViolation, Unavailable
+from semq.errors import BadInput, Misconfigured, Unavailable
 
 
 class SecondStore(BadInput):
@@ -17,27 +17,11 @@ class NoSuchCertificate(BadInput):
     remedy = "`semq cert list` at the hub shows serial numbers and nodes."
 
 
-class StoreStatementUnreadable(ProtocolViolation):
-    """The statement of the node about its store or process at the login has the wrong form."""
-
-    code = "SEMQ-1253"
-
-
 class TooManyRenewals(Unavailable):
     """The node has used up its renewals for now."""
 
     code = "SEMQ-1254"
     remedy = "Find the reason for the repeated renewals in the log of the node; its present certificates stay valid."
-
-
-class TooManyLogins(Unavailable):
-    """The node logs in too often; it has to wait a few seconds."""
-
-    code = "SEMQ-1255"
-    remedy = (
-        "Nothing is lost, the node logs in again by itself. Its log has the reason for the end of "
-        "its link (`uplink_lost`); two processes with one identity are another cause."
-    )
 
 
 class NoRoll(BadInput):

@@ -11,7 +11,6 @@ A node may write to exchanges ``umx`` and ``semq.answer`` and read its own three
 else. The engine compares the contents of its frames with this name.
 """
 
-import re
 from collections.abc import Callable
 
 import structlog
@@ -21,9 +20,10 @@ from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, UserTable
 from semq.errors import SemqError
 from semq.service.credentials.identity import certificate_of
+from semq.service.links.rights import UMX, link_permissions
 from semq.transport.peer import PeerInfo
 
-UMX, ENROLL = "umx", "enroll"
+ENROLL = "enroll"
 ENROLLING = "enroll/"  # before the address of a node that has a token and no certificate yet
 ENROLL_PERMISSIONS = Permissions(
     configure=r"^amq\.gen-", write=r"^(semq\.enroll|semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-"
@@ -89,9 +89,3 @@ class HubLogins:
         if not self._is_node(user):
             return self._users.permissions(user, vhost)
         return {UMX: link_permissions(user), ENROLL: ENROLL_PERMISSIONS}.get(vhost)
-
-
-def link_permissions(node: str) -> Permissions:
-    """Return the permissions of a node: its own queues and the exchange of the links."""
-    own = rf"^node\.{re.escape(node)}(\.control|\.asked)?$"
-    return Permissions(configure="^$", write=r"^(umx|semq\.answer)$", read=own)

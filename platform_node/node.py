@@ -17,8 +17,7 @@ from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory
 from platform_node.enrolment import Enrolling
-from platform_node.links import Links
-from platform_node.logins import ENROLL, UMX, HubLogins
+from platform_node.logins import ENROLL, HubLogins
 from platform_node.operations.authority import AuthorityOperations
 from platform_node.operations.definitions import FOLLOW_S, Defining
 from platform_node.operations.held import HeldOperations
@@ -42,6 +41,8 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import split
 from semq.service.datagrams.ends import OfferingEnd
+from semq.service.links.rights import UMX
+from semq.service.links.sessions import Links
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
@@ -165,7 +166,9 @@ class HubNode(Node[HubEngine]):
             self.datagrams = OfferingEnd(self.settings.datagrams, self.address, self.clock)
             self._begun.callback(self.datagrams.stop)
         credit_bytes = self.settings.protocol.credit_bytes
-        self.links = Links(lambda: self.engine, self.turn, credit_bytes, self._note_store, self.datagrams)
+        self.links = Links(
+            lambda: self.engine, self.turn, credit_bytes, self._note_store, self._is_elsewhere, self.datagrams
+        )
         vhost = self.server.vhosts[UMX]
         vhost.register(self.links.exchange(self.link_bytes_max))
         self.questions = Questions(self.clock)
@@ -199,6 +202,12 @@ class HubNode(Node[HubEngine]):
             self.engine.defined()
             for node in gone:
                 self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
+
+    def _is_elsewhere(self, node: Address) -> bool:
+        """Whether a node has a session at another instance, as far as is known. An instance that has ended is found
+        out by that, so that the node's next login is accepted."""
+        instances = self.engine.instances
+        return instances is not None and instances.fronts.probe(node)
 
     def _note_store(self, node: str, store_uuid: str, boot: int) -> None:
         self.registry.note_store(node, store_uuid, boot)

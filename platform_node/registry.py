@@ -12,7 +12,6 @@ from typing import Any
 
 import structlog
 
-from platform_node.allowance import RateAllowance
 from platform_node.authority_state import signing_folder
 from platform_node.errors import NoSuchCertificate, SecondStore, TooManyRenewals
 from semq.clock import Clock
@@ -24,6 +23,7 @@ from semq.pki.errors import KeyRevoked, NoAuthority, Revoked, TokenRefused, Wron
 from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
 from semq.service.credentials.identity import days_left, ring_of
+from semq.service.links.allowance import RateAllowance
 from semq.store import identities
 from semq.store.files import write_safely
 from semq.store.identities import Issued, NodeStore, Ticket

@@ -7,7 +7,6 @@ changes in SQL.
 
 import structlog
 
-from platform_node.logins import UMX
 from platform_node.registry import Registry
 from semq.amqp.errors import ConnectionForced
 from semq.broker.services import SessionInfo
@@ -17,6 +16,7 @@ from semq.moments import utc_text
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import OutOfDate
 from semq.service.credentials.identity import certificate_of
+from semq.service.links.rights import UMX
 
 REVOCATION_S = 10.0
 log = structlog.get_logger("semq.guard")

@@ -1,4 +1,5 @@
-"""The link to the hub: dialled, and dialled again after a loss (PROTOCOL.md section 10; ARCHITECTURE.md).
+"""The link to the hub, or a direct link to a partner: dialled, and dialled again after a loss (PROTOCOL.md sections 10
+and 25; ARCHITECTURE.md).
 
 Documents and packets use separate channels, so that large documents never delay acknowledgements. AMQP confirms and
 acks are flow control only: they bound the traffic in progress, and prove neither custody nor receipt.
@@ -29,6 +30,7 @@ from semq.service.credentials.identity import certificate_of
 from semq.service.datagrams.ends import TakingEnd
 from semq.service.datagrams.link import LinkDatagrams
 from semq.service.intake import Intake
+from semq.service.links.rights import UMX
 from semq.store.work import after_commit
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
@@ -41,7 +43,6 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.errors import TooMuchWaits
 from semq.umx_t.version import PROPERTY, agree
 
-UMX = "umx"
 HEARTBEAT_S = 10
 WAITING = "packets wait"
 PRESENCE_PER_TURN = 16  # records
@@ -73,7 +74,7 @@ def link_limits(bytes_max: int) -> ConnectionLimits:
 
 
 class HubLink:
-    """One session with the hub, as the engine uses it."""
+    """One session with the hub or a partner, as the engine uses it."""
 
     def __init__(
         self, peer: Address, version: int, data: ClientChannel, control: ClientChannel, unconfirmed_max: int
@@ -125,7 +126,7 @@ async def _nothing_more(client: ClientLink) -> None:
 
 
 class Uplink:
-    """The link: keep a session with the hub until stopped."""
+    """The link: keep a session with the hub, or with a partner, until stopped."""
 
     def __init__(
         self,
@@ -138,8 +139,10 @@ class Uplink:
         turn: Turn,
         linked: Callable[[ClientLink], Awaitable[None]] = _nothing_more,
         datagrams: TakingEnd | None = None,
+        partner: Address | None = None,
     ) -> None:
-        """``linked`` is started with each session."""
+        """``linked`` is started with each session; ``partner``: the node to be found there, None for the hub."""
+        self._partner = partner
         self._linked = linked
         self._datagrams = datagrams
         self._address = address
@@ -233,7 +236,7 @@ class Uplink:
                 link.datagrams = self._datagrams.begin(peer, host, link.send, self._take_datagram)
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
-            log.info("uplink_up", hub=str(peer))
+            log.info("uplink_up", peer=str(peer))
             self.last_error = ""
             ended: asyncio.Future[AmqpError | Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -259,9 +262,11 @@ class Uplink:
     def _properties(self) -> Mapping[str, Any]:
         return self._identity() if self._datagrams is None else {**self._identity(), **self._datagrams.properties()}
 
-    @staticmethod
-    def _peer(client: ClientLink) -> Address:
-        """Return the hub's address, from its certificate, else from its login properties."""
+    def _peer(self, client: ClientLink) -> Address:
+        """Return the partner, whose certificate was checked at the dial; or the hub's address, from its certificate,
+        else from its login properties."""
+        if self._partner is not None:
+            return self._partner
         says = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
         if client.link.peer.certificate is None:
             return says
@@ -292,7 +297,7 @@ class Uplink:
 
     def _room(self) -> None:
         if self.link is not None:
-            self._engine().room()
+            self._engine().room(self.link)
 
     # --- what the hub delivers
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:

@@ -215,6 +215,19 @@ class HubSection(Section):
         return urlsplit(self.url).scheme == "amqps"
 
 
+def _partner_url(url: str) -> str:
+    if urlsplit(url).scheme != "amqps":
+        raise ValueError("must be amqps://host:port: a direct link needs certificates at both ends")
+    return _hub_url(url)
+
+
+class DirectSection(Section):
+    """A partner with a direct link to this node. The hub is used whenever the direct link is down."""
+
+    urls: list[Annotated[str, AfterValidator(_partner_url)]] = []
+    """addresses of the partner's node, amqps://host:port, tried in turn; empty: only the partner dials"""
+
+
 class TlsSection(Section):
     """Certificates: identity of this node, trusted authorities, place of the keys."""
 

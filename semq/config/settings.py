@@ -18,6 +18,7 @@ from semq.config.sections import (
     AlertsSection,
     AmqpSection,
     DatabaseSection,
+    DirectSection,
     ExtractSection,
     FolderSection,
     HubSection,
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
     amqp: AmqpSection = AmqpSection()
     hub: HubSection | None = None
     nodes: dict[NodeId, AccountSection] = {}
+    direct: dict[NodeId, DirectSection] = {}
     cluster: ClusterSection | None = None
     datagrams: DatagramsSection | None = Field(None, description="datagrams (UDP) for documents with @Reliable=0")
     tls: TlsSection = TlsSection()
@@ -172,6 +174,7 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _datagram_faults(settings)
     if kind == "local" and settings.cluster is not None:
         yield "cluster", "only the hub has instances; remove this section or set node.kind to platform"
+    yield from _direct_faults(settings)
     yield from _folder_faults(settings)
     yield from _webhook_faults(settings)
     yield from _http_faults(settings)
@@ -203,6 +206,17 @@ def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"amqp.users.{name}.permissions", f"{host} is not among amqp.virtual_hosts{guess}"
         if user.inboxes is not None and settings.node.kind != "local":
             yield f"amqp.users.{name}.inboxes", "only local nodes have inboxes; remove this key"
+
+
+def _direct_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Direct links that cannot be made."""
+    if settings.direct and settings.node.kind != "local":
+        yield "direct", "only local nodes have direct links; remove this section"
+    for partner, link in settings.direct.items():
+        if partner == settings.node.id:
+            yield f"direct.{partner}", "is this institution; name a partner"
+        if not link.urls and not settings.amqp.tls:
+            yield f"direct.{partner}.urls", "missing: without amqp.tls the partner cannot dial this node"
 
 
 def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -240,6 +240,10 @@ class HubEngine:
                 self.instances.acknowledged(session.link.peer, idents)
         self.relay.pass_on(packet)
 
+    def note_violation(self, source: Address, error: SemqError) -> None:
+        """Note in the ledger that a frame of ``source`` cannot be read."""
+        self.relay.note_violation(error, str(source))
+
     # --- time and turns
     def tick(self) -> None:
         """Do what is due by now."""

@@ -141,9 +141,12 @@ class LocalEngine:
         for lane in self.rows.pump.lanes.values():
             lane.flight.clear()
 
-    def room(self) -> None:
-        """Send waiting messages, as the link has room again."""
-        self.rows.pump.run_all()
+    def room(self, link: Link | None = None) -> None:
+        """Send waiting messages, as the link has room again: with the hub, or the direct ``link``."""
+        if link is not None and not is_hub(link.peer):
+            self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
+        else:
+            self.rows.pump.run_all()
 
     def hear(self, link: Link, frames: Sequence[Frame]) -> None:
         """Take the frames that were read from a session, in order."""

@@ -6,9 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from platform_node.allowance import RateAllowance
-from platform_node.errors import TooManyLogins
-from platform_node.logins import ENROLL, UMX, HubLogins, link_permissions
+from platform_node.logins import ENROLL, HubLogins
 from platform_node.registry import Registry
 from semq.amqp.errors import ConnectionForced
 from semq.amqp.sasl import Credentials
@@ -17,6 +15,9 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.pki.certificate import read_certificate
 from semq.pki.errors import WrongName
+from semq.service.links.allowance import RateAllowance
+from semq.service.links.errors import TooManyLogins
+from semq.service.links.rights import UMX, link_permissions
 from semq.transport.peer import PeerInfo
 from tests.pki.people import authority, issued, named
 from tests.service.inprocess import InProcess, linked

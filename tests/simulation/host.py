@@ -408,7 +408,7 @@ class HubHost(Host):
             "storing": holding._storing,
             "flight": flying(holding.pump.lanes),
         }
-        # A message lost on an open session is not counted for later ones; an Ack2 that goes directly does not pass here.
+        # A message lost on an open session is not counted for later ones, nor is one whose Ack2 goes directly.
         if self.world.plan.kinds.isdisjoint(("loss", "direct")):
             kept["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in kept.items() if value}

@@ -6,7 +6,7 @@ hub.
 """
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ from semq.pki.tls import client_context, load_active, server_context
 from semq.pki.trust import TrustStore
 from semq.store.files import write_safely
 from semq.transport.peer import PeerInfo
-from semq.umx_t.address import NodeType
+from semq.umx_t.address import Address, NodeType
 
 log = structlog.get_logger("semq.identity")
 WARN_EVERY = timedelta(hours=12)
@@ -202,6 +202,16 @@ def certificate_of(peer: PeerInfo) -> NodeCertificate:
     if peer.certificate is None:
         raise Untrusted("The peer has shown no certificate.", peer=str(peer))
     return read_certificate(peer.certificate)
+
+
+def must_be(node: Address) -> Callable[[PeerInfo], None]:
+    """Return a check that refuses a peer with the certificate of another node."""
+
+    def check(peer: PeerInfo) -> None:
+        if (found := certificate_of(peer).node) != node:
+            raise WrongName("Another node answers at this address.", found=str(found), expected=str(node))
+
+    return check
 
 
 def must_be_hub(peer: PeerInfo) -> None:

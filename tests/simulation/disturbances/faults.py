@@ -83,7 +83,8 @@ class Faults:
         """Draw the moments of all strikes."""
         end = self.world.plan.faulty_s
         for kind in sorted(self.kinds):
-            rate = (DIRECT_RATE if kind == "direct" else KINDS.get(kind, 0.0)) / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
+            per_100_s = DIRECT_RATE if kind == "direct" else KINDS.get(kind, 0.0)
+            rate = per_100_s / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
             if kind in self.world.plan.focus:
                 rate *= 6.0 if kind in DISASTERS else 3.0
             when = self.chance.expovariate(rate) if rate else end

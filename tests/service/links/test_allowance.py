@@ -1,6 +1,6 @@
 """Allowances: a bucket for each node."""
 
-from platform_node.allowance import RateAllowance
+from semq.service.links.allowance import RateAllowance
 
 
 def test_a_node_has_so_many_at_once_and_then_one_at_a_time() -> None:

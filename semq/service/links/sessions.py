@@ -13,9 +13,6 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from platform_node.allowance import RateAllowance
-from platform_node.errors import StoreStatementUnreadable, TooManyLogins
-from platform_node.logins import UMX
 from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, NotAllowed, ResourceLocked
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import (
@@ -29,15 +26,19 @@ from semq.broker.services import (
     SessionInfo,
 )
 from semq.datagrams.document import CarriedDocument
+from semq.engine.core import Core
 from semq.engine.errors import NotYours
 from semq.engine.frames import read_datagram, read_frame, write_frame
-from semq.engine.hub_engine import HubEngine
+from semq.engine.ports import Link
 from semq.errors import SemqError
 from semq.service.datagrams.ends import OfferingEnd
 from semq.service.datagrams.link import LinkDatagrams
 from semq.service.intake import Intake
+from semq.service.links.allowance import RateAllowance
+from semq.service.links.errors import StoreStatementUnreadable, TooManyLogins
+from semq.service.links.rights import UMX
 from semq.transport.turn import Turn
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
@@ -139,19 +140,44 @@ class NodeStatement:
     incarnation: str
 
 
+class ListeningEngine(Protocol):
+    """The engine behind the sessions: that of a hub, or of a node with direct links."""
+
+    @property
+    def core(self) -> Core:
+        """The parts that all parts of the engine share."""
+
+    def link_up(self, link: Link) -> None:
+        """Begin a session."""
+
+    def link_down(self, link: Link) -> None:
+        """End it."""
+
+    def hear(self, link: Link, frames: Sequence[Frame]) -> None:
+        """Take the frames that were read from it, in order."""
+
+    def room(self, link: Link) -> None:
+        """Send waiting messages, as it has room again."""
+
+    def note_violation(self, source: Address, error: SemqError) -> None:
+        """Note in the ledger that a frame of ``source`` cannot be read."""
+
+
 class Links:
     """The queues of all institutions, and the nodes that are online."""
 
     def __init__(
         self,
-        engine: Callable[[], HubEngine],
+        engine: Callable[[], ListeningEngine],
         turn: Turn,
         bytes_max: int,
         note_store: Callable[[str, str, int], None] = lambda node, store_uuid, boot: None,
+        is_elsewhere: Callable[[Address], bool] = lambda node: False,
         datagrams: OfferingEnd | None = None,
     ) -> None:
         self._engine = engine
         self._datagrams = datagrams
+        self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance
         self._note_store = note_store  #: raises SemqError for a node that must not use this store
         self._bytes_max = bytes_max
         self.links: dict[str, NodeLink] = {}
@@ -190,12 +216,6 @@ class Links:
         self.statements[session.user] = statement
 
     # --- presence
-    def is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as is known. An instance that has ended is found
-        out by that, so that the node's next login is accepted."""
-        instances = self._engine().instances
-        return instances is not None and instances.fronts.probe(node)
-
     def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
         """Note a consumer of one of a node's queues; the node is online when both queues are consumed."""
         halves = self._halves.setdefault(str(node), {})
@@ -204,7 +224,7 @@ class Links:
         if data is not None and control is not None and data.session is control.session:
             if not self._logins.take(str(node), self._engine().core.now()):
                 error = TooManyLogins(node=str(node))
-                self._engine().relay.note_violation(error, str(node))
+                self._engine().note_violation(node, error)
                 data.session.close(ConnectionForced(error.advice()))
                 return
             link = NodeLink(node, data.session, data, control, self._bytes_max)
@@ -284,7 +304,7 @@ class Links:
                 return read_datagram(said.routing_key, said.header, said.body)
             return read_frame(said.routing_key, said.header, said.body)
         except SemqError as error:
-            self._engine().relay.note_violation(error, session.user)
+            self._engine().note_violation(parse_address(session.user), error)
             return None
 
     def resume(self, node: Address) -> None:

@@ -1,0 +1,151 @@
+"""Direct links with partners: those that this node dials, and the door at its own port for partners that dial it.
+
+A partner logs in at virtual host ``umx`` with its certificate, as a node does at a hub (``semq.service.links``), and is
+refused unless section ``direct`` of the configuration names it. The engine chooses the way of each frame (PROTOCOL.md
+section 25).
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from local_node.link.hub_addresses import CONNECT_S, HubAddresses
+from local_node.link.uplink import Uplink, link_limits
+from semq.amqp.errors import ConnectionForced
+from semq.amqp.sasl import Credentials
+from semq.broker.users import Permissions, UserTable
+from semq.broker.vhost import SessionHooks, VirtualHost
+from semq.config.sections import DirectSection
+from semq.errors import SemqError
+from semq.service.credentials.identity import certificate_of, must_be
+from semq.service.links.rights import UMX, link_permissions
+from semq.service.links.sessions import Links
+from semq.transport.dialer import PRODUCT, DialConfig
+from semq.transport.peer import PeerInfo
+from semq.umx_t.address import Address, NodeType
+
+log = structlog.get_logger("semq.direct")
+
+
+class PartnerLogins:
+    """The ``Authenticator`` of a node with direct links: partners by certificate, all others by ``users``."""
+
+    def __init__(
+        self, users: UserTable, partners: Mapping[str, DirectSection], is_revoked: Callable[[str], bool]
+    ) -> None:
+        self.mechanisms = users.mechanisms
+        self._users = users
+        self._partners = {str(partner_address(node_id)) for node_id in partners}
+        self._is_revoked = is_revoked
+
+    async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
+        """Return the name of the user, or None for a refusal, whose reason goes to the log but not to the client."""
+        if mechanism == "EXTERNAL" and (name := self._partner(credentials, peer)) is not None:
+            return name
+        name = await self._users.authenticate(mechanism, credentials, peer)
+        return None if name in self._partners else name  # a password is no proof of an institution
+
+    def _partner(self, credentials: Credentials, peer: PeerInfo) -> str | None:
+        try:
+            name = str(certificate_of(peer).node)
+        except SemqError:
+            return None  # an application with a certificate of another kind
+        if credentials.user not in ("", name) or name not in self._partners:
+            log.warning("partner_refused", node=name, claims=credentials.user[:80], peer=str(peer))
+            return None
+        if self._is_revoked(name):
+            log.warning("partner_revoked", node=name, peer=str(peer))
+            return None
+        return name
+
+    def permissions(self, user: str, vhost: str) -> Permissions | None:
+        """Return a user's permissions in a virtual host; a partner has its queues of the links only."""
+        if user in self._partners:
+            return link_permissions(user) if vhost == UMX else None
+        return None if vhost == UMX else self._users.permissions(user, vhost)
+
+
+class DirectLinks:
+    """All direct links of a node."""
+
+    def __init__(
+        self, partners: Mapping[str, DirectSection], links: Links, dialled: Callable[[Address, HubAddresses], Uplink]
+    ) -> None:
+        self._partners = partners
+        self._links = links
+        self._dialled = dialled
+        self.uplinks: dict[Address, Uplink] = {}
+
+    def open(self, vhost: VirtualHost, frame_bytes_max: int) -> None:
+        """Open the door for partners that dial."""
+        vhost.register(self._links.exchange(frame_bytes_max))
+        for queue in self._links.queues([partner_address(node_id) for node_id in self._partners]):
+            vhost.register(queue)
+        vhost.hooks.append(SessionHooks(on_open=self._links.opened))
+
+    def dial(self, own: Address, tls: ssl.SSLContext, bytes_max: int) -> None:
+        """Start to dial the partners with addresses."""
+        for node_id, section in self._partners.items():
+            if section.urls:
+                partner = partner_address(node_id)
+                ways = [_way(url, own, partner, tls, bytes_max) for url in section.urls]
+                uplink = self.uplinks[partner] = self._dialled(partner, HubAddresses(ways))
+                uplink.start()
+
+    async def restart(self) -> None:
+        """End all sessions, because a new engine or other authorities are in force; they are dialled again."""
+        self._links.end_all(ConnectionForced("the node has opened its store again, or trusts other authorities"))
+        for uplink in self.uplinks.values():
+            await uplink.restart()
+
+    async def stop(self) -> None:
+        """End all sessions, and dial no more."""
+        self._links.end_all(ConnectionForced("the node stops"))
+        for uplink in self.uplinks.values():
+            await uplink.stop()
+
+    def use(self, tls: ssl.SSLContext) -> None:
+        """Use this TLS context for further dials."""
+        for uplink in self.uplinks.values():
+            uplink.use(tls)
+
+    def check(self, now: datetime, is_revoked: Callable[[str], bool]) -> None:
+        """End the sessions of partners whose certificate has expired, or whose certificates the hub has revoked."""
+        for name, link in list(self._links.links.items()):
+            is_expired = certificate_of(link.session.peer).not_after < now
+            if is_expired or is_revoked(name):
+                log.warning("direct_link_ended", node=name, cause="expired" if is_expired else "revoked")
+                self._links.end_session_of(name, ConnectionForced("the certificate of this node is no longer valid"))
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """Return the state of each partner's link."""
+        found: dict[str, dict[str, Any]] = {}
+        for node_id in self._partners:
+            partner = partner_address(node_id)
+            uplink, session = self.uplinks.get(partner), self._links.links.get(str(partner))
+            is_dialled = uplink is not None and uplink.link is not None
+            found[str(partner)] = {
+                "link": "up" if is_dialled or session is not None else "down",
+                "dialled_by": "this node" if is_dialled else "partner" if session is not None else "",
+                "last_error": uplink.last_error if uplink is not None else "",
+            }
+        return found
+
+
+def partner_address(node_id: str) -> Address:
+    """Return the address of a partner's node."""
+    return Address(NodeType.LOCAL, node_id)
+
+
+def _way(url: str, own: Address, partner: Address, tls: ssl.SSLContext, bytes_max: int) -> DialConfig:
+    parts = urlsplit(url)
+    way = DialConfig(
+        only=PRODUCT, host=parts.hostname or "127.0.0.1", port=parts.port or 5671, virtual_host=UMX, user=str(own),
+        tls=tls, check=must_be(partner), limits=link_limits(bytes_max),
+    )  # fmt: skip
+    return replace(way, connect_s=CONNECT_S)

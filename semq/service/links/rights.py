@@ -1,0 +1,13 @@
+"""The virtual host of links, and the rights of a node in it."""
+
+import re
+
+from semq.broker.users import Permissions
+
+UMX = "umx"
+
+
+def link_permissions(node: str) -> Permissions:
+    """Return the permissions of a node: its own queues and the exchange of the links."""
+    own = rf"^node\.{re.escape(node)}(\.control|\.asked)?$"
+    return Permissions(configure="^$", write=r"^(umx|semq\.answer)$", read=own)

@@ -1,0 +1,202 @@
+"""Direct links on real nodes with certificates: without the hub, back to the hub, and who may come in."""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from local_node.link.direct import PartnerLogins
+from local_node.node import LocalNode
+from platform_node.node import HubNode
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError, ConnectionForced
+from semq.amqp.sasl import Credentials
+from semq.broker.users import Permissions, User, UserTable, hash_password
+from semq.config.sections import DirectSection
+from semq.engine.uplink import DIRECTLY
+from semq.pki.errors import WrongName
+from semq.service.credentials.identity import must_be
+from semq.service.links.rights import UMX
+from semq.store.rows import Event
+from semq.transport.client_channel import ClientChannel
+from semq.transport.errors import LinkLost
+from semq.transport.peer import PeerInfo
+from semq.umx_t.address import Address
+from tests.flows.real_nodes.test_left_alone import QUEUES, count
+from tests.pki.people import authority, issued
+from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.waiting import until
+
+A, B = "1.10008", "1.56001"
+ROUNDS, PER_ROUND = 6, 20
+
+
+class DirectApplication:
+    """An application at a node: takes and acknowledges everything."""
+
+    def __init__(self, channel: ClientChannel) -> None:
+        self._channel = channel
+        self.got: list[bytes] = []
+
+    async def submit(self, target: str, *bodies: bytes) -> None:
+        """Submit documents of one order; all are accepted when this returns."""
+        assert all(await asyncio.gather(*(self._submit(target, body) for body in bodies)))
+
+    async def _submit(self, target: str, body: bytes) -> bool:
+        headers = {"@SaveFwd": 3, "@Ack2": 1, "@OrderKey": "k"}
+        return await self._channel.publish_and_wait(
+            "semq", target, ContentHeader.build(len(body), Properties(headers=headers)), body
+        )
+
+    async def take(self) -> None:
+        """Begin to receive."""
+
+        def take(batch: Sequence[Any]) -> None:
+            self.got += [bytes(delivered.body) for delivered in batch]
+            self._channel.ack(batch[-1].delivery_tag, multiple=True)
+
+        await self._channel.consume("semq.inbox", take)
+
+
+@dataclass
+class DirectScene:
+    inprocess: InProcess
+    hub: HubNode
+    a: LocalNode
+    b: LocalNode
+
+    async def applications(self) -> list[DirectApplication]:
+        """Return an application at A and one at B."""
+        found = []
+        for node in (self.a, self.b):
+            channel = await (await self.inprocess.client(node)).open_channel()
+            await channel.confirm_select()
+            found.append(DirectApplication(channel))
+            await found[-1].take()
+        return found
+
+    @property
+    def is_direct(self) -> bool:
+        return bool(self.a.engine.uplink.partners and self.b.engine.uplink.partners)
+
+    @property
+    def rows_left(self) -> int:
+        return sum(count(node, table) for node in (self.a, self.b) for table in QUEUES)
+
+
+def ways(node: LocalNode, event: Event) -> list[str]:
+    """Return the remarks of a ledger about messages, in their order."""
+    with psycopg.connect(node.store.url) as connection:
+        rows = connection.execute(
+            "SELECT detail FROM semq_ledger WHERE event = %s AND lk0 <> '' ORDER BY number", (int(event),)
+        )
+        return [detail or "" for (detail,) in rows]
+
+
+@pytest.fixture
+async def scene(inprocess: InProcess) -> DirectScene:
+    hub = await inprocess.secure_hub()
+    b = await started(inprocess, hub, "56001", '[direct."10008"]\n')
+    a = await started(inprocess, hub, "10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n')
+    await linked(a, b)
+    scene = DirectScene(inprocess, hub, a, b)
+    await until(lambda: scene.is_direct)
+    return scene
+
+
+async def started(inprocess: InProcess, hub: HubNode, name: str, more: str) -> LocalNode:
+    """Return an enrolled node whose port has TLS."""
+    text = (
+        LOCAL.format(name=name, hub=hub.port).replace("amqp://", "amqps://").replace(f'password = "pass-{name}"\n', "")
+    )
+    settings = inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + more)
+    await inprocess.enrol(settings, hub)
+    return await inprocess.started(settings)
+
+
+async def test_documents_and_receipts_go_on_without_the_hub_in_both_directions(scene: DirectScene) -> None:
+    await scene.hub.stop()
+    await until(lambda: not scene.a.engine.uplink.is_up and not scene.b.engine.uplink.is_up)
+    a, b = await scene.applications()
+    await a.submit("56001", b"to B")
+    await b.submit("10008", b"to A")
+    await until(lambda: (a.got, b.got) == ([b"to A"], [b"to B"]))
+    await until(lambda: not scene.rows_left)
+    assert ways(scene.a, Event.SENT) == [DIRECTLY]
+    assert ways(scene.b, Event.RECEIVED) == [DIRECTLY]
+    assert ways(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as by way of the hub
+    assert (await scene.a.status())["direct"] == {B: {"link": "up", "dialled_by": "this node", "last_error": ""}}
+    assert (await scene.b.status())["direct"] == {A: {"link": "up", "dialled_by": "partner", "last_error": ""}}
+
+
+async def test_changes_of_the_way_in_mid_stream_lose_double_and_reorder_nothing(scene: DirectScene) -> None:
+    """Documents of one order while the direct link and those to the hub are cut in turns."""
+    a, b = await scene.applications()
+    assert scene.a.direct is not None
+    uplink = scene.a.direct.uplinks[Address(1, "56001")]
+    bodies = [b"%d" % number for number in range(ROUNDS * PER_ROUND)]
+    for number in range(ROUNDS):
+        sending = asyncio.create_task(a.submit("56001", *bodies[number * PER_ROUND :][:PER_ROUND]))
+        await asyncio.sleep(0)  # it has published
+        if number % 2:
+            scene.hub.links.end_all(ConnectionForced("cut by the test"))
+        else:
+            await uplink.restart()
+        await sending
+    await until(lambda: len(b.got) >= len(bodies))
+    await until(lambda: not scene.rows_left)
+    assert b.got == bodies
+    assert len(ways(scene.b, Event.RECEIVED)) == len(bodies)
+
+
+async def test_the_hub_is_the_way_while_the_direct_link_is_down(scene: DirectScene) -> None:
+    assert scene.a.direct is not None
+    await scene.a.direct.stop()
+    await until(lambda: not scene.is_direct)
+    a, b = await scene.applications()
+    await a.submit("56001", b"by the hub")
+    await until(lambda: b.got == [b"by the hub"])
+    await until(lambda: not scene.rows_left)
+    assert ways(scene.a, Event.SENT) == [""]
+    assert ways(scene.b, Event.RECEIVED) == [""]
+
+
+async def test_an_institution_that_is_not_configured_gets_no_session(scene: DirectScene) -> None:
+    """88001 has a valid certificate of the hub, too."""
+    more = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{scene.b.port}"]\n'
+    stranger = await scene.inprocess.secure_local("88001", scene.hub, more)
+    assert stranger.direct is not None
+    uplink = stranger.direct.uplinks[Address(1, "56001")]
+    await until(lambda: bool(uplink.last_error))
+    assert "1.88001" not in map(str, scene.b.engine.uplink.partners)
+
+
+async def test_a_partner_may_enter_the_links_only(scene: DirectScene) -> None:
+    assert scene.a.who is not None
+    for vhost, fits in ((UMX, True), ("/", False)):
+        known = {"user": "", "password": None, "tls": scene.a.who.client(), "virtual_host": vhost}
+        if fits:
+            await scene.inprocess.client(scene.b, **known)
+        else:
+            with pytest.raises((AmqpError, LinkLost)):
+                await scene.inprocess.client(scene.b, **known)
+
+
+async def test_a_name_is_not_proved_by_a_password() -> None:
+    certificate = ssl.PEM_cert_to_DER_cert(issued(authority()).pem.decode())
+    users = UserTable([User(A, hash_password("right", b"salt"), {"/": Permissions()})])
+    revoked: set[str] = set()
+    logins = PartnerLogins(users, {"10008": DirectSection()}, lambda node: node in revoked)
+    peer = PeerInfo("127.0.0.1", 1, tls="TLSv1.3", certificate=certificate)
+    assert await logins.authenticate("PLAIN", Credentials(A, b"right"), peer) is None
+    assert await logins.authenticate("EXTERNAL", Credentials("", None), peer) == A
+    assert await logins.authenticate("EXTERNAL", Credentials(B, None), peer) is None
+    revoked.add(A)
+    assert await logins.authenticate("EXTERNAL", Credentials("", None), peer) is None
+    must_be(Address(1, "10008"))(peer)
+    with pytest.raises(WrongName):
+        must_be(Address(1, "56001"))(peer)
