@@ -367,11 +367,13 @@ class LocalNode(Node[LocalEngine]):
     def surroundings(self) -> Surroundings:
         """Return the node's state besides the rows, to find causes of stuck messages."""
         engine = self.engine
+        direct = set(map(str, engine.uplink.partners))
         return Surroundings(
             now_ms=engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),
             link_up=engine.uplink.is_up,
-            online={node for node, online in engine.partners.online.items() if online} | {str(self.address)},
+            direct=direct,
+            online={node for node, online in engine.partners.online.items() if online} | {str(self.address)} | direct,
             nodes={*engine.partners.allowed, str(self.address)} if engine.partners.complete else None,
             away=engine.sender.away_since,
             asked=engine.sender.asked,

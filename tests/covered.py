@@ -7,6 +7,8 @@ row.
 # module | test, below tests/
 TABLE = """
 local_node.link.hub_request            local_node/operations/test_trace.py
+semq.engine.direct                     flows/test_direct.py
+semq.service.links.rights              platform_node/test_logins.py
 local_node.operated                    local_node/operations/test_trace.py
 local_node.operations.certificates     cli/node/test_certificates.py
 local_node.virtual.institution         local_node/virtual/test_server.py

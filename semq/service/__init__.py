@@ -8,6 +8,7 @@ Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each 
 | node                           | the life of a node, and of its engine after a loss of the store     |
 | database, standby, housekeeping | the node's Postgres, the claim to it, and its regular cleaning     |
 | clockwork                      | timers and scheduled jobs                                           |
+| links                          | sessions of nodes at the listening end: at a hub, and of direct links |
 | intake                         | received frames, waiting in turns for the engine                    |
 | admin, access, operations      | the administration exchange, its users, its operations              |
 | message_names, story           | messages by name; their history as an answer to another party       |

@@ -10,7 +10,7 @@ from tests.house.sources import ROOT, committed, modules, tree
 # word | where a function, class, argument or variable may be called so | meaning
 WORDS = """
 look   | semq/service/operations/operation.py semq/app/client.py    | an operation that changes nothing
-hear   | semq/engine semq/carrier platform_node/all_stores          | the engine's entry for events from a peer, the clock or a person
+hear   | semq/engine semq/carrier semq/service/links platform_node/all_stores | the engine's entry for events from a peer, the clock or a person
 heard  | semq/engine semq/umx_t/grids.py                            | the same, as an event of a grid
 wake   | semq/engine semq/umx_t/grids.py                            | note that rows of a lane or a track wait
 behind | semq/app semq/web/api                                      | number of events after which an event is acknowledged

@@ -13,10 +13,10 @@ from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, Right, User, UserTable, hash_password
 from semq.clock import SystemClock
 from semq.config import load
+from semq.engine.errors import TooManyLogins
 from semq.pki.certificate import read_certificate
 from semq.pki.errors import WrongName
 from semq.service.links.allowance import RateAllowance
-from semq.service.links.errors import TooManyLogins
 from semq.service.links.rights import UMX, link_permissions
 from semq.transport.peer import PeerInfo
 from tests.pki.people import authority, issued, named

@@ -66,6 +66,13 @@ def _node(status: Status) -> Iterator[tuple[str, str]]:
     )
 
 
+def _direct(partner: str, link: Mapping[str, Any]) -> str:
+    """Describe a direct link; while it is down, documents to the partner go by the hub."""
+    if link["link"] == "up":
+        return f"{partner}: up, dialled by {link['dialled_by']}"
+    return f"{partner}: DOWN: {link['last_error'] or 'the partner has not dialled'}"
+
+
 def _work(status: Status) -> Iterator[tuple[str, str]]:
     yield "store", "open" if status.get("store_open") else "being opened: nothing is accepted meanwhile"
     if int(status.get("engine_starts") or 1) > 1:
@@ -75,6 +82,8 @@ def _work(status: Status) -> Iterator[tuple[str, str]]:
         is_up = hub.get("link") == "up"
         why = hub.get("last_error") or "not dialled yet"
         yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {why}"
+    for partner, link in (status.get("direct") or {}).items():
+        yield "direct link", _direct(partner, link)
     shortage = f"WAIT: {status['shortage']}" if status.get("shortage") else "may send"
     yield "publishers", "REFUSED: the node is drained until its next start" if status.get("drained") else shortage
     amqp = status.get("amqp") or {}

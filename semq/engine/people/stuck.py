@@ -133,6 +133,7 @@ class Surroundings:
     now_ms: int
     overdue_ms: int
     link_up: bool = True
+    direct: Container[str] = ()  #: nodes with a direct session
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
     nodes: Container[str] | None = None  #: all nodes of the hub; None: not known
     away: Collection[int] = ()  #: rows whose custodian has not answered
@@ -200,7 +201,7 @@ def _code(row: Facts) -> str:
 
 
 def _why_own(row: Facts, around: Surroundings) -> StuckCause:
-    if not around.link_up:
+    if not around.link_up and _node(row) not in around.direct:
         return StuckCause.LINK_DOWN
     if around.nodes is not None and _node(row) not in around.nodes:
         return StuckCause.TARGET_UNKNOWN

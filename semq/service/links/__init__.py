@@ -5,5 +5,4 @@
 | sessions  | the queues of each node, its login and presence, frames in both directions         |
 | rights    | the virtual host, and what a node may read and write in it                         |
 | allowance | a limit on expensive actions of each node                                          |
-| errors    | logins that are refused                                                            |
 """

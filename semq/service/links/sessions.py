@@ -27,7 +27,7 @@ from semq.broker.services import (
 )
 from semq.datagrams.document import CarriedDocument
 from semq.engine.core import Core
-from semq.engine.errors import NotYours
+from semq.engine.errors import NotYours, StoreStatementUnreadable, TooManyLogins
 from semq.engine.frames import read_datagram, read_frame, write_frame
 from semq.engine.ports import Link
 from semq.errors import SemqError
@@ -35,7 +35,6 @@ from semq.service.datagrams.ends import OfferingEnd
 from semq.service.datagrams.link import LinkDatagrams
 from semq.service.intake import Intake
 from semq.service.links.allowance import RateAllowance
-from semq.service.links.errors import StoreStatementUnreadable, TooManyLogins
 from semq.service.links.rights import UMX
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address, parse_address

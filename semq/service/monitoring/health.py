@@ -34,6 +34,9 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     if hub is not None:
         is_up = hub["link"] == "up"
         found.append(Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"])))
+    if direct := status.get("direct"):
+        down = [f"{partner}: {link['last_error']}" for partner, link in direct.items() if link["link"] != "up"]
+        found.append(Check("direct", WARNING if down else OK, "; ".join(down)))
     drained = status.get("drained")
     if drained is not None:
         found.append(Check("intake", WARNING if drained else OK, DRAINED if drained else ""))
