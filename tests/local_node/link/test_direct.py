@@ -47,7 +47,7 @@ class DirectApplication:
         assert all(await asyncio.gather(*(self._submit(target, body) for body in bodies)))
 
     async def _submit(self, target: str, body: bytes) -> bool:
-        headers = {"@SaveFwd": 3, "@Ack2": 1, "@OrderKey": "k"}
+        headers: dict[str, Any] = {"@SaveFwd": 3, "@Ack2": 1, "@OrderKey": "k"}
         return await self._channel.publish_and_wait(
             "semq", target, ContentHeader.build(len(body), Properties(headers=headers)), body
         )
