@@ -2,7 +2,7 @@
 
 A partner logs in at virtual host ``umx`` with its certificate, as a node does at a hub (``semq.service.links``), and is
 refused unless section ``direct`` of the configuration names it. The engine chooses the way of each frame (PROTOCOL.md
-section 25).
+section 26).
 """
 
 import ssl

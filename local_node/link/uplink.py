@@ -1,5 +1,5 @@
 """The link to the hub, or a direct link to a partner: dialled, and dialled again after a loss (PROTOCOL.md sections 10
-and 25; ARCHITECTURE.md).
+and 26; ARCHITECTURE.md).
 
 Documents and packets use separate channels, so that large documents never delay acknowledgements. AMQP confirms and
 acks are flow control only: they bound the traffic in progress, and prove neither custody nor receipt.

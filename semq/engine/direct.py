@@ -1,4 +1,4 @@
-"""What a partner may say in a direct session: for itself only, and to this node only (PROTOCOL.md section 25).
+"""What a partner may say in a direct session: for itself only, and to this node only (PROTOCOL.md section 26).
 
 The session proves the partner's name. Its messages are those that it accepted itself, its packets carry statements of
 its own, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the

@@ -1,7 +1,7 @@
 """The sessions of a local node, shared by all parts of its engine: with the hub, and directly with partners.
 
 A frame for a partner takes the direct session with it while there is one, otherwise the session with the hub
-(PROTOCOL.md section 25).
+(PROTOCOL.md section 26).
 """
 
 from semq.engine.ports import Link, takes_datagrams

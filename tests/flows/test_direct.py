@@ -1,5 +1,5 @@
 """Direct sessions of A with B beside the hub: the ways of documents and receipts, and changes of the way (PROTOCOL.md
-section 25)."""
+section 26)."""
 
 from msgspec.structs import replace
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from platform_node.links import NodeLink
 
 from bench.udp_relay import DatagramFaults, UdpRelay
 from local_node.link.uplink import HubLink
 from local_node.node import LocalNode
-from platform_node.links import NodeLink
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
