@@ -46,10 +46,6 @@ class HubSession:
         links = self._direct.get(dest)
         return links[0] if links else None
 
-    def is_direct(self, link: Link) -> bool:
-        """Whether a session is a present direct one."""
-        return link in self._direct.get(link.peer, ())
-
     @property
     def partners(self) -> list[Address]:
         """The partners with a direct session."""
@@ -74,10 +70,9 @@ class HubSession:
         link = self.way(dest)
         return link.room if link is not None else 0
 
-    @property
-    def takes_datagrams(self) -> bool:
-        """Whether best-effort documents leave beside the link, whatever its room."""
-        return takes_datagrams(self.link)
+    def takes_datagrams(self, dest: Address) -> bool:
+        """Whether best-effort documents for a node leave beside its link, whatever its room."""
+        return takes_datagrams(self.way(dest))
 
     def reaches(self, dest: Address) -> bool:
         """Whether frames for a node can be sent now."""

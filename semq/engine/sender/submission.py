@@ -159,7 +159,7 @@ class Accepting:
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
         """Make each document a row, or answer a repeated token; ``faults`` are by place in ``submissions``."""
         unit = yield _needs(self.core.inc, submissions)
-        accepted = _Acceptance(self.core, self.rows, unit, began, self._uplink.takes_datagrams)
+        accepted = _Acceptance(self.core, self.rows, unit, began, self._uplink)
         for place, submission in enumerate(submissions):
             accepted.submission(submission, faults.get(place))
         yield COMMITTED
@@ -308,9 +308,9 @@ def _in_pieces(submission: Submission) -> str:
 class _Acceptance:
     """The documents that are accepted in one attempt at a unit."""
 
-    def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, takes_datagrams: bool) -> None:
+    def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: HubSession) -> None:
         """``began``: when the documents were submitted, in seconds of the engine."""
-        self._takes_datagrams = takes_datagrams
+        self._uplink = uplink
         self._core = core
         self._rows = rows
         self._unit = unit
@@ -343,7 +343,7 @@ class _Acceptance:
     def _accept(self, submission: Submission) -> Accepted:
         way = self._ways.get(submission.target) or self._way(submission.target)
         row = self._new_row(submission, way)
-        needs_no_room = self._takes_datagrams and submission.attributes.is_best_effort
+        needs_no_room = submission.attributes.is_best_effort and self._uplink.takes_datagrams(submission.target.node)
         goes_now = needs_no_room or way.takes(row, self._core.settings.window)
         if goes_now:
             row.ss_status, row.att = SendStatus.SS_SENT, 1

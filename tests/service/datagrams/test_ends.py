@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from platform_node.links import NodeLink
+from semq.service.links.sessions import NodeLink
 
 from bench.udp_relay import DatagramFaults, UdpRelay
 from local_node.link.uplink import HubLink
