@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from semq.service.links.sessions import NodeLink
 
 from bench.udp_relay import DatagramFaults, UdpRelay
 from local_node.link.uplink import HubLink
@@ -18,6 +17,7 @@ from semq.amqp.events import Delivered
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.errors import DatagramPortTaken
 from semq.datagrams.session import DatagramSession
+from semq.service.links.sessions import NodeLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import ChannelRecord
