@@ -46,9 +46,14 @@ class DatagramScene:
         return [facts(self.a), facts(self.b), hub.get(f"1.{A}", CLOSED), hub.get(f"1.{B}", CLOSED)]
 
     def is_counted(self) -> bool:
-        """Whether every document that was sent as a datagram counts as received or lost, on both ways."""
+        """Whether each end counts what the other one has sent as received or lost, and the hub has passed all on."""
         a, b, hub_a, hub_b = self.paths()
-        return bool(a["sent"] == hub_a["received"] + hub_a["lost"] and hub_b["sent"] == b["received"] + b["lost"])
+        at_hub = a["sent"] + by_connection(a) - hub_a["lost"]
+        return bool(
+            a["sent"] == hub_a["received"] + hub_a["lost"]
+            and at_hub == hub_b["sent"] + by_connection(hub_b)
+            and hub_b["sent"] == b["received"] + b["lost"]
+        )
 
     def hub_status(self) -> dict[str, Any]:
         assert self.hub.datagrams is not None
@@ -79,6 +84,10 @@ class DatagramScene:
 
 
 CLOSED: dict[str, Any] = {"state": "closed"}
+
+
+def by_connection(one: dict[str, Any]) -> int:
+    return int(one["too_large"] + one["not_open"] + one["too_fast"])
 
 
 def facts(node: LocalNode) -> dict[str, Any]:
