@@ -67,7 +67,7 @@ class Settings(BaseSettings):
     amqp: AmqpSection = AmqpSection()
     hub: HubSection | None = None
     nodes: dict[NodeId, AccountSection] = {}
-    direct: dict[NodeId, DirectSection] = {}
+    direct: dict[NodeId, DirectSection] = Field({}, description="partners with a direct link to this node")
     cluster: ClusterSection | None = None
     datagrams: DatagramsSection | None = Field(None, description="datagrams (UDP) for documents with @Reliable=0")
     tls: TlsSection = TlsSection()
