@@ -78,7 +78,6 @@ semq.config.file                       test_config.py
 semq.config.names                      test_config.py
 semq.config.nearest                    test_config.py
 semq.config.reach                      test_config.py
-semq.config.sections                   test_config.py
 semq.config.settings                   test_config.py
 semq.config.web                        web/access/test_oidc.py
 semq.installation.enrolment            demo/test_scenario.py

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from semq.config.defaults import HOST, PORT
@@ -39,7 +41,15 @@ def database_url(url: SecretStr) -> SecretStr:
     scheme = url.get_secret_value().partition("://")[0]
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ValueError("must be postgresql://user:password@host:port/database (or omitted for an embedded server)")
+    try:
+        conninfo_to_dict(_plain(url))
+    except ProgrammingError:  # its text may contain the password
+        raise ValueError("is not an address of a Postgres server that libpq can read") from None
     return url
+
+
+def _plain(url: SecretStr) -> str:
+    return "postgresql://" + url.get_secret_value().partition("://")[2]
 
 
 def _zone(name: str) -> str:
@@ -103,7 +113,7 @@ class DatabaseSection(Section):
     """The database with the queues."""
 
     url: Annotated[SecretStr, AfterValidator(database_url)] | None = None
-    """a Postgres server, 14 or newer; default: the node starts its own in data_dir"""
+    """a Postgres server, 14 or newer, or several hosts of which the primary is used; default: own one in data_dir"""
     migrate: bool = True
     """migrate an older schema at the start; false: refuse to start and print the command"""
     ledger_days: Annotated[int, Field(ge=0, le=36_500)] = 400
@@ -111,8 +121,18 @@ class DatabaseSection(Section):
 
     @property
     def dsn(self) -> str | None:
-        """The URL in the form accepted by libpq, psycopg and SQLAlchemy; None for the embedded server."""
-        return None if self.url is None else "postgresql://" + self.url.get_secret_value().partition("://")[2]
+        """The URL in the form accepted by libpq and psycopg; None for the embedded server.
+
+        Of several hosts the one that takes writes is meant, unless the URL says otherwise.
+        """
+        if self.url is None:
+            return None
+        plain = _plain(self.url)
+        given = conninfo_to_dict(plain)
+        hosts = str(given.get("host") or given.get("hostaddr") or "")
+        if "," not in hosts or "target_session_attrs" in given:
+            return plain
+        return f"{plain}{'&' if '?' in plain else '?'}target_session_attrs=read-write"
 
 
 class GrantSection(Section):

@@ -15,6 +15,7 @@ OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
 PATIENCE = 3  # failed requests to a collector before a warning
 SHOWN_MAX = 5  # kinds of violations that are listed
 DRAINED = "drained by an operator: no document is accepted before the next start of the node"
+WENT_BACK = "the server that took over lacks the last commits (OPERATIONS.md, A server that fails over)"
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
 
@@ -29,7 +30,7 @@ class Check:
 
 def checks(status: Status, warn_days: float) -> list[Check]:
     """Derive the checks from the status of a node; ``warn_days``: days before the end of a certificate."""
-    found = [Check("store", OK if status["store_open"] else FAILING, "" if status["store_open"] else "being opened")]
+    found = [_store(status)]
     hub = status.get("hub")
     if hub is not None:
         is_up = hub["link"] == "up"
@@ -70,6 +71,13 @@ def checks(status: Status, warn_days: float) -> list[Check]:
         failed = extract["exit_status"] != 0
         found.append(Check("extract", WARNING if failed else OK, f"{extract['at']}: {extract['said']}"))
     return found
+
+
+def _store(status: Status) -> Check:
+    if not status["store_open"]:
+        return Check("store", FAILING, "being opened")
+    went_back = status.get("store", {}).get("went_back")
+    return Check("store", WARNING, WENT_BACK) if went_back else Check("store", OK)
 
 
 def _companion(name: str, state: Mapping[str, Any]) -> Check:

@@ -59,6 +59,11 @@ class Chain:
         return extended(self.store_uuid, self.head, lines)
 
 
+def lacks(found: ChainLink | None, former: ChainLink | None) -> bool:
+    """Whether a store lacks lines that it had committed: its chain ends before the end that this process knows."""
+    return former is not None and (found is None or (found.place, found.count) < (former.place, former.count))
+
+
 def extended(store_uuid: str, head: ChainLink | None, lines: Iterable[tuple[int, int, Buffer]]) -> list[ChainLink]:
     """Return the links that these lines (number, time, bytes) change or add after ``head``."""
     links: list[ChainLink] = []

@@ -128,15 +128,18 @@ def url_for(url: str, role: str, data_dir: Path, *, embedded: bool) -> str:
         for name, value in facts.items()
         if name not in ("user", "password", "host", "port", "dbname") and value is not None
     }
-    host = "127.0.0.1" if embedded else str(facts.get("host") or "")
+    host, port = "127.0.0.1" if embedded else str(facts.get("host") or ""), str(facts.get("port") or "")
     if host.startswith("/"):
         host, query["host"] = "", host
+    elif "," in host:  # several hosts, in the form that both can read
+        query |= {"host": host, "port": port} if port else {"host": host}
+        host, port = "", ""
     made = URL.create(
         "postgresql",
         username=role,
         password=file.read_text().strip() if file.exists() else None,
         host=host or None,
-        port=int(str(facts["port"])) if facts.get("port") else None,
+        port=int(port) if port else None,
         database=str(facts.get("dbname") or ""),
         query=query,
     )

@@ -12,6 +12,7 @@ connections. Used by the nodes; the engine uses ``unit.WorkStore`` only.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -29,7 +30,7 @@ from semq.seal.vault import Vault
 from semq.store.bodies_ahead import BodiesAhead
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
-from semq.store.postgres.chain import Chain, adopt, newest
+from semq.store.postgres.chain import Chain, adopt, lacks, newest
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import verify_settings
@@ -50,6 +51,7 @@ from semq.umx_t.retry import backoff
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only leads to a search before the next poll
 
+log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -96,6 +98,7 @@ class PostgresStore:
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
+        self.chain = Chain("", None)  #: of the ledger; its end is known while the store is open
         self._reader = Reader(lambda: self.url, readers)
         self._ahead: BodiesAhead | None = None
 
@@ -206,6 +209,9 @@ class PostgresStore:
     async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         assert self._lease is not None
         head = await newest(connection) or await adopt(connection, recovered.store_uuid)
+        if lacks(head, self.chain.head):  # after a failover to a server without them
+            self.counters.went_back += 1
+            log.error("the store lacks commits of this process: %s instead of %s", head, self.chain.head)
         self.chain = Chain(recovered.store_uuid, head)
         self._numbers = count(recovered.first_id)
         # Not for encrypted bodies, which are bound to their keys, nor where many stores share few connections.

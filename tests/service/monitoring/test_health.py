@@ -59,6 +59,7 @@ def test_health_names_failing_webhooks_and_since_when() -> None:
         (changed(certificates={"1.56001": 15.0}), "ok", ""),
         (changed(hub={"link": "down", "last_error": "SEMQ-1"}), "failing", "link"),
         (STATUS | {"store_open": False}, "failing", "store"),
+        (changed(store={"went_back": 1}), "warning", "store"),
         (STATUS | {"shortage": "low on disk"}, "warning", "resources"),
         (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
         (changed(extract={"at": "2031-01-01", "exit_status": 78, "said": "SEMQ-6008"}), "warning", "extract"),

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import conninfo, errors, sql
+from sqlalchemy import make_url
 
 from semq.store.postgres import roles
 from semq.store.postgres.errors import RoleRefused, SchemaOpen, StoreUnavailable
@@ -146,6 +147,12 @@ def test_the_url_of_a_role(tmp_path: Path) -> None:
         "postgresql://crm@db.example:5432/semq?sslmode=require"
     )
     assert roles.url_for(own, "crm", tmp_path, embedded=False) == "postgresql://crm@:5999/semq?host=%2Frun%2Fsemq"
+    several = "postgresql://semq:pw@one:5432,two:5433/orders?target_session_attrs=read-write"
+    made = roles.url_for(several, "crm", tmp_path, embedded=False)
+    assert make_url(made).query["host"] == "one,two"
+    facts = conninfo.conninfo_to_dict(made)
+    assert (facts["user"], facts["host"], facts["port"], facts["dbname"]) == ("crm", "one,two", "5432,5433", "orders")
+    assert facts["target_session_attrs"] == "read-write"
 
 
 @pytest.mark.parametrize("creator", ["PUBLIC", ROLE], ids=["public", "role"])
