@@ -430,7 +430,9 @@ def test_the_origin_of_every_value_is_known(file: Path) -> None:
     assert origins["nodes.10008.password"] == ("********", str(file))
     assert origins["protocol.inquiry_s"] == ("15.0", "default")
     assert origins["database.url"] == ("", "default")
-    assert all(row.help for row in settings.explain() if not row.key.startswith(("hub", "http", "nodes", "cluster")))
+    assert all(
+        row.help for row in settings.explain() if not row.key.startswith(("hub", "http", "nodes", "direct", "cluster"))
+    )
 
 
 def test_settings_do_not_change(file: Path) -> None:
