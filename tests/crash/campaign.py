@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.crash.world import SIDES, CrashWorld
 GROUP = 5  # cycles between two checks of the oracle
 SETTLE_S = 150.0  # time after the last fault; the requirement is 120 on a machine without other load
 POLL_S = 0.3
+POLLS_OF_SWEEP = 5  # polls from one sweep of interrupted uploads to the next
 
 
 @dataclass
@@ -138,7 +140,11 @@ class Campaign:
         try:
             async with asyncio.timeout(SETTLE_S):
                 await asyncio.gather(*(submitter.rest() for submitter in self._world.submitters.values()))
-                while not await self._is_settled(unclean):  # noqa: ASYNC110  (it happens in other processes)
+                for turn in count():
+                    if await self._is_settled(unclean):
+                        break
+                    if unclean and turn % POLLS_OF_SWEEP == 0:
+                        await self._world.sweep()
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             self._world.complaints.append(f"not settled {SETTLE_S:g} s after the last fault, cycle {number}")
