@@ -18,10 +18,16 @@ KILLS = (("  20 ", "hub"), ("  40 ", "56001"), ("  60 ", "10008"))
 
 
 def test_the_demo_succeeds_although_each_process_is_killed(tmp_path: Path) -> None:
+    orders, temporary = tmp_path / "orders", tmp_path / "t"
+    orders.mkdir()
+    temporary.mkdir()
     for number in range(4):
-        (tmp_path / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
-    options = ["--json", "--documents", str(tmp_path), "--count", "40", "--inject"]
-    demo = subprocess.Popen([*DEMO, *options], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        (orders / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
+    command = [*DEMO, "--json", "--documents", str(orders), "--count", "40", "--inject"]
+    environment = {**os.environ, "TMPDIR": str(temporary)}  # of its folder, which keeps the report
+    demo = subprocess.Popen(
+        command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert demo.stdout is not None
     assert demo.stderr is not None
     pids, told = {}, ""
@@ -49,7 +55,9 @@ def test_the_demo_succeeds_although_each_process_is_killed(tmp_path: Path) -> No
     assert (reconciled["found"], reconciled["strange"]) == (6, 0), reconciled
     report = Path(reconciled["report"])
     assert report.read_text().startswith("<!DOCTYPE html>")
-    assert [one.name for one in report.parents[2].parent.iterdir()] == ["reports"]  # all other files are removed
+    (folder,) = temporary.glob("semq-demo-*")
+    assert report.is_relative_to(folder)
+    assert [one.name for one in folder.iterdir()] == ["reports"]  # all other files are removed
     for stream in (demo.stdout, demo.stderr):
         stream.close()
 
