@@ -32,13 +32,19 @@ def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
     print("repeat: ./run crash", *options)
     command = [sys.executable, "-P", "-m", "tests.crash", *options, "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
-    said = ended.stderr.decode(errors="replace")
-    assert ended.stdout, said
-    report: dict[str, Any] = json.loads(ended.stdout.decode().splitlines()[-1])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe) as campaign:
+        try:
+            printed, logged = campaign.communicate()
+        except BaseException:
+            campaign.terminate()  # it ends its nodes and their servers
+            raise
+    said = logged.decode(errors="replace")
+    assert printed, said
+    report: dict[str, Any] = json.loads(printed.decode().splitlines()[-1])
     verdict = {name: report[name] for name in ("violations", "lost", "duplicated", "unclean")}
     assert verdict == dict.fromkeys(verdict, 0), said
-    assert ended.returncode == 0, said
+    assert campaign.returncode == 0, said
     assert report["cycles"] == cycles
     assert report["faults"] == sum(report["faults_by_kind"].values()) >= cycles
     assert report["documents"]["class_3"] > cycles

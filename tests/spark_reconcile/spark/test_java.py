@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,11 @@ def test_the_shim_keeps_every_other_argument(tmp_path: Path) -> None:
     assert said.split("\n")[:-1] == ["-Dx=a b", "--add-modules=java.sql", "", "*", "$HOME"]
 
 
-def test_without_a_writable_home_the_shim_is_in_another_folder(tmp_path: Path) -> None:
+def test_without_a_writable_home_the_shim_is_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "file").write_text("not a folder")
     home = java.java_home({"PATH": str(tmp_path)}, tmp_path / "file" / "cache")
+    assert home.parent.parent == tmp_path
     assert os.access(home / "bin" / "java", os.X_OK)
 
 
