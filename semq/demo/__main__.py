@@ -35,6 +35,11 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
     add("--keep", action="store_true", help="keep configuration, logs, databases and received files")
     add("--stay", action="store_true", help="leave the nodes running at the end, until Ctrl-C")
     add("--secure", action="store_true", help="TLS links, certificates from the hub, sealed documents, signed extracts")
+    add(
+        "--direct",
+        action="store_true",
+        help="the institutions have a direct link, and the hub is killed and stays away",
+    )
     add("--json", action="store_true", help="print messages on standard error and one JSON object on standard output")
     add("--patience", type=float, default=180.0, dest="patience_s", metavar="S", help="seconds to wait for each step")
     add("--no-reconcile", action="store_false", dest="reconcile", help="skip the reconciliation on Spark at the end")
@@ -46,6 +51,9 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         parser.error("--count needs a number from 1")
     if options.inject and not options.reconcile:
         parser.error("--inject needs the reconciliation, which --no-reconcile skips")
+    if options.direct and (options.inject or options.stay):
+        parser.error("--direct kills the hub, which --inject and --stay need")
+    options.secure |= options.direct  # a direct link needs certificates
     options.keep |= options.data_dir is not None
     return options
 

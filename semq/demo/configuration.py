@@ -10,12 +10,12 @@ COLLECTOR = "reports"  # user of 56001 who receives the extracts that travel as 
 
 
 def write_configuration(
-    folder: Path, hour: int = 12, *, secure: bool = False, consoles: bool = False
+    folder: Path, hour: int = 12, *, secure: bool = False, direct: bool = False, consoles: bool = False
 ) -> dict[str, NodePlace]:
     """Write the configuration files; return the places of the nodes by name.
 
     ``hour``: the present hour, UTC. ``secure``: links by TLS and certificate, and signed extracts travel as documents.
-    ``consoles``: each node has a console.
+    ``direct``: the institutions have a direct link, too. ``consoles``: each node has a console.
     """
     cutoff = f"{(hour + 12) % 24:02d}:00"  # far from now, so that the demo is within one business date
     every: dict[str, Value] = {
@@ -33,8 +33,10 @@ def write_configuration(
         "reconcile.in_flight_s": 5,  # 900 by default
     }
     local: dict[str, Value] = {"hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0}
-    if secure:
+    if secure and not direct:  # extracts would travel by the hub, which is killed
         hub["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
     names, login = {SENDER: SENDER, RECEIVER: RECEIVER}, ApplicationLogin("demo", "demo")
-    return InstallationPlan(names, login, secure=secure, every=every, hub=hub, local=local).write(folder)
+    return InstallationPlan(
+        names, login, secure=secure, direct=(SENDER, RECEIVER) if direct else None, every=every, hub=hub, local=local
+    ).write(folder)

@@ -20,7 +20,7 @@ SHOWN_MAX = 120  # documents whose changes have lines: of more, only each second
 # Name of a count | its row in the box.
 MEANINGS = {
     "accepted": "accepted: committed at 10008 and confirmed to its application",
-    "forwarded": "forwarded by the hub at once, 56001 being online",
+    "forwarded": "sent on without being stored by the hub",
     "stored": "stored by the hub until 56001 came back",
     "delivered": "delivered: 10008 knows that 56001 has them (SS_ACK2)",
     "received": "received and acknowledged by the application of 56001",

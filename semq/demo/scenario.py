@@ -60,7 +60,9 @@ class Scenario:
         self._exits = exits
         self._tracker = DocumentTracker()
         hour = SystemClock().wall().hour
-        self._places = write_configuration(folder, hour, secure=options.secure, consoles=options.stay)
+        self._places = write_configuration(
+            folder, hour, secure=options.secure, direct=options.direct, consoles=options.stay
+        )
         self._display = Display(console, self._tracker)
         self._say = self._display.say
         self._tracker.on_change = self._display.changed
@@ -72,17 +74,21 @@ class Scenario:
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         fate = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
-        self._display.line(f"SEMQ demo: 10008 sends {source} to 56001 through a hub.")
+        way = "through a hub, then by a direct link" if options.direct else "through a hub"
+        self._display.line(f"SEMQ demo: 10008 sends {source} to 56001 {way}.")
         self._display.line(f"All files are in {self._folder} ({fate}).")
         await self._start()
         self._say("10008 sends while 56001 is online")
         await self._send("online")
         await self._wait("56001 to have read all documents", self._are_read)
+        if options.direct:
+            await self._kill_hub()
         self._say("56001 is stopped (SIGTERM)")
         await self._nodes[RECEIVER].stop()
         self._say("10008 sends while 56001 is offline")
         await self._send("away")
-        await self._wait("the hub to have stored all documents", self._are_stored)
+        if not options.direct:  # they wait at 10008, because nobody else can keep them
+            await self._wait("the hub to have stored all documents", self._are_stored)
         self._say("56001 is started again")
         await self._nodes[RECEIVER].run()
         self._say(f"56001 is process {self._nodes[RECEIVER].pid}")
@@ -95,13 +101,24 @@ class Scenario:
         if options.reconcile:
             hub_died = self._nodes[HUB].deaths > 0
             reconciled = await reconcile(
-                places, self._say, inject=options.inject, hub_died=hub_died, secure=options.secure
+                places,
+                self._say,
+                inject=options.inject,
+                hub_died=hub_died,
+                secure=options.secure and not options.direct,
             )
             self._display.reconciliation(reconciled)
         self._display.line(HINTS_STAYING.format(sender=places[SENDER], hub=places[HUB]) if options.stay else HINTS)
         if options.stay:
             await self._stay()
         return counts, reconciled
+
+    async def _kill_hub(self) -> None:
+        """Kill the hub for good; the documents of the second round have the direct link only."""
+        await self._wait("every queue to be empty", self._are_queues_empty)
+        self._say("the hub is killed (SIGKILL) and stays away")
+        await self._nodes[HUB].kill()
+        await self._clients.pop(HUB).close()
 
     async def _start(self) -> None:
         """Start the nodes, then their applications."""
@@ -187,7 +204,9 @@ class Scenario:
     async def _is_receiver_online(self) -> bool:
         status = await self._clients[SENDER].request("node.status")
         partner = status.get("partners", {}).get(f"1.{RECEIVER}", {})
-        return bool(partner.get("online") and (partner.get("sealable") or not self._options.secure))
+        link = status.get("direct", {}).get(f"1.{RECEIVER}", {}).get("link")
+        is_linked = link == "up" or not self._options.direct
+        return bool(is_linked and partner.get("online") and (partner.get("sealable") or not self._options.secure))
 
     async def _are_stored(self) -> bool:
         """Return whether the hub has stored all documents that have not ended."""
@@ -209,7 +228,7 @@ class Scenario:
     async def _rows_left(self, *names: str) -> dict[str, int]:
         """Return the number of rows in the queues of these nodes, or of all."""
         left = {}
-        for name in names or self._places:
+        for name in names or self._clients:
             counts = await self._clients[name].request("queue.counts")
             for queue in ("tb_0031",) if name == HUB else ("tb_0031", "tb_0030"):
                 left[f"{name}.{queue}"] = sum(counts[queue].values())

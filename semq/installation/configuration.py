@@ -78,6 +78,7 @@ class InstallationPlan:
     login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
     secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
+    direct: tuple[str, str] | None = None  #: two institutions with a direct link: the first dials; with ``secure``
     instances: int = 1  #: of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; if empty, it is one more node, named ``carrier``
     every: Rows = field(default_factory=dict)  #: rows of every node
@@ -101,16 +102,33 @@ class InstallationPlan:
         if self.instances > 1 and not self.carrier:
             ids[CARRIER] = CARRIER
         places = {
-            name: NodePlace(name, node_id, folder, self.login, port, tls=self.secure and node_id == HUB)
+            name: NodePlace(name, node_id, folder, self.login, port, tls=self._has_tls(name, node_id))
             for (name, node_id), port in zip(ids.items(), free_ports(len(ids)), strict=True)
         }
         ports = self._ports(places) | dict(links or {})
+        direct = self._direct(places)
         for place in places.values():
             rows = self._rows_of_hub() if place.node_id == HUB else self._rows_of(place, ports[place.name])
             if self.instances > 1 and place.node_id == HUB:
                 rows |= self._rows_of_instance(place, ports.get(place.name, ()))
-            place.config.write_text(toml({**self._common(place), **self.every, **rows}), "utf-8")
+            place.config.write_text(
+                toml({**self._common(place), **self.every, **rows, **direct.get(place.name, {})}), "utf-8"
+            )
         return places
+
+    def _has_tls(self, name: str, node_id: str) -> bool:
+        return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
+
+    def _direct(self, places: Mapping[str, NodePlace]) -> dict[str, Rows]:
+        """Return the rows of the direct link at both ends, by name."""
+        if self.direct is None:
+            return {}
+        dialling, listening = (places[name] for name in self.direct)
+        url = f"amqps://127.0.0.1:{listening.port}"
+        return {
+            dialling.name: {f"direct.{listening.node_id}.urls": [url]},
+            listening.name: {f"direct.{dialling.node_id}.urls": []},
+        }
 
     def _ports(self, places: Mapping[str, NodePlace]) -> dict[str, Sequence[int]]:
         """Return the ports that each node connects to: the institutions are spread over the instances of the hub."""

@@ -52,9 +52,7 @@ class SupervisedNode(NodeProcess):
 
     async def stop(self) -> None:
         """Stop the node, and a process that a user has started on its data directory."""
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            await asyncio.gather(self._supervisor, return_exceptions=True)
+        await self._leave()
         await asyncio.to_thread(self.end)
         waited_s = 0.0
         while (pid := self.holder()) is not None and waited_s < STOP_S:
@@ -63,6 +61,20 @@ class SupervisedNode(NodeProcess):
                     os.kill(pid, signal.SIGTERM)
             await asyncio.sleep(POLL_S)
             waited_s += POLL_S
+
+    async def kill(self) -> None:
+        """Kill the node, and do not start it again."""
+        await self._leave()
+        if self.process is not None:
+            self.process.kill()
+            await self.ended()
+            self.deaths += 1
+
+    async def _leave(self) -> None:
+        """End the supervision."""
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
 
     async def remove(self) -> None:
         """Stop the node and a database server that it may have left running."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 from psycopg import sql
 
+from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event
 from spark_reconcile.days import Window
 from spark_reconcile.errors import LedgerAway
@@ -37,7 +38,7 @@ SELECT = (
     ("app_subtype", "{disclosed}app_subtype END"),
     ("digest", "encode(digest, 'hex')"),
     ("size", "size"),
-    ("reason", "substring(detail FROM '^SEMQ-[0-9][0-9][0-9][0-9]')"),
+    ("reason", "substring(detail FROM '^(SEMQ-[0-9][0-9][0-9][0-9]|{directly}$)')"),
     ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
     ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
 )
@@ -81,6 +82,7 @@ def _statement(window: Window, disclosure: Disclosure) -> sql.Composed:
         hashed = sql.SQL(_HASH).format(salt=sql.Literal(disclosure.salt))  # type: ignore[assignment]
     words = {
         "app_key_hash": hashed,
+        "directly": sql.SQL(DIRECTLY),
         "disclosed": sql.SQL("CASE WHEN {} THEN ").format(sql.Literal(disclosure.type_in_clear)),
         "accepted": sql.Literal(int(Event.ACCEPTED)),
     }

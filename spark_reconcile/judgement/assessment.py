@@ -17,6 +17,7 @@ from spark_reconcile.days import DAY_MS, Window
 from spark_reconcile.extracts.schema import NOTES, mask
 from spark_reconcile.judgement.facts import (
     BEST_EFFORT,
+    BY_DIRECT_LINK,
     HAS_LK1,
     NAMES,
     NO_ACK2,
@@ -259,8 +260,11 @@ def _mixed() -> str:
 
 
 def _direct() -> str:
-    """Return SQL for messages without a relay: within one node, or to or from the hub itself."""
-    return "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
+    """Return SQL for messages without a relay: within one node, to or from the hub itself, or by a direct link only."""
+    return f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0 OR {_WITHOUT_HUB}"
+
+
+_WITHOUT_HUB = "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
 
 
 def _flags(ground: Ground) -> dict[str, str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import USER as PIECES_USER
 from spark_reconcile.days import Window
@@ -23,8 +24,15 @@ from spark_reconcile.judgement.situation import ENDINGS, RECORDS
 # Bits of ``bad`` and of ``traits``.
 OUTSIDE, UNREADABLE = 1, 2
 UNHEARD = 1  # value of ``carried``: a ledger was absent in every earlier run
-BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1, PIECE = 1, 2, 4, 8, 1 << 16  # earlier versions used some bits between
-TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE
+BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1, PIECE, BY_DIRECT_LINK = (
+    1,
+    2,
+    4,
+    8,
+    1 << 16,
+    1 << 17,
+)  # earlier versions used some bits between
+TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
 # if others have set the same bit in every group, which one other copy does once in 16 million; it never causes a false
 # exception.
@@ -64,6 +72,9 @@ _DIGEST = (
     f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
 )
 _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
+_BY_DIRECT_LINK = (  # sent or recorded by a direct link
+    f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
+)
 _PIECE = f"endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0"
 
 FACTS = (
@@ -77,7 +88,7 @@ FACTS = (
         "bit_or",
         f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
         f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
-        f"| if({_PIECE}, {PIECE}, 0)",
+        f"| if({_PIECE}, {PIECE}, 0) | if({_BY_DIRECT_LINK}, {BY_DIRECT_LINK}, 0)",
     ),
     # the copies that the hub has stored and released; a line without an LK1 counts for all
     Fact("stored_copies", "bit_or", f"if(side = {_H} AND bit & {mask(Event.STORED)} <> 0 AND lk1 <> '', {_COPY}, 0L)"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+QUEUES = ("tb_0031", "tb_0030")
 DEMO = [sys.executable, "-P", "-m", "semq.demo"]
 
 
@@ -82,6 +83,17 @@ def test_the_demo_with_certificates_succeeds(tmp_path: Path) -> None:
     assert json.loads((run / "repair" / "index.json").read_text())["signature"]
     # The nodes have the true state, not the defects planted into their extracts.
     assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {}}
+
+
+def test_the_demo_goes_on_without_the_hub_by_a_direct_link() -> None:
+    told = subprocess.run([*DEMO, "--json", "--direct", "--count", "3"], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert "the hub is killed (SIGKILL) and stays away" in told.stderr
+    result = json.loads(told.stdout.splitlines()[-1])
+    assert (result["delivered"], result["received"], result["lost"], result["duplicated"]) == (6, 6, 0, 0)
+    assert set(result["left_in_each_queue"]) == {f"{name}.{table}" for name in (10008, 56001) for table in QUEUES}
+    assert result["reconcile"]["verdicts"] == {"MATCHED": 6}
+    assert result["reconcile"]["strange"] == 0
 
 
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -44,5 +44,15 @@ def test_a_secure_installation_has_no_passwords_of_links(tmp_path: Path) -> None
     assert places["a"].url.startswith("amqp://")
 
 
+def test_a_direct_link_has_a_dialling_and_a_listening_end(tmp_path: Path) -> None:
+    plan = InstallationPlan({"a": "10008", "b": "56001"}, LOGIN, secure=True, direct=("a", "b"))
+    places = plan.write(tmp_path)
+    a, b = load(places["a"].config, {}), load(places["b"].config, {})
+    assert a.direct["56001"].urls == [f"amqps://127.0.0.1:{places['b'].port}"]
+    assert b.direct["10008"].urls == []
+    assert (a.amqp.tls, b.amqp.tls) == (False, True)
+    assert places["b"].url.startswith("amqps://")
+
+
 def test_ports_are_different() -> None:
     assert len(set(free_ports(50))) == 50

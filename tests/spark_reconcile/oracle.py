@@ -7,6 +7,7 @@ is wrong.
 
 from dataclasses import dataclass, field
 
+from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 
 E = Event
@@ -42,6 +43,7 @@ class OracleLine:
     target: str = ""
     att: int = 0
     lk1: str = ""
+    reason: str = ""
     digest: str = ""
     save_fwd: int | None = None
     ack2: bool | None = None
@@ -107,6 +109,8 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     recorders = {x.node for x in records}
     receiver_node = next(iter(told_targets or recorders), "")
     direct = sender_node == receiver_node or sender_node.startswith("2.") or receiver_node.startswith("2.")
+    ways = [*_of(lines, S, E.SENT), *records]
+    direct = direct or (not _of(lines, H) and any(x.reason == DIRECTLY for x in ways))
 
     says = {E(x.event) for x in _moves(lines, S)}
     hub = {E(x.event) for x in _moves(lines, H)}

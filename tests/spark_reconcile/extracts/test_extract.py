@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRunRequest, LedgerAway
@@ -115,6 +116,8 @@ def _write_ledger(connection: psycopg.Connection) -> None:
         (3, 5, Side.SENDER, Event.REJECTED, ("订单", "", "", 'quote " comma, line\nbreak'), b"", "SEMQ-1101 says 不"),
         (4, 86_399_999, Side.RECEIVER, Event.GIVEN, ("", "", "", ""), b"", "SaveFwd=1"),
         (5, 86_400_000, Side.RECEIVER, Event.DONE, ("", "", "", ""), b"", ""),
+        (6, 7, Side.RECEIVER, Event.RECEIVED, ("", "", "", ""), b"", DIRECTLY),
+        (7, 9, Side.RECEIVER, Event.OPERATOR, ("", "", "", ""), b"", f"{DIRECTLY}, says a person"),
     ]
     for number, after, side, event, key, digest, detail in rows:
         connection.execute(
@@ -132,7 +135,7 @@ def test_the_ledger_of_a_date_leaves_postgres(ledger: psycopg.Connection, office
     table = pq.read_table(office.folder("1.a") / made.files[0].name)
     assert table.schema.equals(ARROW_SCHEMA)
     rows = sorted(table.to_pylist(), key=lambda row: row["seq"])
-    assert [(row["seq"], row["at"] - MIDNIGHT) for row in rows] == [(2, 0), (3, 5), (4, 86_399_999)]
+    assert [(row["seq"], row["at"] - MIDNIGHT) for row in rows] == [(2, 0), (3, 5), (4, 86_399_999), (6, 7), (7, 9)]
     assert rows[0] == {
         "node": "1.a", "store": "1.1", "seq": 2, "at": MIDNIGHT, "side": 1, "event": 1, "lk0": "1.a.1.1.3f.2",
         "source": "1.a", "target": "1.b/buyer", "att": 1, "lk1": "", "app_key_hash": None, "app_domain": None,
@@ -141,6 +144,7 @@ def test_the_ledger_of_a_date_leaves_postgres(ledger: psycopg.Connection, office
     assert rows[1]["reason"] == "SEMQ-1101"
     assert rows[1]["app_key_hash"] == hashed('订单///quote " comma, line\nbreak')
     assert rows[2]["save_fwd"] is None
+    assert [row["reason"] for row in rows[3:]] == [DIRECTLY, None]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Window
 from spark_reconcile.extracts.schema import ARROW_SCHEMA
@@ -30,6 +31,8 @@ COURSES = [
     "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:REJECTED@90 R:SENDER_ACKED@120",
     "S:ACCEPTED@0 S:SENT@3 S:VOIDED@9 H:FORWARDED@24 R:CANCELLED@40 S:CANCELLED@90 R:SENDER_ACKED@120",
     "S:REFUSED@0",
+    "S:ACCEPTED@0 S:SENT@3d R:RECEIVED@10d S:DELIVERED@20 R:SENDER_ACKED@30",
+    "S:ACCEPTED@0 S:SENT@3d S:SENT@9000 H:STORED@9020c H:SENT@9030 R:RECEIVED@9040 H:RELEASED@9050 S:DELIVERED@9060",
     "S:ACCEPTED@0",
     "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 R:GIVEN@41 R:PARKED@999 S:UNKNOWN@5000",
     "S:ACCEPTED@0 S:SENT@3 H:STORED@24c H:PARKED@70000 S:LOST@80000",
@@ -60,7 +63,8 @@ def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
         {"node": dice.choice(NODES[:3]) if dice.random() < 0.02 else {2: HUB, 3: receiver}.get(side, sender),
          "at": born + after, "side": side, "event": event,
          "target": dice.choice([receiver, receiver, f"{receiver}/buyer", ""]) if dice.random() < 0.99 else "1.c",
-         "att": int(event == Event.SENT), "lk1": dice.choice(["1.1.7"] * 9 + ["1.2.8", ""]) if marks else "",
+         "att": int(event == Event.SENT), "lk1": dice.choice(["1.1.7"] * 9 + ["1.2.8", ""]) if "c" in marks else "",
+         "reason": DIRECTLY if "d" in marks else "",
          "digest": "y" if differs and side == Side.RECEIVER else "x",
          "save_fwd": save_fwd if event == Event.ACCEPTED and side == Side.SENDER else None,
          "ack2": dice.choice([True, False, None]) if event == Event.ACCEPTED and side == Side.SENDER else None,
@@ -72,7 +76,7 @@ def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
 def _step(text: str) -> tuple[int, int, int, str]:
     side, _, rest = text.partition(":")
     event, _, when = rest.partition("@")
-    return int(SIDES[side]), int(Event[event]), int(when.rstrip("c")), "c" if when.endswith("c") else ""
+    return int(SIDES[side]), int(Event[event]), int(when.rstrip("cd")), when.lstrip("0123456789")
 
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
