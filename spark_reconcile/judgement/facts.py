@@ -24,14 +24,8 @@ from spark_reconcile.judgement.situation import ENDINGS, RECORDS
 # Bits of ``bad`` and of ``traits``.
 OUTSIDE, UNREADABLE = 1, 2
 UNHEARD = 1  # value of ``carried``: a ledger was absent in every earlier run
-BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1, PIECE, BY_DIRECT_LINK = (
-    1,
-    2,
-    4,
-    8,
-    1 << 16,
-    1 << 17,
-)  # earlier versions used some bits between
+BEST_EFFORT, PROMISED, NO_ACK2, HAS_LK1 = 1, 2, 4, 8
+PIECE, BY_DIRECT_LINK = 1 << 16, 1 << 17  # earlier versions used some bits between
 TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # A copy at the hub sets one bit in each of these groups, chosen by the hash of its LK1. A kept copy is overlooked only
 # if others have set the same bit in every group, which one other copy does once in 16 million; it never causes a false
