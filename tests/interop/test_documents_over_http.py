@@ -25,8 +25,8 @@ from semq.web.node.database import Database
 from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until
 
-SIZE_MIB = 256
-GROWTH_MIB = 64  # of each process after its start; another copy of the body would exceed it
+SIZE_MIB = 128
+GROWTH_MIB = 32  # of each process after its start, a quarter of the body; usual are 4 to 7
 PIECES = "SELECT count(*) FROM tb_0031_piece"
 KEY = {"Idempotency-Key": "the only one"}
 RAW = {"accept": "application/octet-stream"}
