@@ -101,3 +101,10 @@ async def test_a_running_node_and_its_hub_show_the_end_of_certificates(inprocess
         return bool((await ask(at_a, "node.health"))["result"]["verdict"] == "failing")
 
     await until(fails)
+
+
+def test_a_direct_link_that_is_down_is_a_warning() -> None:
+    up, down = {"link": "up", "last_error": ""}, {"link": "down", "last_error": "no answer"}
+    for direct, verdict, detail in (({"1.56001": up}, "ok", ""), ({"1.56001": down}, "warning", "1.56001: no answer")):
+        [check] = [one for one in checks(STATUS | {"direct": direct}, 14.0) if one.name == "direct"]
+        assert (check.verdict, check.detail) == (verdict, detail)
