@@ -6,6 +6,9 @@ force.
     [nodes."10008"]                     # beside those in the hub's configuration file
     name = "Lindwurm Trading"
 
+    [groups.retailers]                  # one document may be sent to all of them: 3.retailers
+    members = ["56001", "56002"]
+
     [[agreements]]                      # the first one that fits a document counts
     from = ["10008"]                    # "*": everybody
     to = ["56001"]
@@ -21,7 +24,7 @@ With at least one agreement, only documents with an agreement are allowed; witho
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -30,8 +33,10 @@ from platform_node.errors import DefinitionsRefused
 from semq.config.nearest import did_you_mean
 from semq.foreign_text import shortened
 from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
+from semq.umx_t.records import GROUP_MAX
 
 DOCUMENT_MAX = 4 * 1024 * 1024
+GROUPS_MAX, MEMBERS_MAX = 200, 10_000  # members in all groups together
 NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -68,11 +73,18 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         )
 
 
+class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Institutions to which one document may be sent together."""
+
+    members: tuple[str, ...]
+
+
 class HubDefinitions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of a definitions document."""
 
     nodes: dict[str, Institution] = {}
     agreements: tuple[Agreement, ...] = ()
+    groups: dict[str, Group] = {}
 
 
 def read_definitions(document: str, configured: Sequence[str] | None = None) -> HubDefinitions:
@@ -99,6 +111,7 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
             raise DefinitionsRefused(
                 f"{node[:80]!r} is no name of a node: letters, digits, '-' and '_' only, 64 at most."
             )
+    _check_groups(read.groups, None if configured is None else known - {ANY})
     for number, one in enumerate(read.agreements, 1):
         if not one.from_ or not one.to or not one.types:
             raise DefinitionsRefused(f"Agreement {number} needs from, to and types that are not empty.")
@@ -109,6 +122,27 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
                 f"{did_you_mean(strangers[0], known - {ANY}) or '.'}"
             ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{strangers[0][:64]}"].')
     return read
+
+
+def _check_groups(groups: dict[str, Group], known: Collection[str] | None) -> None:
+    """Refuse groups with unknown or repeated members, and too many; without ``known``, all members are accepted."""
+    if len(groups) > GROUPS_MAX or sum(len(group.members) for group in groups.values()) > MEMBERS_MAX:
+        raise DefinitionsRefused(f"More than {GROUPS_MAX} groups, or more than {MEMBERS_MAX} members in all of them.")
+    for name, group in groups.items():
+        if not NODE_ID.fullmatch(name):
+            raise DefinitionsRefused(
+                f"{name[:80]!r} is no name of a group: letters, digits, '-' and '_' only, 64 at most."
+            )
+        if not 0 < len(group.members) <= GROUP_MAX:
+            raise DefinitionsRefused(f"Group {name} needs 1 to {GROUP_MAX} members.")
+        if len(set(group.members)) < len(group.members):
+            raise DefinitionsRefused(f"Group {name} names a member twice.")
+        strangers = [one for one in group.members if known is not None and one not in known]
+        if strangers:
+            raise DefinitionsRefused(
+                f"Group {name} names {strangers[0][:80]!r}, which is not an institution of this hub"
+                f"{did_you_mean(strangers[0], known or ()) or '.'}"
+            ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{strangers[0][:64]}"].')
 
 
 def _located(written: dict[str, Any], fault: str) -> str:
@@ -130,6 +164,12 @@ def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
         f"~ node {node}: {old.name!r} -> {after.nodes[node].name!r}"
         for node, old in before.nodes.items()
         if node in after.nodes and after.nodes[node] != old
+    ]
+    said += [f"- group {name}" for name in before.groups if name not in after.groups]
+    said += [
+        f"{'~' if name in before.groups else '+'} group {name}: {shortened(', '.join(group.members), 300)}"
+        for name, group in after.groups.items()
+        if before.groups.get(name) != group
     ]
     said += [f"- {_line(one)}" for one in before.agreements if one not in after.agreements]
     said += [f"+ {_line(one)}" for one in after.agreements if one not in before.agreements]

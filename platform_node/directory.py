@@ -19,6 +19,7 @@ from semq.store.rows import Reason
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Envelope
+from semq.umx_t.records import Presence
 
 
 class HubDirectory:
@@ -64,6 +65,10 @@ class HubDirectory:
     def partners(self, node: Address) -> Sequence[Address]:
         """Return those to which an institution may send, or which may send to it; it may be among them."""
         return self._index.partners(node)
+
+    def groups(self, node: Address) -> Sequence[Presence]:
+        """Return the groups to which an institution may send, as the records that it gets."""
+        return self._index.groups(node)
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether an agreement allows a pair anything; without agreements, whether the configuration does."""

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from platform_node.definitions import Agreement, HubDefinitions
 from semq.umx_t.address import Address, NodeType
 from semq.umx_t.agreement import ANY, Terms
+from semq.umx_t.records import Presence
 
 NAMED_MAX = 200
 COMPARED_MAX = 250_000  # pairs, a fraction of a second
@@ -45,6 +46,11 @@ class PartnerIndex:
             for name in limit or ():
                 self._reached.setdefault(name, []).append(node_id)
         self._found: dict[Address, Sequence[Address]] = {}
+        self._groups = {
+            name: [one for one in map(_address, group.members) if one in self.known]
+            for name, group in definitions.groups.items()
+        }
+        self._groups_found: dict[Address, Sequence[Presence]] = {}
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
         """Return the agreements of a pair, in order; None if no agreements are in force at all."""
@@ -70,6 +76,24 @@ class PartnerIndex:
             # One list for all that have all as partners: a list for each would grow with the square of their number.
             found = self.nodes if ANY in names else [one for one in map(_address, names) if one in self.known]
             self._found[node] = found
+        return found
+
+    def groups(self, node: Address) -> Sequence[Presence]:
+        """Return the groups of which an institution may send to any member, as the records that it gets. Members to
+        which it may not send are counted, not named."""
+        found = self._groups_found.get(node)
+        if found is None:
+            found = self._groups_found[node] = [
+                Presence(
+                    node=str(Address(NodeType.GROUP, name)),
+                    allowed=False,  # a node of an older version must not send to the group as to an institution
+                    members=tuple(str(one) for one in named),
+                    others=len(others) - len(named),
+                )
+                for name, members in self._groups.items()
+                if (others := [one for one in members if one != node])
+                and (named := [one for one in others if self.may_send(node, one)])
+            ]
         return found
 
     def _names(self, node: Address) -> Iterable[str]:

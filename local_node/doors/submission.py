@@ -30,6 +30,7 @@ from semq.engine import errors
 from semq.engine.frames import document_properties
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
+from semq.engine.sender.groups import is_group
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.admin import answer, describe
 from semq.transport.turn import Turn
@@ -59,7 +60,9 @@ class Sizes(NamedTuple):
 def is_for_pieces(submission: Submission) -> bool:
     """Whether a document may be sent in pieces: of class 3, without a place in a sequence and without a time."""
     a = submission.attributes
-    return a.save_fwd is SaveFwd.MUST and not (a.order_key or a.fixed or submission.not_before)
+    return a.save_fwd is SaveFwd.MUST and not (
+        a.order_key or a.fixed or submission.not_before or is_group(submission.target)
+    )
 
 
 class SubmitExchange(ServiceExchange):
@@ -188,6 +191,8 @@ class _Answered(_Confirmed):
             "repeated": accepted.repeated,
             "digest": (self.digest or accepted.digest).hex(),
         }
+        if accepted.members:
+            result["members"] = accepted.members
         if accepted.not_before and self.digest is None:
             result["not_before"] = accepted.not_before
         answer(self._vhost, self._header, {"ok": True, "result": result})

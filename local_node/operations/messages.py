@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import structlog
@@ -11,11 +13,11 @@ from local_node.doors.refused_submissions import mend
 from local_node.doors.sql_submissions import SubmissionFate
 from local_node.operated import OperatedLocalNode
 from semq.access_rights import AccessRole
-from semq.engine.errors import NotThere, WaitsForPieces
+from semq.engine.errors import NotThere, TooLate, WaitsForPieces
 from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
 from semq.service.large_documents import pieces_of
-from semq.service.message_names import find_one, find_open
+from semq.service.message_names import find_group, find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
 from semq.service.operations.operation import Caller, act
 from semq.store.views.names import find_messages
@@ -56,9 +58,15 @@ class LocalOperations:
         self._node = node
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
-        """Cancel a message by a void marker, or withdraw a waiting SQL submission."""
+        """Cancel a message by a void marker, or withdraw a waiting SQL submission; of a group, all open messages."""
         why = caller.signed(arguments.why or "cancelled")
-        row = (await find_one(self._node.store, arguments.id))[0]
+        try:
+            row = (await find_one(self._node.store, arguments.id))[0]
+        except NotThere:
+            group = await find_group(self._node.store, arguments.id)
+            if group is None:
+                raise
+            return await self._cancel_group(group, why)
         if row.get("submission") and row["outcome"] is None:
             withdrawn = await self._withdraw(int(row["submission"]), caller.signed(arguments.why))
             if withdrawn is not None:
@@ -67,6 +75,17 @@ class LocalOperations:
         lk0 = await self._open(arguments.id)
         await _act(lambda done, failed: operating.cancel(lk0, done, failed, why))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
+
+    async def _cancel_group(self, group: Mapping[str, Any], why: str) -> dict[str, Any]:
+        """Cancel the messages to members of a group that have not ended; one that ends meanwhile is left out."""
+        cancelling = 0
+        for member in group["members"]:
+            if member["outcome"] is None:
+                with suppress(NotThere, TooLate):
+                    lk0 = parse_lk0(member["lk0"])
+                    await _act(partial(self._node.engine.operating.cancel, lk0, why=why))
+                    cancelling += 1
+        return {"name": group["name"], "lk0": group["lk0"], "cancelling": cancelling > 0, "members": cancelling}
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
         """Withdraw a submission; return its name in the ledger, or None if it has become a document."""

@@ -85,7 +85,8 @@ class SubmitOperation:
         accepted = await committed(post)
         name, digest = short_name(str(accepted.lk0)), accepted.digest.hex()
         result = {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
-        return result | ({"not_before": accepted.not_before} if accepted.not_before else {})
+        further = {"not_before": accepted.not_before, "members": accepted.members}
+        return result | {name: value for name, value in further.items() if value}
 
 
 SUBMISSION = (

@@ -133,6 +133,7 @@ class Client:
             bool(accepted.get("repeated")),
             token,
             accepted.get("not_before", 0),
+            accepted.get("members", 0),
         )
 
     # Receiving.

@@ -28,6 +28,7 @@ class Sent:
     repeated: bool = False  #: the token was known: no second document was accepted
     token: str = ""
     not_before: int = 0  #: it waits until then; milliseconds since 1970 UTC
+    members: int = 0  #: of a group: the number of messages; ``lk0`` names all of them together
 
     @property
     def name(self) -> str:

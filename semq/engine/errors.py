@@ -157,6 +157,22 @@ class StoreInUse(BadInput):
     remedy = "`semq hub stores list` names the stores; the lost one has inquiries that no store answers."
 
 
+class GroupRefused(BadInput):
+    """The document was not accepted for some members of the group, so it was accepted for none."""
+
+    code = "SEMQ-1236"
+    remedy = "Remove the cause (`semq errors CODE` explains each code), or send to the other members by themselves."
+
+
+class GroupWaits(Unavailable):
+    """Some members of the group cannot take the document now, so it was accepted for none; nothing was dropped."""
+
+    code = "SEMQ-1237"
+    remedy = (
+        "Submit it again later (`semq queue partners` shows what waits), or send to the other members by themselves."
+    )
+
+
 class NotYours(ProtocolViolation):
     """A node made a statement for another node, or about a message that was not addressed to it."""
 

@@ -101,6 +101,9 @@ class HubEngine:
             if node != link.peer:
                 record = self._presence(link.peer, node, online=str(node) in self.sessions)
                 self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+        session.groups = self.directory.groups(link.peer)
+        for record in session.groups:
+            self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
         # The last record completes the list; packets keep the order of records, so it arrives last.
         self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, Presence(node="", complete=True))
 
@@ -124,10 +127,13 @@ class HubEngine:
     def defined(self) -> None:
         """Send the changed directory to every online node, and its former partners as no longer allowed."""
         for session in [one for one in self.sessions.values() if one.is_here]:
-            before = set(session.partners)
+            before, groups = set(session.partners), {group.node for group in session.groups}
             self._send_directory(session)
             for node in sorted(before.difference(session.partners)):
                 record = Presence(node=str(node), allowed=False, terms=())
+                self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+            for name in sorted(groups.difference(group.node for group in session.groups)):
+                record = Presence(node=name, allowed=False, members=())
                 self.core.mail.add(session.link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     # --- received frames

@@ -5,14 +5,24 @@ Filled by ``local_engine``; used by ``sender.submission`` before a document is a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from semq.engine import errors
-from semq.engine.agreements import Meter
-from semq.umx_t.agreement import Terms
+from semq.engine.agreements import Meter, check
+from semq.umx_t.agreement import Terms, applying
+from semq.umx_t.app_key import AppKey
 from semq.umx_t.records import Presence
 
 PARTNERS_MAX = 50_000
+MEMBERS_MAX = 20_000  # of all groups together
 TERMS_BYTES_MAX = 16 << 20  # of all agreements together
+
+
+class KnownGroup(NamedTuple):
+    """A group of institutions, as the hub has named it."""
+
+    members: tuple[str, ...]  #: those to which this node may send
+    others: int  #: the number of members to which it may not
 
 
 @dataclass(slots=True)
@@ -23,6 +33,7 @@ class Partners:
     allowed: dict[str, bool] = field(default_factory=dict)
     online: dict[str, bool] = field(default_factory=dict)
     terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: where agreements are in force
+    groups: dict[str, KnownGroup] = field(default_factory=dict)
     meter: Meter = field(default_factory=lambda: Meter(1.0))
     overflow: bool = False  #: the hub named more than are kept, so any target is accepted
     _named: set[str] = field(default_factory=set)  #: in this session
@@ -32,6 +43,7 @@ class Partners:
         """Continue for an engine whose store was lost: share everything that is known."""
         self.complete, self.overflow = old.complete, old.overflow
         self.allowed, self.online, self.terms, self.meter = old.allowed, old.online, old.terms, old.meter
+        self.groups = old.groups
         self._named, self._terms_bytes = old._named, old._terms_bytes
 
     def begin(self) -> None:
@@ -46,7 +58,9 @@ class Partners:
         """
         before = self.overflow
         for record in records:
-            if record.node and self.keeps(record):
+            if record.members is not None:
+                self._hear_group(record.node, KnownGroup(record.members, record.others))
+            elif record.node and self.keeps(record):
                 self.allowed[record.node] = record.allowed
                 self.online[record.node] = record.online
                 self._agree(record.node, record.terms)
@@ -58,8 +72,22 @@ class Partners:
                 for node in self.allowed.keys() - self._named:
                     del self.allowed[node], self.online[node]
                     self._agree(node, None)
+                for name in self.groups.keys() - self._named:
+                    del self.groups[name]
         if self.overflow and not before:
             raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
+
+    def _hear_group(self, name: str, group: KnownGroup) -> None:
+        """Take a group; one without members no longer exists for this node, one beyond the bound is not known."""
+        before = self.groups.pop(name, None)
+        used = sum(len(known.members) for known in self.groups.values())
+        if group.members and used + len(group.members) <= MEMBERS_MAX:
+            self.groups[name] = group
+            self._named.add(name)
+        elif group.members:
+            self.overflow = True
+        elif before is not None:
+            self._named.discard(name)
 
     def keeps(self, record: Presence) -> bool:
         """Whether there is room for the hub's record of a partner."""
@@ -81,6 +109,28 @@ class Partners:
             raise errors.UnknownTarget(target=dest)
         if known is False:
             raise errors.TargetNotAllowed(target=dest)
+
+    def check_agreement(self, dest: str, app_key: AppKey, size: int, waiting: int) -> Terms | None:
+        """Return the terms of the agreement for a document, as the hub has sent them; the hub checks them again.
+
+        Raises TypeNotAllowed, DocumentTooLarge, QuotaReached if as many documents wait as the terms allow.
+        """
+        agreed = self.terms.get(dest)
+        if agreed is None:
+            return None
+        terms = check(agreed, dest, app_key, size)
+        if terms.waiting_max and waiting >= terms.waiting_max:
+            raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max).with_remedy(
+                "Wait until the partner has taken what waits, or ask the hub's operator to raise waiting_max of"
+                " the agreement (`semq definitions export` there)."
+            )
+        return terms
+
+    def take_rate(self, dest: str, app_key: AppKey, now: float) -> None:
+        """Count a document for the rate of its agreement. Raises TooFast."""
+        terms = applying(self.terms.get(dest, ()), app_key)
+        if terms is not None and not self.meter.take(dest, terms, now):
+            raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
 
 def _size(agreed: tuple[Terms, ...]) -> int:

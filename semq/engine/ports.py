@@ -17,6 +17,7 @@ from semq.umx_t.agreement import Terms
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Body, Data, Envelope, Frame, Packet
 from semq.umx_t.locator import LK0
+from semq.umx_t.records import Presence
 
 
 class Link(Protocol):
@@ -66,6 +67,8 @@ class Submission:
     not_before: int = 0  #: milliseconds since 1970 UTC; until then it waits (``sender.scheduled``)
     scheduled_as: str = ""  #: the name under which it waited
     name: LK0 | None = None  #: the name under which it will wait, if it has one already: a document in pieces
+    members: Sequence["Submission"] = ()  #: filled in by the engine, if the target is a group (``sender.groups``)
+    member_of: str = ""  #: filled in by the engine: the place of a member in its group
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -75,6 +78,7 @@ class Accepted(msgspec.Struct, frozen=True):
     digest: bytes  #: SHA-256 of the submitted document
     repeated: bool = False  #: the token was used before: nothing new was written
     not_before: int = 0  #: if scheduled: the time of its release, in milliseconds since 1970 UTC
+    members: int = 0  #: of a group: the number of messages; ``lk0`` is the name of the group submission
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -247,6 +251,9 @@ class Directory(Protocol):
 
     def partners(self, node: Address) -> Sequence[Address]:
         """Return the institutions to which one may send, or which may send to it; it may be among them."""
+
+    def groups(self, node: Address) -> Sequence[Presence]:
+        """Return the groups to which an institution may send, as the records that it gets."""
 
     def serves(self, node: Address) -> bool:
         """Whether an address is one of them."""

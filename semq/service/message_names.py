@@ -4,6 +4,7 @@ Operations of ``semq.admin`` accept every form of name of ``semq.store.views.nam
 messages: an act on an ended message gets an error with the outcome and its time.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from semq.moments import utc_text
 from semq.service.errors import BadArguments
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event
-from semq.store.views import messages, names
+from semq.store.views import groups, messages, names
 from semq.umx_t.short_name import read_short_name, short_name
 from semq.umx_t.status import Direction, Outcome
 
@@ -58,6 +59,25 @@ async def find_open(store: PostgresStore, name: str, direction: Direction = Dire
                 raise ended(await past(store, row["lk0"]))
             return row
     raise NotThere("This node has received it; only its sender can do that.", **_names(rows[0]["lk0"]))
+
+
+async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
+    """Return a group submission with the outcomes of its members, summed up; None if the name denotes none.
+
+    ``outcome`` is DELIVERED when all members are, and otherwise, when all have ended, that of the first member that did
+    not get the document.
+    """
+    found = await store.read(groups.find_group, name)
+    if found is None:
+        return None
+    members = found["members"]
+    counts = Counter(str(each["outcome"] or each.get("ss_status") or "") for each in members)
+    failed = [each for each in members if each["outcome"] not in (None, Outcome.DELIVERED.name)]
+    facts: dict[str, Any] = {"side": "outbound", "summary": dict(counts), "outcome": None}
+    if members and all(each["outcome"] for each in members):
+        facts["outcome"] = failed[0]["outcome"] if failed else Outcome.DELIVERED.name
+        facts["reason"] = failed[0].get("reason") if failed else None
+    return found | facts
 
 
 async def past(store: PostgresStore, name: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.PRESENCE, Primitive.INDICATION): 8 << 20,
     (Function.DATAGRAMS, Primitive.INDICATION): 64 << 10,
 }
+GROUP_MAX = 1000  # members of a group
 BYTES_SENT = 256 * 1024  # bytes after which a sender starts another packet
 
 # Permitted values of fields. A value that passes fits into a column of the store (63 bits, no NUL in a text); otherwise
@@ -160,6 +161,9 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     complete: bool = False  #: the last record of a full list: nodes that were not named are unknown
     terms: tuple[Terms, ...] | None = None  #: restrictions on what this node may send to it; None for no restrictions
     certificates: tuple[Certificate, ...] | None = None  #: of the partner, in PEM; a node sends its own to the hub
+    #: of a group: the members that this node may send to; empty if the group no longer exists for it
+    members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
+    others: Number = 0  #: of a group: the number of members that this node may not send to
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

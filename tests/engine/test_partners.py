@@ -53,3 +53,16 @@ def test_agreements_without_end_are_kept_up_to_a_bound(monkeypatch: pytest.Monke
     assert known.terms.keys() == {"1.a", "1.b"}
     known.hear([Presence(node="1.b", terms=()), Presence(node="1.c", terms=long)])
     assert known.terms["1.c"] == long
+
+
+def test_groups_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partners, "MEMBERS_MAX", 3)
+    known = Partners()
+    known.hear([Presence(node="3.a", members=("1.a", "1.b"), others=1)])
+    with pytest.raises(DirectoryTooLarge):
+        known.hear([Presence(node="3.b", members=("1.a", "1.b")), END])
+    assert known.groups.keys() == {"3.a"}
+    known.hear([Presence(node="3.a", members=("1.a", "1.b", "1.c"))])  # counts once
+    assert len(known.groups["3.a"].members) == 3
+    known.hear([Presence(node="3.a", members=())])
+    assert known.groups == {}

@@ -17,6 +17,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Packet
 from semq.umx_t.locator import Store
+from semq.umx_t.records import Presence
 from semq.umx_t.status import SaveFwd
 from tests.clocks import ManualClock
 
@@ -89,6 +90,7 @@ class TrioDirectory:
     def __init__(self, node_ids: Sequence[str]) -> None:
         self.addresses = [Address(NodeType.LOCAL, node_id) for node_id in node_ids]
         self.forbidden: set[Address] = set()
+        self.named: dict[str, list[str]] = {}  #: groups
         self.known: dict[Address, tuple[str, ...]] = {}
 
     def serves(self, node: Address) -> bool:
@@ -96,6 +98,13 @@ class TrioDirectory:
 
     def partners(self, node: Address) -> Sequence[Address]:
         return self.addresses
+
+    def groups(self, node: Address) -> Sequence[Presence]:
+        """Return all groups."""
+        return [
+            Presence(node=name, allowed=False, members=tuple(each for each in members if each != str(node)))
+            for name, members in self.named.items()
+        ]
 
     def may_send(self, source: Address, target: Address) -> bool:
         return target not in self.forbidden

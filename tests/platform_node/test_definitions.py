@@ -28,6 +28,8 @@ from = ["*"]
 to = ["10008"]
 """
 KNOWN = ["10008", "56001"]
+
+
 A, B, C = (Address(1, name) for name in ("10008", "56001", "77001"))
 
 
@@ -110,3 +112,36 @@ def test_a_fault_names_the_institution_or_the_agreement_that_has_it() -> None:
     with pytest.raises(DefinitionsRefused) as caught:
         read_definitions('[[agreements]]\nfrom = ["1"]\nto = ["2"]\n[[agreements]]\nfrom = ["1"]\nto = 5\n')
     assert "agreements[1]" in str(caught.value.facts["fault"])
+
+
+GROUPS = '[groups.retailers]\nmembers = ["10008", "56001", "77001"]\n[nodes.77001]\n'
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (GROUPS.replace('77001"]', '77009"]'), "'77009', which is not an institution"),
+        (GROUPS.replace('77001"]', '*"]'), "'\\*', which is not an institution"),
+        (GROUPS.replace('77001"]', '10008"]'), "names a member twice"),
+        ("[groups.retailers]\nmembers = []\n", "1 to 1000 members"),
+        (f"[groups.retailers]\nmembers = {[str(n) for n in range(1001)]}\n", "1 to 1000 members"),
+        ("[groups.'a b']\nmembers = ['10008']\n", "no name of a group"),
+        ("".join(f"[groups.g{n}]\nmembers = ['10008']\n" for n in range(201)), "More than 200 groups"),
+        ("[groups.retailers]\nmember = ['10008']\n", "member"),
+    ],
+)
+def test_wrong_groups_are_refused(wrong: str, fault: str) -> None:
+    with pytest.raises(DefinitionsRefused, match=fault):
+        read_definitions(wrong, KNOWN)
+
+
+def test_a_node_gets_the_groups_to_which_it_may_send_without_the_names_of_others() -> None:
+    agreed = '[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n'
+    read = read_definitions(GROUPS + "[nodes.10008]\n[nodes.56001]\n" + agreed, KNOWN)
+    index = PartnerIndex({}, read)
+    (record,) = index.groups(A)
+    assert (record.node, record.members, record.others) == ("3.retailers", ("1.56001",), 1)
+    assert not record.allowed
+    assert index.groups(B) == []
+    assert "+ group retailers: 10008, 56001, 77001" in changes(HubDefinitions(), read)
+    assert "- group retailers" in changes(read, HubDefinitions())

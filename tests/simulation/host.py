@@ -21,6 +21,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Frame
 from semq.umx_t.grids import Heard
 from semq.umx_t.locator import Store
+from semq.umx_t.records import Presence
 from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, SimOpener, SimulatedApplications
 from tests.simulation.network import SimLink, SimSession
 from tests.simulation.schedule import SimulatedDoors
@@ -430,6 +431,10 @@ class SimDirectory:
 
     def partners(self, node: Address) -> Sequence[Address]:
         return [host.address for host in self._world.locals]
+
+    def groups(self, node: Address) -> Sequence[Presence]:
+        """Return no groups: their messages are those that the plan submits one by one."""
+        return ()
 
     def serves(self, node: Address) -> bool:
         return node.id not in self._world.struck_off

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from semq.engine.ports import Link
 from semq.umx_t.address import Address
+from semq.umx_t.records import Presence
 
 INTRODUCTIONS_MAX = 10  # a minute, of one session
 
@@ -17,6 +18,7 @@ class PresentNode:
     link: Link
     is_here: bool = True  #: at this instance (``instances``)
     partners: Sequence[Address] = ()  #: as last sent to the node
+    groups: Sequence[Presence] = ()  #: as last sent to the node
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))

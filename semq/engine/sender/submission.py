@@ -21,6 +21,7 @@ from semq.engine.latency import Stage
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.secrecy.binding import session_name
+from semq.engine.sender.groups import GroupExpansion, is_group, member_detail, messages
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
@@ -33,7 +34,6 @@ from semq.store.rows import ClientToken, Event, LedgerLine, OrderKey, Outbound, 
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, SENT_BODIES, Steps, work
 from semq.umx_t.address import Address
-from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.floor import Floor
@@ -54,6 +54,7 @@ class Accepting:
         self._uplink = uplink
         self.partners = partners
         self.secrecy = secrecy
+        self.groups = GroupExpansion(core.address, partners)
         self.stopping = False
         self._on_scheduled: Callable[[int], None] = lambda at: None
 
@@ -99,10 +100,11 @@ class Accepting:
         if self.stopping:
             raise errors.Stopping
         check_combination(attributes)
-        if attributes.save_fwd is not SaveFwd.MUST or attributes.order_key or attributes.fixed or submission.not_before:
+        is_in_turn = attributes.order_key or attributes.fixed or submission.not_before
+        if attributes.save_fwd is not SaveFwd.MUST or is_in_turn or is_group(submission.target):
             raise errors.DocumentTooLarge(size=size, allowed=self.core.settings.max_document_bytes).with_remedy(
                 "Only documents with @SaveFwd=3, and without @OrderKey, @Fixed and @NotBefore, are sent in pieces;"
-                " others must not be larger than protocol.max_document_bytes."
+                " others, and those to groups, must not be larger than protocol.max_document_bytes."
             )
         if attributes.expires_at and attributes.expires_at <= self.core.now_ms():
             raise errors.Expired(expires_at=moment_text(attributes.expires_at))
@@ -143,7 +145,7 @@ class Accepting:
 
     def _may_be_overtaken(self, submission: Submission) -> bool:
         """Whether a document is large and of a class without an order. A sealed body is made with its position."""
-        if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None:
+        if len(submission.body) < self.core.settings.ahead_bytes or submission.seal is not None or submission.members:
             return False
         a = submission.attributes
         return a.save_fwd is SaveFwd.MUST and not a.order_key and isinstance(submission.body, bytes)
@@ -211,7 +213,9 @@ class Accepting:
 
     def _check_partner(self, submission: Submission, size: int) -> None:
         """Refuse a document of so many bytes that the partner or its agreement does not allow."""
-        if submission.target.node != self.core.address:
+        if is_group(submission.target):
+            self.groups.check(submission, size)
+        elif submission.target.node != self.core.address:
             dest = str(submission.target.node)
             self.partners.check(dest)
             agreed = self.partners.terms.get(dest)
@@ -219,38 +223,33 @@ class Accepting:
                 check(agreed, dest, submission.attributes.app_key, size)
 
     def _check_now(self, submission: Submission) -> None:
-        settings = self.core.settings
         if submission.attributes.expires_at and submission.attributes.expires_at <= self.core.now_ms():
             raise errors.Expired(expires_at=moment_text(submission.attributes.expires_at))
+        if is_group(submission.target):
+            self.groups.expand(submission, self._check_target, self._take_rate)
+        else:
+            self._check_target(submission)
+            # Last, so that a document refused for another reason does not use up the rate.
+            self._take_rate(submission)
+
+    def _check_target(self, submission: Submission) -> None:
+        settings = self.core.settings
         dest = str(submission.target.node)
-        terms = None
         if submission.target.node != self.core.address:
             self.partners.check(dest)
-            terms = self._check_agreement(submission, dest)
+            key, waiting = submission.attributes.app_key, self.rows.unsettled.get(dest, 0)
+            terms = self.partners.check_agreement(dest, key, len(submission.body), waiting)
+            if terms is not None and terms.encrypt and not submission.attributes.encrypt:
+                submission.attributes = replace(submission.attributes, encrypt=True)
         if self.rows.unsettled.get(dest, 0) >= settings.quota_rows_per_partner:
             raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
         submission.seal = self.secrecy.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:
             submission.attributes = replace(submission.attributes, encrypt=True)  # the policy requires it
-        # Last, so that a document refused for another reason does not use up the rate.
-        if terms is not None and not self.partners.meter.take(dest, terms, self.core.now()):
-            raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
-    def _check_agreement(self, submission: Submission, dest: str) -> Terms | None:
-        """Return the terms of the agreement for a document, as the hub has sent them; the hub checks them again."""
-        agreed = self.partners.terms.get(dest)
-        if agreed is None:
-            return None
-        terms = check(agreed, dest, submission.attributes.app_key, len(submission.body))
-        waiting = self.rows.unsettled.get(dest, 0)
-        if terms.waiting_max and waiting >= terms.waiting_max:
-            raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max).with_remedy(
-                "Wait until the partner has taken what waits, or ask the hub's operator to raise waiting_max of"
-                " the agreement (`semq definitions export` there)."
-            )
-        if terms.encrypt and not submission.attributes.encrypt:
-            submission.attributes = replace(submission.attributes, encrypt=True)
-        return terms
+    def _take_rate(self, submission: Submission) -> None:
+        """Count a document for the rate of its agreement. Raises TooFast."""
+        self.partners.take_rate(str(submission.target.node), submission.attributes.app_key, self.core.now())
 
 
 @dataclass(slots=True, eq=False)
@@ -280,10 +279,9 @@ class _Way:
 
 def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
     needs = Needs()
-    for submission in submissions:
+    needs.tokens.update(each.token for each in submissions if each.token)
+    for submission in messages(submissions):
         dest, attributes = str(submission.target.node), submission.attributes
-        if submission.token:
-            needs.tokens.add(submission.token)
         if attributes.save_fwd is SaveFwd.MUST:
             needs.out_streams.add(OutStreamKey(dest, inc))
         if attributes.order_key:
@@ -294,7 +292,8 @@ def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
 def _detail(submission: Submission, envelope: Envelope) -> str:
     sealed = f"sealed {session_name(envelope)}" if submission.seal is not None else ""
     scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
-    return ", ".join(filter(None, (sealed, scheduled, _in_pieces(submission) if scheduled else "")))
+    parts = (sealed, scheduled, _in_pieces(submission) if scheduled else "", submission.member_of)
+    return ", ".join(filter(None, parts))
 
 
 def _in_pieces(submission: Submission) -> str:
@@ -329,7 +328,7 @@ class _Acceptance:
         if known is None and fault is not None:
             self._refused.append((submission, fault))
         elif known is None:
-            self._note(submission, self._accept(submission))
+            self._note(submission, self._accept_group(submission) if submission.members else self._accept(submission))
         elif known.digest == submission.digest:
             self._note(submission, Accepted(known.lk0, known.digest, repeated=True))
         else:
@@ -339,6 +338,16 @@ class _Acceptance:
         self._accepted.append((submission, accepted))
         if submission.row_id:
             self._unit.taken_submissions[submission.row_id] = accepted.lk0
+
+    def _accept_group(self, submission: Submission) -> Accepted:
+        lk0, count = self._core.new_lk0(), len(submission.members)
+        for number, member in enumerate(submission.members, 1):
+            member.member_of = member_detail(number, count, lk0, submission.target)
+            self._accept(member)
+        if submission.token:
+            token = ClientToken(lk0, submission.digest)
+            self._unit.tokens[submission.token] = self._unit.new_tokens[submission.token] = token
+        return Accepted(lk0, submission.digest, members=count)
 
     def _accept(self, submission: Submission) -> Accepted:
         way = self._ways.get(submission.target) or self._way(submission.target)
@@ -467,7 +476,7 @@ class _Acceptance:
             self._rows.remember(row)
         if self._events:
             self._core.events.publish(self._events)
-        self._core.count("accepted", len(self._accepted))
+        self._core.count("accepted", sum(max(1, accepted.members) for _, accepted in self._accepted))
         self._core.latency.observe(Stage.STORED, self._core.now() - self._began, len(self._accepted))
         for submission, accepted in self._accepted:
             submission.done(accepted)

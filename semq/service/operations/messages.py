@@ -12,7 +12,7 @@ from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import Surroundings, is_overdue, why
 from semq.service.large_documents import LargeBodies, with_sizes
-from semq.service.message_names import find_one, newest, past
+from semq.service.message_names import find_group, find_one, newest, past
 from semq.service.operations.arguments import (
     INT64_MAX,
     NAME_MAX,
@@ -131,12 +131,12 @@ class MessageReading:
     async def show(self, arguments: ByName) -> dict[str, Any]:
         """Show one message: its row, whether it is overdue or stuck; after its deletion, the facts of the ledger.
 
-        Facts of the ledger have the field ``cleaned``.
+        Facts of the ledger have the field ``cleaned``. A document to a group has ``members``, each with its outcome.
         """
         name = arguments.id
         rows = await self._rows(name)
         if not rows:
-            return await past(self._node.store, name)
+            return await find_group(self._node.store, name) or await past(self._node.store, name)
         row, around = (await with_sizes(self._node.store, rows[:1]))[0], self._node.surroundings()
         cause = why(row, around)
         overdue = {"overdue": is_overdue(row, around)}

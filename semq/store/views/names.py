@@ -29,7 +29,7 @@ NUMBER_DIGITS_MAX = 18
 
 def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
     """Return the rows that a name may denote, the newest first."""
-    lk0s = _known(connection, name, limit)
+    lk0s = known_as(connection, name, limit)
     conditions = [_are_messages(lk0s)] if lk0s else []
     if name.isascii() and name.isdigit() and len(name) <= NUMBER_DIGITS_MAX:
         conditions.append((OUT.object_id == int(name), IN.bref == int(name)))
@@ -45,7 +45,7 @@ def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[s
 
     For a refused submission that later became a message, it is the message's LK0.
     """
-    known = _known(connection, name, limit)
+    known = known_as(connection, name, limit)
     c = semq_ledger.c
     in_ledger = set(connection.execute(select(c.lk0).where(c.lk0.in_(known)).distinct()).scalars()) if known else set()
     return [lk0 for lk0 in known if lk0 in in_ledger]
@@ -56,7 +56,7 @@ def is_key(name: str) -> bool:
     return not _is_lk0(name) and submissions.number_of(name) is None
 
 
-def _known(connection: Connection, name: str, limit: int) -> list[str]:
+def known_as(connection: Connection, name: str, limit: int) -> list[str]:
     """Return the LK0s that a name may denote: those with a short name before those with a key, the newest first."""
     number = submissions.number_of(name)
     if number is not None:

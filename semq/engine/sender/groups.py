@@ -1,0 +1,123 @@
+"""Documents to a group of institutions: one submission becomes a message for each member, in one commit.
+
+Used by ``submission``. The group has a name of its own (an LK0), and its members the record ids that follow; the ledger
+line of each member has both (PROTOCOL.md section 2.1).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from semq.engine import errors
+from semq.engine.partners import Partners
+from semq.engine.ports import Accepted, Submission
+from semq.errors import SemqError, Unavailable
+from semq.umx_t.address import Address, NodeType, parse_address
+from semq.umx_t.errors import BadCombination
+from semq.umx_t.locator import LK0
+from semq.umx_t.status import SaveFwd
+
+BYTES_MAX = 32 << 20  # of one document for all members together, which one commit writes
+UNCOMMITTED_MAX = 10_000  # messages to members of groups whose commit is not finished
+NAMED_MAX = 5  # members that an error names
+
+
+def is_group(target: Address) -> bool:
+    """Whether a target is a group of institutions."""
+    return target.type == NodeType.GROUP
+
+
+def member_detail(number: int, count: int, group: LK0, target: Address) -> str:
+    """Return what the ledger line of a member says about its group; ``semq.store.views.groups`` reads it."""
+    return f"member {number} of {count} of {group} to {target}"
+
+
+class GroupExpansion:
+    """The members of groups, as messages to be accepted."""
+
+    def __init__(self, own: Address, partners: Partners) -> None:
+        self._own = own
+        self._partners = partners
+        self._uncommitted = 0
+
+    def check(self, submission: Submission, size: int) -> tuple[Address, ...]:
+        """Return the targets of a document to a group, without the own institution.
+
+        Raises UnknownTarget, GroupRefused, BadCombination, DocumentTooLarge.
+        """
+        target = submission.target
+        if submission.attributes.save_fwd is not SaveFwd.MUST:
+            raise BadCombination("A document to a group has a receipt from each member, so it needs @SaveFwd=3.")
+        group = self._partners.groups.get(str(target.node))
+        if group is None:
+            raise errors.UnknownTarget(
+                "The hub has named no such group to this institution.", target=str(target),
+                known=" ".join(sorted(self._partners.groups)[:NAMED_MAX]),
+            ).with_remedy(
+                "Check the name. The hub's operator defines groups (`semq definitions import`). A node learns those"
+                " with a member to which it may send, while its link is up."
+            )  # fmt: skip
+        if group.others:
+            raise errors.GroupRefused(
+                "No agreement allows this institution to send to all members.", target=str(target),
+                may_send_to=len(group.members), not_to=group.others,
+            ).with_remedy("Ask the hub's operator for agreements with all members (`semq definitions`).")  # fmt: skip
+        allowed = BYTES_MAX // len(group.members)
+        if size > allowed:
+            raise errors.DocumentTooLarge(
+                "A document to a group is stored once for each member.", size=size, allowed=allowed,
+                target=str(target), members=len(group.members),
+            ).with_remedy("Send it to each member by itself, or to smaller groups.")  # fmt: skip
+        return tuple(parse_address(name)._replace(user=target.user) for name in group.members)
+
+    def expand(
+        self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
+    ) -> None:
+        """Fill in the members of a submission. ``check`` refuses a member; ``admit``, called when all have passed,
+        counts it for the rate.
+
+        Raises the errors of ``check``, GroupBusy, and GroupRefused or GroupWaits with the members that are refused.
+        """
+        targets = self.check(submission, len(submission.body))
+        if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
+            raise errors.GroupWaits("Too many documents to groups are being stored.", uncommitted=self._uncommitted)
+        members = [
+            replace(submission, target=each, token="", row_id=0, done=_ignore, failed=_ignore) for each in targets
+        ]
+        for step in (check, admit):
+            _all(step, submission.target, members)
+        submission.members = members
+        self._uncommitted += len(members)
+        submission.done = partial(self._ended, len(members), submission.done)
+        submission.failed = partial(self._ended, len(members), submission.failed)
+
+    def _ended(self, members: int, report: Callable[[Any], None], result: Accepted | Exception) -> None:
+        self._uncommitted -= members
+        report(result)
+
+
+def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:
+    """Yield what becomes messages: submissions to one institution, and the members of the others."""
+    for submission in submissions:
+        yield from submission.members or (submission,)
+
+
+def _all(step: Callable[[Submission], None], target: Address, members: Sequence[Submission]) -> None:
+    """Apply a check to all members. Raises GroupRefused, or GroupWaits if all faults are temporary."""
+    faults: list[tuple[Address, SemqError]] = []
+    for member in members:
+        try:
+            step(member)
+        except SemqError as error:
+            faults.append((member.target, error))
+    if not faults:
+        return
+    named = ", ".join(f"{one} {error.code}" for one, error in faults[:NAMED_MAX])
+    is_temporary = all(isinstance(error, Unavailable) for _, error in faults)
+    kind = errors.GroupWaits if is_temporary else errors.GroupRefused
+    raise kind(target=str(target), first=faults[0][1].text, members=named, refused=len(faults), of=len(members))
+
+
+def _ignore(_: object) -> None:
+    """Report nothing: the submission to the group reports for all members."""

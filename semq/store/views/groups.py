@@ -1,0 +1,104 @@
+"""View of documents to a group: the messages of its members, with the outcome of each. Read-only.
+
+A group has no row of its own: the first ledger line of each member names the group and the member's place, and the
+record ids of members follow that of the group (PROTOCOL.md section 2.1). Called by ``semq.service.message_names``.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, select, text
+
+from semq.store.rows import Event, Side
+from semq.store.tables import FIRST_HEARD, RECORD_ID, semq_ledger, tb_0031
+from semq.store.views import names
+from semq.store.views.messages import OUT, outbound_facts
+from semq.umx_t.errors import BadLocator
+from semq.umx_t.locator import parse_lk0
+from semq.umx_t.short_name import read_short_name, short_name
+from semq.umx_t.status import Outcome
+
+PLACE = re.compile(r"member (\d+) of (\d+) of (\S+) to (\S+)\Z")
+CONTINUES = "continues as "  # of ``engine.sender.resealing``
+CONTINUED_MAX = 20  # times that a message is sealed again
+FOUND_MAX = 100  # messages with one record id and different origins that are searched
+_ENDS = [Event[outcome.name] for outcome in Outcome]
+
+
+def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
+    """Return the members of a group submission and their outcomes; None if ``name`` denotes none. A name is a short
+    name, an LK0, also that under which the submission was scheduled, or ``sql-NUMBER``.
+    """
+    first = _first_member(connection, name)
+    if first is None:
+        found = map(partial(_first_member, connection), names.known_as(connection, name, FOUND_MAX))
+        first = next(filter(None, found), None)
+    if first is None:
+        return None
+    lk0, count, target = first
+    origin, _, number = lk0.rpartition(".")
+    members = [_Member(f"{origin}.{int(number) + place}") for place in range(1, count + 1)]
+    _read_lines(connection, members)
+    by_lk0 = {each.lk0: each for each in members}
+    numbers = [int(each.rpartition(".")[2]) for each in by_lk0]
+    query = select(tb_0031).where(OUT.object_id.in_(numbers), OUT.lk0.in_(by_lk0))
+    for facts in map(outbound_facts, connection.execute(query)):
+        by_lk0[facts["lk0"]].facts |= {
+            each: facts[each] for each in ("target", "outcome", "ss_status", "reason") if facts[each]
+        }
+    # The lines of members may have been deleted one after the other, with the partitions of the ledger.
+    shown = [
+        {"name": short_name(each.lk0), "lk0": each.lk0, **each.facts} for each in members if "target" in each.facts
+    ]
+    return {"name": short_name(lk0), "lk0": lk0, "group": target, "members": shown}
+
+
+@dataclass(slots=True)
+class _Member:
+    """One message of a group."""
+
+    lk0: str
+    facts: dict[str, Any] = field(default_factory=lambda: {"outcome": None})
+
+
+def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
+    """Read targets and outcomes from the ledger; a message that was sealed again continues under another LK0."""
+    c, read = semq_ledger.c, {each.lk0: each for each in members}
+    for _ in range(CONTINUED_MAX):
+        renamed: dict[str, _Member] = {}
+        query = select(c.lk0, c.event, c.target, c.detail).where(
+            c.lk0.in_(read), c.side == Side.SENDER, c.event.in_([Event.ACCEPTED, Event.OPERATOR, *_ENDS])
+        )
+        for line in connection.execute(query.order_by(c.at, c.number)):
+            member = read[line.lk0]
+            if line.event == Event.ACCEPTED:
+                member.facts["target"] = line.target
+            elif line.event != Event.OPERATOR:
+                member.facts["outcome"] = Event(line.event).name
+            elif line.detail.startswith(CONTINUES):
+                member.lk0 = line.detail.removeprefix(CONTINUES)
+                renamed[member.lk0] = member
+        read = renamed
+        if not read:
+            return
+
+
+def _first_member(connection: Connection, name: str) -> tuple[str, int, str] | None:
+    """Return LK0, number of members and target of a group, from the line of its first member."""
+    short = read_short_name(name)
+    try:
+        number = short.object_id if short is not None else parse_lk0(name).object_id
+    except BadLocator:
+        return None
+    line = text(
+        f"SELECT detail FROM semq_ledger WHERE {RECORD_ID} = :number AND ({FIRST_HEARD}) AND side = :side LIMIT :most"
+    )
+    asked = {"number": str(number + 1), "side": int(Side.SENDER), "most": FOUND_MAX}
+    for detail in connection.execute(line, asked).scalars():
+        found = PLACE.search(detail)
+        if found and found[1] == "1" and (found[3] == name or (short is not None and short.fits(found[3]))):
+            return found[3], int(found[2]), found[4]
+    return None

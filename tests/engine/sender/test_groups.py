@@ -1,0 +1,173 @@
+"""Documents to a group: one submission becomes a message for each member in one commit, or none."""
+
+import pytest
+
+from semq.engine.errors import GroupWaits, QuotaReached
+from semq.engine.partners import KnownGroup
+from semq.engine.sender import groups
+from semq.store.rows import Event
+from semq.umx_t.agreement import Terms
+from tests.flows.trio import Trio
+
+MEMBERS = ["1.10008", "1.56001", "1.56002", "1.56003"]
+DEST = [each for each in MEMBERS if each != "1.10008"]
+
+
+class GroupTrio(Trio):
+    """A, the hub and B, where A knows a group of B and two institutions that are never online."""
+
+    def __init__(self) -> None:
+        super().__init__(connected=False)
+        self.directory = type(self.directory)([each[2:] for each in MEMBERS])
+        self.directory.named["3.retailers"] = MEMBERS
+        self.start_hub()
+        for node in self.nodes:
+            self.connect(node)
+        self.settle()
+
+    @property
+    def codes(self) -> list[str]:
+        return [str(getattr(error, "code", error)) for error in self.a.refused]
+
+    @property
+    def targets(self) -> list[str]:
+        return sorted(str(row.target) for row in self.a.store.tables.outbound.values())
+
+
+def test_one_submission_becomes_a_message_for_each_member_but_the_own_institution() -> None:
+    trio = GroupTrio()
+    trio.lose = lambda wire, frame: True
+    trio.a.send(b"x", to="3.retailers/desk", token="t", order_key="k")
+    trio.settle()
+    (accepted,) = trio.a.accepted
+    assert accepted.members == 3
+    assert trio.targets == [f"{each}/desk" for each in DEST]
+    tables = trio.a.store.tables
+    assert [row.object_id - accepted.lk0.object_id for row in tables.outbound.values()] == [1, 2, 3]
+    lines = [line for line in tables.ledger if line.event is Event.ACCEPTED]
+    assert lines[0].detail == f"member 1 of 3 of {accepted.lk0} to 3.retailers/desk"
+    assert len({(line.lk0, line.target) for line in lines}) == 3
+
+
+def test_each_member_has_a_receipt_of_its_own() -> None:
+    trio = GroupTrio()
+    trio.a.send(b"x", to="3.retailers")
+    trio.settle()
+    trio.later(5)
+    assert trio.b.app.payloads == [b"x"]
+    assert trio.targets == ["1.56002", "1.56003"]
+    delivered = [event for event in trio.a.told.events if event.kind == "delivered"]
+    assert [str(event.target) for event in delivered] == ["1.56001"]
+
+
+def test_a_repeated_token_sends_nothing_even_if_the_group_has_changed() -> None:
+    trio = GroupTrio()
+    trio.a.send(b"x", to="3.retailers", token="t")
+    trio.settle()
+    trio.directory.named["3.retailers"] = MEMBERS[:2]
+    trio.hub.defined()
+    trio.settle()
+    assert trio.a.engine.partners.groups["3.retailers"].members == ("1.56001",)
+    trio.a.send(b"x", to="3.retailers", token="t")
+    trio.a.send(b"y", to="3.retailers", token="t")
+    trio.settle()
+    first, again = trio.a.accepted
+    assert (again.lk0, again.repeated) == (first.lk0, True)
+    assert trio.codes == ["SEMQ-1205"]
+    assert trio.targets == ["1.56002", "1.56003"]
+
+
+def test_a_group_that_no_longer_exists_is_unknown() -> None:
+    trio = GroupTrio()
+    trio.directory.named.clear()
+    trio.hub.defined()
+    trio.settle()
+    trio.a.send(b"x", to="3.retailers")
+    assert trio.codes == ["SEMQ-1201"]
+    trio.directory.named["3.other"] = MEMBERS
+    trio.cut(trio.a)
+    trio.connect(trio.a)
+    trio.settle()
+    assert list(trio.a.engine.partners.groups) == ["3.other"]
+
+
+def test_all_members_or_none() -> None:
+    trio = GroupTrio()
+    partners = trio.a.engine.partners
+    partners.terms["1.56002"] = (Terms(types=("invoice",)),)
+    trio.a.send(b"x", to="3.retailers")
+    assert trio.codes == ["SEMQ-1236"]
+    assert (trio.a.refused[0].facts["members"], trio.a.refused[0].facts["of"]) == ("1.56002 SEMQ-1211", 3)  # type: ignore[attr-defined]
+    partners.terms.clear()
+    partners.groups["3.retailers"] = KnownGroup(("1.56001",), others=2)
+    trio.a.send(b"x", to="3.retailers")
+    assert trio.codes == ["SEMQ-1236"] * 2
+    trio.settle()
+    assert trio.targets == []
+
+
+def test_a_member_without_room_makes_all_wait() -> None:
+    trio = GroupTrio()
+    partners = trio.a.engine.partners
+    partners.terms["1.56003"] = (Terms(waiting_max=1),)
+    for _ in range(2):
+        trio.a.send(b"x", to="3.retailers")
+        trio.settle()
+    assert trio.codes == ["SEMQ-1237"]
+    partners.terms["1.56001"] = (Terms(per_minute=1),)
+    partners.terms["1.56003"] = ()
+    trio.a.refused.clear()
+    partners.terms.pop("1.56003")
+    for _ in range(2):
+        trio.a.send(b"x", to="3.retailers")
+        trio.settle()
+    assert trio.codes == ["SEMQ-1237"]
+    assert str(QuotaReached.code) not in trio.codes
+
+
+def test_only_documents_that_must_be_delivered() -> None:
+    trio = GroupTrio()
+    trio.a.send(b"x", to="3.retailers", save_fwd=2)
+    assert trio.codes == ["SEMQ-1104"]
+
+
+def test_memory_for_documents_to_groups_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = GroupTrio()
+    monkeypatch.setattr(groups, "BYTES_MAX", 30)
+    trio.a.send(b"x" * 11, to="3.retailers")
+    assert trio.codes == ["SEMQ-1203"]
+    monkeypatch.setattr(groups, "UNCOMMITTED_MAX", 5)
+    trio.a.send(b"1", b"2", to="3.retailers")
+    assert isinstance(trio.a.refused[-1], GroupWaits)
+    trio.settle()
+    trio.a.send(b"3", to="3.retailers")
+    trio.settle()
+    assert [each.members for each in trio.a.accepted] == [3, 3]
+
+
+def test_a_process_that_ends_before_the_commit_has_sent_to_no_member_and_after_it_to_all() -> None:
+    trio = GroupTrio()
+    trio.a.send(b"lost", to="3.retailers", token="1")
+    trio.a.crash()
+    trio.connect(trio.a)
+    trio.settle()
+    assert (trio.a.accepted, trio.targets) == ([], [])
+    trio.lose = lambda wire, frame: True
+    trio.a.send(b"kept", to="3.retailers", token="2")
+    trio.a.store.run()
+    trio.a.crash()
+    trio.lose = lambda wire, frame: False
+    trio.connect(trio.a)
+    trio.later(60)
+    assert trio.b.app.payloads == [b"kept"]
+    assert (trio.targets, len(trio.a.accepted)) == (["1.56002", "1.56003"], 1)
+
+
+def test_a_group_at_its_time() -> None:
+    trio = GroupTrio()
+    trio.a.send(b"x", to="3.nobody", not_before=trio.a.engine.core.now_ms() + 5000)
+    assert trio.codes == ["SEMQ-1201"]
+    trio.a.send(b"x", to="3.retailers", not_before=trio.a.engine.core.now_ms() + 5000)
+    trio.settle()
+    assert trio.targets == []
+    assert len(trio.a.store.tables.submitted) == 1
