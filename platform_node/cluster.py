@@ -17,7 +17,7 @@ from uuid import UUID
 
 import structlog
 
-from platform_node.all_stores.asking import StoreAsking
+from platform_node.all_stores.asking import NO_CARRIER, NOT_SERVED, StoreAsking
 from platform_node.directory import HubDirectory
 from platform_node.errors import ControlOfAnotherHub, StoreIsRetired, StoreNumberTaken, StoreServed
 from platform_node.homes import HubHomes
@@ -129,9 +129,13 @@ class Membership:
         await self.read_homes()
 
     async def read_homes(self) -> None:
-        """Read stores and changed homes, retire what others have retired, and allot missing homes."""
+        """Read stores and changed homes, retire what others have retired, and allot missing homes. Raises
+        StoreIsRetired if others have retired the store of this instance.
+        """
         self.homes.stores = await self.read(rows.stores)
         retired = {row.name: row for row, _ in await self.read(retired_stores)}
+        if self.store in retired:
+            raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
         self.homes.retired = set(retired)
         await self._retire(retired)
         await self._read_changed()
@@ -148,22 +152,35 @@ class Membership:
         """Note in the own store that others are lost, so that inquiries about them are answered."""
         stores = self._engine.holding.stores
         for name, row in retired.items():
-            if name != self.store and name not in stores.retired:
+            if name not in stores.retired:
                 await committed(partial(stores.retire, name, row.retired_by, row.why))
                 log.warning("store_retired", store=f"{name[0]}.{name[1]}", by=row.retired_by, why=row.why)
 
     async def retire(self, row: RetiredStore) -> bool:
         """Declare for all instances that a store is lost; return whether it was before. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
+        store = f"{row.semq_id}.{row.semq_db_id}"
+        # an instance that does not reach the control database still serves its store: ask it over the carrier
+        answer = await self.asking.ask(row.name, "hub.instances", {}, row.retired_by)
+        if answer.unreached not in (NO_CARRIER, NOT_SERVED):
+            raise StoreServed(store=store)
         endpoint = await self.read(rows.retire, row)
         if endpoint is not None:
-            raise StoreServed(store=f"{row.semq_id}.{row.semq_db_id}", endpoint=endpoint)
+            raise StoreServed(store=store, endpoint=endpoint)
         await self.read_homes()
         return was_retired
 
-    def jobs(self) -> list[ScheduledJob]:
-        """Return the jobs."""
-        return [ScheduledJob("cluster", FOLLOW_S, self.follow)]
+    def jobs(self, fail: Callable[[Exception], None]) -> list[ScheduledJob]:
+        """Return the jobs; ``fail`` ends this process with an error."""
+
+        async def follow() -> None:
+            try:
+                await self.follow()
+            except StoreIsRetired as error:
+                log.error("store_is_retired", error=error.advice())
+                fail(error)
+
+        return [ScheduledJob("cluster", FOLLOW_S, follow)]
 
     async def leave(self) -> None:
         """Leave the carrier before the store is closed; the others notice it immediately."""

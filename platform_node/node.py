@@ -219,7 +219,7 @@ class HubNode(Node[HubEngine]):
             ScheduledJob("definitions", FOLLOW_S, self.defining.follow),
         ]
         if self.membership is not None:
-            jobs += self.membership.jobs()
+            jobs += self.membership.jobs(self._fail)
         if self.who is not None:
             jobs += [
                 ScheduledJob("revocation", REVOCATION_S, self._check_links),

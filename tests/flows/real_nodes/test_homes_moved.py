@@ -1,5 +1,7 @@
 """Homes move between the stores of a hub while documents wait: nothing is lost, and the former store becomes empty."""
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -10,6 +12,8 @@ from platform_node.node import HubNode
 from semq.engine.hub.carrier import StoreName
 from semq.store.control import cluster as control
 from semq.store.control.cluster_tables import node_home
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.rows import RetiredStore
 from tests.local_node.test_node import confirming, publish
 from tests.platform_node.all_stores.test_fan_out import semq
 from tests.platform_node.test_cluster import Hubs, homes, hubs_of, received, settle_homes
@@ -115,6 +119,48 @@ async def test_a_retired_store_is_retired_at_every_instance(inprocess: InProcess
         await until(partial(lambda node: node.engine.core.counters.counts.get("delivered") == 1, a))
         with pytest.raises(StoreIsRetired):
             await hubs.instance(2)
+
+
+async def test_a_store_is_not_retired_while_its_instance_answers_on_the_carrier(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        await cut_off(two)
+        member = one.membership
+        assert member is not None
+        await until(lambda: (2, 2) in member.asking.serving)
+        await one.control(control.end_of_life, two.engine.core.inc)  # as after 15 s
+        refused = await say(inprocess, one, "stores.retire", store="2.2", why="the control database shows it as ended")
+        assert refused["error"]["code"] == "SEMQ-1266"  # type: ignore[index]
+        assert (2, 2) not in one.engine.holding.stores.retired
+
+
+async def test_an_instance_whose_store_was_retired_meanwhile_ends(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        back = await cut_off(two)
+        await one.control(control.end_of_life, two.engine.core.inc)
+        assert await one.control(control.retire, RetiredStore(2, 2, "operator", "the machine is lost")) is None
+        back()
+        two.clockwork.hasten("cluster")
+        async with asyncio.timeout(20):
+            with pytest.raises(StoreIsRetired):
+                await two.wait_failed()
+
+
+async def cut_off(hub: HubNode) -> Callable[[], None]:
+    """Let the control database be away for an instance; the result ends that."""
+    member = hub.membership
+    assert member is not None
+    read = member.read
+
+    async def away(*_: object) -> None:
+        raise StoreUnavailable
+
+    member.read = away
+    await until(lambda: not hub.clockwork.records["cluster"].running)  # it would report this instance once more
+    return lambda: setattr(member, "read", read)
 
 
 @pytest.mark.parametrize(
