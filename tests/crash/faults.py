@@ -25,12 +25,14 @@ PLACES = {
 CLUSTER_PLACES = PLACES | {
     "nodes": (HUB, HUB_2, *SIDES),
     "links": ("link-a", "link-b", "other-a", "other-b"),
+    "hubs": (HUB, HUB_2),
     "ways": ("way-hub", "way-hub-2"),
     "carrier": (CARRIER,),
     "carrier with a store": (CARRIER,),
     "brokers": (),
 }
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
+STORE = {HUB: "1.1", HUB_2: "2.2"}
 SPAN_S = 2.0  # faults of a cycle begin within this time
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
@@ -62,6 +64,7 @@ KINDS: list[tuple[int, str, str]] = [
 SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
+    (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
     (2, "freeze", "carrier"),
@@ -136,6 +139,8 @@ def _draw(
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
     if kind == "kill two":
         text = chance.choice([node for node in places[group] if node != where])
+    if kind == "move":
+        text = chance.choice(SIDES)
     if kind == "failpoint":
         where, point = next(points)
         text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"
@@ -183,6 +188,7 @@ class Harm:
             "refuse": self._refuse,
             "renew": self._renew,
             "revoke": self._revoke,
+            "move": self._move,
         }
 
     async def run(self, faults: list[CycleFault]) -> None:
@@ -278,6 +284,12 @@ class Harm:
             await node.down()
             await world.enrol(fault.where)
             node.up()
+
+    async def _move(self, fault: CycleFault) -> None:
+        """Move the home of an institution to another store; documents for it wait in the former one, too."""
+        await certificates.ask(
+            self._world.nodes[fault.where], "stores.move", store=STORE[fault.where], nodes=[ADDRESS[fault.text]]
+        )
 
     async def _weather(self, fault: CycleFault, name: str, last_s: float, value: float | None = None) -> None:
         proxy = self._world.proxies[fault.where]

@@ -40,7 +40,8 @@ def test_every_kind_is_drawn_and_can_be_carried_out(tmp_path: Path) -> None:
         book.close()
     drawn, secure = ({fault.kind for faults in plans(1, 400, secure=one) for fault in faults} for one in (False, True))
     assert drawn == {kind for _, kind, _ in KINDS}
-    assert secure == {kind for _, kind, _ in [*KINDS, *SECURE_KINDS]} == set(able)
+    assert secure == {kind for _, kind, _ in [*KINDS, *SECURE_KINDS]}
+    assert {kind for _, kind, _ in [*KINDS, *SECURE_KINDS, *CLUSTER_KINDS]} == set(able)
 
 
 @pytest.mark.parametrize("rabbitmq", [False, True])
