@@ -18,8 +18,10 @@ from semq.cli.errors import UnreadableFile
 from semq.cli.messages.files import STDIN, first_block, read_bodies
 from semq.cli.messages.presentation import (
     LIST_COLUMNS,
+    MEMBER_COLUMNS,
     facts_of,
     list_row,
+    member_row,
     name_of,
     print_rows,
     print_trace,
@@ -189,6 +191,8 @@ async def show(session: Session, id: Id) -> None:
         session.out.data(shown)
     else:
         session.out.facts(facts_of(shown))
+        if "members" in shown:
+            session.out.table(MEMBER_COLUMNS, map(member_row, shown["members"]))
         if shown.get("stuck") or shown.get("cleaned") or shown.get("not_before"):
             session.out.line("")
             for line in stuck_lines(shown.get("stuck"), shown):

@@ -18,8 +18,9 @@ LIST_COLUMNS: tuple[Column, ...] = (
     ("size", ">"),
     ("status", "<"),
 )
+MEMBER_COLUMNS: tuple[Column, ...] = (("name", "<"), ("to", "<"), ("status", "<"), ("reason", "<"))
 # Facts that repeat others, or are for programs only.
-LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction", "proved")
+LEFT_OUT = ("at", "id", "error", "stuck", "cleaned", "direction", "proved", "members")
 FIRST = (
     "name",
     "lk0",
@@ -103,8 +104,16 @@ def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
         known["submitted_at"] = known.pop("accepted_at", None)
     if isinstance(pieces := known.get("pieces"), Mapping):
         known["pieces"] = pieces_of(known) or pieces.get("count")
+    if isinstance(summary := known.get("summary"), Mapping):
+        known["summary"] = ", ".join(f"{count} {status}" for status, count in summary.items())
     facts = {name: known[name] for name in (*FIRST, *known) if name in known and name not in LEFT_OUT}
     return {name: value for name, value in facts.items() if value is not False and value not in (None, "", [], {})}
+
+
+def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return a message to a member of a group as a row."""
+    reason = " ".join(map(str, member.get("reason") or ()))
+    return name_of(member), node_name(member.get("target", "")), status_of(member), reason
 
 
 def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:

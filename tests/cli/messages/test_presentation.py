@@ -1,6 +1,15 @@
 """Messages as text for people, also if the answer of the node lacks fields."""
 
-from semq.cli.messages.presentation import document, facts_of, list_row, name_of, status_of, stuck_lines, trace_line
+from semq.cli.messages.presentation import (
+    document,
+    facts_of,
+    list_row,
+    member_row,
+    name_of,
+    status_of,
+    stuck_lines,
+    trace_line,
+)
 
 LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 
@@ -43,3 +52,16 @@ def test_an_end_is_reported_with_its_time() -> None:
 def test_a_traceback_in_a_trace_is_folded() -> None:
     line = {"at": 1_000_000, "event": "PARKED", "words": "set aside", "detail": "ValueError: x\nTraceback\n  File"}
     assert trace_line(line).endswith("set aside (ValueError: x) … 2 more lines: --full")
+
+
+def test_a_group_is_shown_as_a_sum_and_a_row_for_each_member() -> None:
+    member = {
+        "lk0": LK0,
+        "target": "1.56001/desk",
+        "outcome": None,
+        "ss_status": "SS_SENT",
+        "reason": ["SEMQ-1", "why"],
+    }
+    found = facts_of({"lk0": LK0, "summary": {"DELIVERED": 2, "SS_SENT": 1}, "members": [member]})
+    assert found == {"name": "1-1-4KN6M", "lk0": LK0, "summary": "2 DELIVERED, 1 SS_SENT"}
+    assert member_row(member) == ("1-1-4KN6M", "56001/desk", "SS_SENT", "SEMQ-1 why")
