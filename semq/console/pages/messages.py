@@ -1,6 +1,5 @@
 """Messages: search with its filters in the address, one message with its time line, acts, and the payload."""
 
-import asyncio
 import base64
 import re
 from collections.abc import Iterator, Mapping
@@ -63,12 +62,14 @@ async def _found(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response
 
 
 async def message(visit: Visit) -> Response:
-    """One message: its status, its time line, and the next events."""
+    """One message: its status, its time line, and the next events. Of a document to a group: its members."""
     _ = translator(visit)
     name, parties = visit.request.path_params["name"], visit.query.get("parties") == "1"
-    row, traced = await asyncio.gather(
-        visit.ask("msg.show", id=name), visit.ask("msg.trace", id=name, parties=True if parties else None)
-    )
+    row = await visit.ask("msg.show", id=name)
+    if "members" in row:
+        pairs = [(_("short name"), name_of(row)), (_("locator (LK0)"), row["lk0"]), *row["summary"].items()]
+        return show(visit, "group.html", row=row, pairs=pairs, live=LIVE)
+    traced = await visit.ask("msg.trace", id=name, parties=True if parties else None)
     outlook = []
     if not row.get("cleaned"):
         outlook = (await visit.ask("msg.outlook", id=row["lk0"]))["sides"]

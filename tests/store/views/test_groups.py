@@ -67,7 +67,7 @@ async def test_each_member_has_an_outcome_and_one_name_shows_all(inprocess: InPr
         await until(lambda: a.engine.partners.groups["3.retailers"].members == ("1.56001",))
 
 
-async def test_a_group_by_sql_is_shown_by_its_number_and_at_its_time(inprocess: InProcess) -> None:
+async def test_a_scheduled_document_to_a_group_keeps_its_name_when_it_is_released(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
