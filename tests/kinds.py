@@ -117,9 +117,9 @@ def rank_of(place: str) -> int:
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
-    A worker begins a test only when it knows the next one, so that one unit of work always follows its last test.
-    Without this class it is given two tests early, and a group of minutes waits behind another one, while all other
-    workers are idle. Here it is given at the last test, and behind a long test the last unit of all, which is short.
+    A worker begins a test only when it knows the next one, so it always needs one group in advance. xdist assigns that
+    group when two tests are left, and a group of minutes then waits behind another one while other workers are idle.
+    This class assigns it when one test is left; after a long test it assigns the last group of all, which is short.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -7,8 +7,8 @@ The script repeats, for each node on that node's own Postgres server, in a fresh
 constraints, partitions, storage parameters), while the nodes are idle:
 
 - the rows inserted, updated and deleted per document in each table, according to ``reference``. The reference is
-  constant, so that a node that writes less is not compared with less. Every column is filled as in a real row, with an
-  encoded envelope and a body of the same size
+  constant, so that the floor stays the same when a node writes fewer rows. Every column is filled as in a real row,
+  with an encoded envelope and a body of the same size
 - with the same durability: the same server settings, ``synchronous_commit`` on, a commit for each batch and step
 - in batches like the observed ones: the number of transactions that a node committed in the phase, divided among the
   steps below, gives the size of its batches

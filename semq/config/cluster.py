@@ -20,14 +20,14 @@ def _carrier_url(url: SecretStr) -> SecretStr:
 
 
 class ClusterSection(Section):
-    """Several instances of one hub: where they meet. Each has a store of its own, named by node.semq_id and
-    node.semq_db_id."""
+    """The broker and the control database which several instances of a hub share. Each instance has a store of its own,
+    named by node.semq_id and node.semq_db_id."""
 
     carrier: Annotated[list[Annotated[SecretStr, AfterValidator(_carrier_url)]], Field(min_length=1)]
     """addresses of the AMQP broker between the instances: amqp://user:password@host:port/virtual-host, tried in turn"""
     control: Annotated[SecretStr, AfterValidator(database_url)] | None = None
     """control database: definitions, tokens, revocations, homes; default: the database of this instance"""
     trust: Path | None = None
-    """PEM file of the authorities of the broker (amqps); those of the system unless given; relative to the file"""
+    """PEM file of the authorities of the broker (amqps), relative to this file; default: those of the system"""
     allow_plain: bool = False
     """let amqp:// lead to another machine: anybody on the way can read documents that are not sealed"""

@@ -3,8 +3,8 @@
 A body of a megabyte occupies Postgres for some milliseconds, in which the writer's connection could do nothing else. So
 a large body is first inserted alone, under a negative key, and committed. The work is then queued, and its unit gives
 the stored body its key and its envelope instead of writing it. A body that no unit takes is deleted; those of a process
-that ended, by the next start (``recovery``). Whatever fails here is not lost: the work writes its body itself. Two
-pieces of work with the same payload object share one stored body: the unit that comes second writes its own.
+that ended, by the next start (``recovery``). Whatever fails here is not lost: the work writes its body itself. If
+two pieces of work have the same payload object, the first unit uses the stored body and the second one writes its own.
 
 Used by ``postgres.store`` for work with ``Work.ahead``, whose order relative to other work must not matter.
 """
@@ -20,7 +20,7 @@ from psycopg.types.string import BytesBinaryDumper
 
 from semq.store.work import Work, after_commit
 
-WAITING_MAX = 8 << 20  # bytes; above, work is queued without storing its bodies ahead, which slows its peers down
+WAITING_MAX = 8 << 20  # bytes; above this, bodies are not stored ahead: their units are slower, and senders wait
 IDLE_S = 30.0  # time without bodies after which the connection is closed
 ENDED_MAX = 100  # keys of ended work that wait to be deleted together
 
@@ -40,7 +40,7 @@ class BodiesAhead:
     """The bodies of one opened store; they are written one after the other."""
 
     def __init__(self, connect: Connect, first_id: int, post: Callable[[Work, bool], None]) -> None:
-        """``post`` queues work whose bodies are stored, and whether that may be done later."""
+        """``post(work, later)`` queues work whose bodies are stored; ``later``: it may share another commit."""
         self._connect = connect
         self._post = post
         self._next_key = -first_id
@@ -69,7 +69,7 @@ class BodiesAhead:
         return True
 
     def key_of(self, table: str, payload: bytes) -> int | None:
-        """Return the key under which a body is stored, once: a second row writes its body itself."""
+        """Return the key of a stored body and forget it, so that one row only uses it."""
         return self._keys.pop((table, id(payload)), None)
 
     async def empty(self) -> None:

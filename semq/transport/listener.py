@@ -1,8 +1,8 @@
 """Listening port: accepts connections within limits, and closes them when the node stops.
 
-``Listener`` makes a ``SocketLink`` for each socket, with a state machine and an owner supplied by its user, which
-interprets the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted here from the
-start. Used by ``semq.broker.server``.
+``Listener`` makes a ``SocketLink`` for each socket. The code that uses it supplies a state machine for each link, and
+an owner that processes the events. With an ``ssl.SSLContext``, sockets first pass ``handshakes``, and are counted here
+from the start. Used by ``semq.broker.server``.
 """
 
 import asyncio

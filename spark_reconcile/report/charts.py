@@ -107,7 +107,7 @@ def stacked(rows: Rows, series: Sequence[str], title: str) -> Markup:
     return _both(wide, _narrow(lying, title, colours), title)
 
 
-# The bars of a narrow screen: name, number in words, and each part with its colour.
+# The bars of a narrow screen: name, formatted number, and each part with its colour.
 Lying = Sequence[tuple[str, str, Sequence[tuple[int, str]]]]
 
 

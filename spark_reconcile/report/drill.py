@@ -1,5 +1,5 @@
-"""From the table of pairs to one pair: its verdicts, thresholds, ages, latencies, days and exceptions; and the matrix
-of the worst nodes. Called by ``page``; the pairs themselves come from ``pairs``."""
+"""Details of one pair: its verdicts, thresholds, ages, latencies, days and exceptions; and the matrix of the worst
+nodes. Called by ``page``; the pairs themselves come from ``pairs``."""
 
 from collections.abc import Sequence
 from datetime import date

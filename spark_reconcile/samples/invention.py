@@ -30,7 +30,7 @@ HUB = "2.hub"
 INC = "3f2a"
 SLICE = 50_000  # messages per slice
 _TAIL_MS = 7_200_000
-_LEAD_MS = 60_000  # no message at the beginning of the evidence: its lines would be in the extracts of the day before
+_LEAD_MS = 60_000  # without messages, because some of their lines would be in the extracts of the day before
 Numbers = npt.NDArray[np.int64]
 
 # Pieces of a course: lines as side:EVENT@milliseconds. Letters after the time: c with a stored copy's locator, x with
@@ -210,7 +210,7 @@ class _Slice:
         self._inc = f"{INC}{day:%Y%m%d}"
 
     def write(self, ledger: _Ledger, node: int, names: list[str]) -> None:
-        """Return the lines of one node in this slice, by time; node -1 is the hub."""
+        """Write the lines of one node in this slice, ordered by time; node -1 is the hub."""
         lines = list(self._lines(node))
         if not lines:
             return

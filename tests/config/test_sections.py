@@ -18,7 +18,7 @@ from semq.config.sections import DatabaseSection
         ("postgresql://one/semq", "postgresql://one/semq"),
     ],
 )
-def test_of_several_hosts_the_one_that_takes_writes_is_meant(url: str, dsn: str) -> None:
+def test_a_url_with_several_hosts_selects_the_one_that_takes_writes(url: str, dsn: str) -> None:
     assert DatabaseSection(url=SecretStr(url)).dsn == dsn
 
 

@@ -88,7 +88,7 @@ def unmirrored() -> list[str]:
 
 
 def opposite_tests(module: str) -> Iterator[Path]:
-    """Yield the possible test files of a module: of its name, of a part of its name, or in a folder of its name."""
+    """Yield the possible test files of a module: test_NAME.py, test_NAME_*.py, and those in a folder NAME."""
     place = ROOT.joinpath("tests", *module.removeprefix("semq.").split("."))
     yield place.with_name(f"test_{place.name}.py")
     yield from place.parent.glob(f"test_{place.name}_*.py")

@@ -31,7 +31,7 @@ def test_every_leaf_leads_to_the_root_by_its_path_and_no_other_does(count: int, 
     assert climb(leaf(STATEMENT), place, way) != root(leaves)
 
 
-def test_order_number_and_every_field_count() -> None:
+def test_the_hash_depends_on_the_order_the_number_and_every_field() -> None:
     one, two = leaf(STATEMENT), leaf(STATEMENT._replace(lk0="other"))
     assert root([one, two]) != root([two, one])
     fields = [name for name in Statement._fields if name != "at"]

@@ -63,7 +63,7 @@ async def test_an_engine_at_rest_is_left_alone_until_the_backstop(scene: Clockwo
     assert scene.engine.ticks == 0
 
 
-async def test_the_job_is_moved_to_what_is_due_sooner_and_never_to_later(scene: ClockworkScene) -> None:
+async def test_the_job_is_moved_to_an_earlier_time_and_never_to_a_later_one(scene: ClockworkScene) -> None:
     scene.due_in(8)
     scene.work.reschedule()
     assert scene.planned(ENGINE) <= 8

@@ -134,7 +134,7 @@ def test_class_1_requests_no_receipt_by_default(value: Any) -> None:
         ({"@zzzzzz": 1}, "There is no attribute @zzzzzz."),
     ],
 )
-def test_a_misspelt_attribute_never_passes_for_a_default(headers: dict[str, Any], words: str) -> None:
+def test_unknown_attributes_and_invalid_values_are_refused(headers: dict[str, Any], words: str) -> None:
     with pytest.raises(BadAttribute) as refusal:
         read_submission(headers, {})
     assert words in refusal.value.text

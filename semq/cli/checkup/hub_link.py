@@ -1,6 +1,6 @@
 """Checks of the connection from a local node to its hub: name, port, TLS, login.
 
-The login is that of the node, but into the hub's virtual host for enrolment: a second link would end the first.
+The check logs in as the node, but to the virtual host for enrolment: a second link of the node would end the first.
 """
 
 import socket
@@ -23,11 +23,11 @@ from semq.umx_t.address import Address
 
 CHECK = "way to the hub"
 
-# text of the error | advice; the first row that matches counts
+# class of the error | advice; the first row that matches counts
 ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (
         ssl.SSLCertVerificationError,
-        "The hub's certificate must come from an authority in trust.pem and name this host: tls.names at the hub.",
+        "The hub's certificate must be from an authority in trust.pem and name the host of hub.url (tls.names there).",
     ),
     (ssl.SSLError, "The hub has no TLS on this port, or refuses this node's certificate: see its log."),
     (socket.gaierror, "The name of the hub cannot be resolved: check hub.url and DNS."),
@@ -37,14 +37,14 @@ ADVICE: tuple[tuple[type[BaseException], str], ...] = (
 
 
 async def check(settings: Settings) -> AsyncIterator[Finding]:
-    """Check the connection to the hub; the hub itself has no findings."""
+    """Check the connection to the hub. At a hub nothing is checked."""
     hub = settings.hub
     if hub is None:
         return
     try:
         ring = ring_of(settings)
         if hub.is_tls:
-            ring.identity()  # first: a node that has not enrolled has no authorities either
+            ring.identity()  # first, so that a node that has not enrolled reports that
         tls = client_context(trust_of(settings, ring), ring, settings.tls.minimum) if hub.is_tls else None
     except SemqError as error:
         yield failing(CHECK, error)
@@ -65,7 +65,9 @@ async def _dialled(config: DialConfig, address: Address) -> Finding:
     except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host; the login was accepted
         return Finding(CHECK, OK, f"{where} lets {address} in")
     except AccessRefused as error:
-        advice = "By certificate: `semq cert list` at the hub. By password: hub.password here, nodes.ID.password there."
+        advice = (
+            "Check the certificate (`semq cert list` at the hub), or hub.password here and nodes.ID.password there."
+        )
         return Finding(CHECK, FAILING, f"{where} does not let {address} in: {error.text}", advice)
     except AmqpError as error:
         return Finding(CHECK, FAILING, f"{where}: {error}", "Check that a SEMQ hub listens there.")

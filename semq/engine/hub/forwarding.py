@@ -76,7 +76,7 @@ class Relay:
         if reason is None and (message.dropped or size > most):
             return DocumentTooLarge.code, f"The document has {size} bytes; the hub carries {most}."
         if reason is None and is_expired(envelope.attributes.expires_at, self._at):
-            return Expired.code, "Its time had passed when it arrived at the hub."
+            return Expired.code, "The document had expired when it arrived at the hub."
         if reason is None and self.holding.is_full(str(envelope.target.node)):
             return QuotaReached.code, "Too many documents wait for this partner at the hub."
         return reason

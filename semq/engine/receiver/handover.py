@@ -27,7 +27,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 
 class Handing:
-    """The documents that the application has and has not answered, and the choice of the next ones."""
+    """The delivered documents that applications have not answered yet, and the choice of the next ones."""
 
     def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
         """``finished``: rows that wait for cleanup when the process starts."""
@@ -42,7 +42,7 @@ class Handing:
         self.to_clean = list(finished)
 
     def shelf(self, user: str) -> Shelf:
-        """The shelf of a user of this node; the empty name is the institution itself."""
+        """The waiting documents of a user of this node; the empty name is the institution itself."""
         shelf = self.shelves.get(user)
         if shelf is None:
             shelf = self.shelves[user] = Shelf(user)
@@ -52,7 +52,7 @@ class Handing:
         """Continue for an engine whose store was lost: applications keep the documents they have, and answer to this
         one.
 
-        ``out`` is shared, because answers that the other engine could not note are still on their way to it.
+        Both use the same ``out``, because answers may still reach ``other``.
         """
         self.out = other.out
 
@@ -83,7 +83,7 @@ class Handing:
                 self.restock(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """Search a known order for its next document. A new order waits for its source's turn if rows wait."""
+        """Search a known order for its next document. A new one waits for its source's turn if other rows wait."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.shelf(row.target.user).has_waiting:
             self.search(key, row.target.user)
@@ -189,7 +189,7 @@ class Handing:
     # --- work
     @work
     def _read_tracks(self, shelf: Shelf) -> Steps:
-        """Read which tracks the store holds for a user, once in each process."""
+        """Read the tracks (source and priority) with waiting rows of a user, once in each process."""
         query = WaitingTracks(shelf.user)
         unit = yield Needs(queries={query})
         found: list[tuple[str, int]] = list(unit.found.get(query, ()))

@@ -1,9 +1,10 @@
 """The times of inquiries, without a timer per row: slices of record ids that became due together.
 
-Record ids climb with time, so a slice (first id, last id) is a span of acceptance. When it is due, one range query
+Record ids grow with time, so a slice (first id, last id) has the rows of one period. When it is due, one range query
 finds the rows in it that are still unsettled; when none is left the slice is dropped, otherwise it is due again after
-twice the interval. Neighbours of one age are merged, so that for a target that is offline for weeks there are only a
-few slices. Rows in custody have a slower pace (``patient``), also in a new session. Time is monotonic (rule N21).
+twice the interval. Neighbours with as many inquiries are merged, so that for a target that is offline for weeks there
+are only a few slices. Rows in custody have a slower pace (``patient``), also in a new session. Time is monotonic (rule
+N21).
 """
 
 from collections.abc import Iterable
@@ -48,7 +49,7 @@ class Schedule:
         return len(self._slices)
 
     def add(self, row_id: int, now: float) -> None:
-        """Plan an inquiry about a row that is sent now, after the first interval."""
+        """Plan the first inquiry about a row that is sent now, one interval from now."""
         slice_ = self._open
         if slice_ is not None and now < self._open_until and self._is_near(slice_, row_id, row_id):
             slice_.first = min(slice_.first, row_id)
@@ -90,10 +91,7 @@ class Schedule:
             else:
                 merged.append(Slice(slice_.first, slice_.last, due))
         for slice_ in patient:
-            slice_.due, slice_.asked = (
-                min(slice_.due, due),
-                0,
-            )  # a round that has not ended continues before the next one
+            slice_.due, slice_.asked = min(slice_.due, due), 0  # a slice that is due earlier keeps its time
         self._slices, self._open = patient + merged + newest, None
 
     def rush(self, due: float) -> None:

@@ -47,7 +47,7 @@ class NodeIdentity:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.ring = ring_of(settings)
-        self.current: Identity = self.ring.identity()  # first: a node that has not enrolled has no authorities either
+        self.current: Identity = self.ring.identity()  # first, so that a node that has not enrolled reports that
         self.trust = trust_of(settings, self.ring)
         self._settings = settings
         self._clock = clock
@@ -72,7 +72,7 @@ class NodeIdentity:
         return context
 
     def rotate(self) -> NodeCertificate:
-        """Make the certificate in slot next active, for new connections."""
+        """Activate the certificate in the slot ``next``; new connections use it."""
         made = self.ring.rotate(self._clock.wall())
         self.current = self.ring.identity()
         for context in self._contexts:
@@ -108,7 +108,10 @@ class NodeIdentity:
         try:
             trust.verify(self.certificate, self._clock.wall(), chain=chain)
         except Untrusted as error:
-            raise TrustNeeded("This node's own certificate depends on it.", node=str(self.ring.node)) from error
+            raise TrustNeeded(
+                "The certificate of this node comes from an authority that would no longer be trusted.",
+                node=str(self.ring.node),
+            ) from error
         write_safely(self._settings.tls.trust or self.ring.trust_path, trust.pem)
         self.trust.change(trust.authorities)
         self._contexts.clear()

@@ -54,7 +54,7 @@ class Operation:
     role: AccessRole
     arguments: type[Arguments]
     handler: Callable[..., Awaitable[Any]]  #: a method of a class whose instance ``bind`` receives
-    used_by: str = ""  #: the door that uses it, of an operation without a command of its own
+    used_by: str = ""  #: for an operation without a command: the door that uses it
 
     @property
     def is_recorded(self) -> bool:
@@ -149,7 +149,9 @@ class OfferedOperation(Protocol):
 
 
 def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None = None) -> dict[str, BoundOperation]:
-    """Return the operations by name, each with the method of the part that has its handler. ``note``: for acts."""
+    """Return the operations by name, each with the method of the part that has its handler. ``note`` writes the audit
+    log.
+    """
     methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
         function: function.__get__(part)
         for part in parts

@@ -1,7 +1,7 @@
 """Operations on large queues: ``queue.census``, ``stuck.causes``, ``stuck.page``, ``failed.page`` and ``msg.search``.
 
 Each answer takes a fraction of a second for queues of any length: figures come from the shared census, rows from pages,
-each of which reads a bounded number of rows. They change nothing. Used by the console and the HTTP API.
+each of which reads a bounded number of rows. The operations change nothing. Used by the console and the HTTP API.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ from semq.store.views.pages import Search, rows_of, search_page
 PAGE_MAX = 500
 PAGES_MAX = 5  # pages of rows that are searched for one cause
 FILTERS = ("side", "partner", "type", "key", "code")
-# StuckCause | filter of the search for its rows; without an entry, rows that are late
+# StuckCause | filter of the search for its rows; for other causes, late rows are searched
 NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.HELD: {"mark": "held"},
     StuckCause.UNREADABLE: {"mark": "held"},

@@ -3,7 +3,7 @@
     store = PostgresStore(url, owner=owner, clock=SystemClock(), lost=node.store_lost)
     recovered = await store.start()      # takes the store over, counts the boot, commits a new incarnation
     store.post(work)                     # from the engine that was built on ``recovered``
-    ...                                  # lost(error) is called once: its engine must be discarded
+    ...                                  # lost(error) is called once; discard the engine built on ``recovered``
     recovered = await store.restart()    # waits with growing pauses until the database is back, for a new engine
     await store.stop()                   # finishes the posted work
 
@@ -49,7 +49,7 @@ from semq.store.work import Work
 from semq.umx_t.retry import backoff
 
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
-CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only leads to a search before the next poll
+CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only saves waiting for the next poll
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -209,12 +209,12 @@ class PostgresStore:
     async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         assert self._lease is not None
         head = await newest(connection) or await adopt(connection, recovered.store_uuid)
-        if lacks(head, self.chain.head):  # after a failover to a server without them
+        if lacks(head, self.chain.head):  # for instance after a failover
             self.counters.went_back += 1
             log.error("the store lacks commits of this process: %s instead of %s", head, self.chain.head)
         self.chain = Chain(recovered.store_uuid, head)
         self._numbers = count(recovered.first_id)
-        # Not for encrypted bodies, which are bound to their keys, nor where many stores share few connections.
+        # Encrypted bodies are bound to the keys of their rows; stores that share connections have none for this.
         if self.locking.vault is None and self._rest.after_s is None:
             self._ahead = BodiesAhead(partial(self._connect, "semq-bodies"), recovered.first_id, self._post_stored)
         await self._begin_writing(connection)
@@ -257,7 +257,7 @@ class PostgresStore:
         return self._idle_at if is_idle else None
 
     def _check_rest(self) -> None:
-        """Rest if there has been no work for long enough; otherwise look again then."""
+        """Rest if there has been no work for long enough; otherwise check again when that time can have passed."""
         self._rest_timer = None
         if self._writer is None or self._deferred is not None or self._rest.after_s is None:
             return

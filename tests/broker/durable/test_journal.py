@@ -35,7 +35,7 @@ class Publisher:
 
 
 @pytest.mark.parametrize("failure", [None, OSError("disk full")])
-def test_publishers_and_waiters_are_notified_after_the_store(failure: OSError | None) -> None:
+def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure: OSError | None) -> None:
     model, publisher = Model(), Publisher()
     heard: list[BaseException | None] = []
     model.store.failure = failure
@@ -52,7 +52,7 @@ def test_publishers_and_waiters_are_notified_after_the_store(failure: OSError | 
     assert list(model.store.messages) == ([] if failure else [(1, 1)])
 
 
-def test_drops_and_marks_are_gathered_per_queue_behind_the_rest() -> None:
+def test_drops_and_marks_are_combined_per_queue_and_written_last() -> None:
     journal = Model().journal
     journal.drop(1, 5)
     journal.handed_out(1, 5)
@@ -104,7 +104,7 @@ def without_a_store(model: Model, *ops: StoreOp, failure: BaseException | None =
     model.store.failure = None
 
 
-def test_definitions_made_without_the_store_precede_later_operations() -> None:
+def test_definitions_made_while_the_store_failed_precede_later_operations() -> None:
     model = Model()
     without_a_store(model, QUEUE, EXCHANGE, row(1))
     without_a_store(model, Bind(*BINDING), DropMessages(1, [1]))
@@ -169,7 +169,7 @@ def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest
     assert model.store.batches == batches
 
 
-def test_a_list_that_is_refused_costs_the_one_operation_and_no_other() -> None:
+def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     model, publisher = Model(), Publisher()
     heard: list[BaseException | None] = []
     save, bad = model.store.save, row(2)

@@ -40,7 +40,7 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
     assert trio.b.engine.core.counters.counts["floor_ignored"] == 3000
 
 
-def test_the_floor_of_an_incarnation_that_a_document_waits_for_counts() -> None:
+def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -> None:
     """No document of that incarnation has arrived here, but the row that waits for one names it."""
     trio = Trio()
     trio.a.send(b"one", order_key="k")
@@ -61,7 +61,7 @@ def test_the_floor_of_an_incarnation_that_a_document_waits_for_counts() -> None:
     assert sorted(stream.inc for stream in tables.in_streams) == sorted([77, data.envelope.lk0.inc])
 
 
-def test_violations_of_one_packet_get_lines_up_to_a_bound_and_then_a_number() -> None:
+def test_violations_above_a_bound_are_counted_in_one_line() -> None:
     trio = Trio()
     lies = [Inquiry(role=InquiryRole.S, ident=f"1.88001.1.1.5.{n}", sid=n) for n in range(LINES_PER_MINUTE + 40)]
     trio.hub.hear(down(trio), [Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, lies)])

@@ -12,7 +12,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
-MODULES_MAX = 155  # called meanwhile, also by the clocks of the nodes and by the question for the outcome
+MODULES_MAX = 155  # called while it is traced, those of timers and of the request for its outcome included
 
 
 @contextmanager
