@@ -95,7 +95,6 @@ semq.console.pages.failed              console/test_roles_and_forms.py
 semq.console.pages.health              console/test_pages_in_browser.py
 semq.console.pages.held                console/test_roles_and_forms.py
 semq.console.pages.jobs                console/test_roles_and_forms.py
-semq.console.pages.messages            console/test_roles_and_forms.py
 semq.console.pages.overview            console/test_pages_in_browser.py
 semq.console.pages.partners            console/test_pages_in_browser.py
 semq.console.pages.reconciliation      console/test_roles_and_forms.py

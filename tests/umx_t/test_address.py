@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.umx_t.address import Address, NodeType, parse_address
+from semq.umx_t.address import Address, NodeType, is_hub, parse_address
 from semq.umx_t.errors import BadAddress
 from tests.umx_t.samples.strategies import addresses
 
@@ -68,3 +68,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_the_node_of_a_user_is_the_address_without_the_user() -> None:
     assert Address(1, "a", "buyer").node == Address(1, "a")
     assert Address(1, "a").node == Address(1, "a")
+
+
+def test_the_type_of_an_address_says_whether_it_is_a_hub() -> None:
+    assert [kind for kind in NodeType if is_hub(Address(kind, "x"))] == [NodeType.PLATFORM]

@@ -26,6 +26,19 @@ def test_class_and_position() -> None:
     assert must.pos == Pos(0xABC, 4)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "is_best_effort"),
+    [
+        (Attributes(reliable=False, save_fwd=SaveFwd.DROP, ack2=False), True),
+        (Attributes(reliable=True, save_fwd=SaveFwd.DROP, ack2=False), False),
+        (Attributes(reliable=False, save_fwd=SaveFwd.MUST, ack2=False), False),
+        (Attributes(reliable=False, save_fwd=SaveFwd.DROP, ack2=True), False),
+    ],
+)
+def test_a_document_is_best_effort_if_nobody_asks_for_it(attributes: Attributes, is_best_effort: bool) -> None:
+    assert attributes.is_best_effort is is_best_effort
+
+
 @pytest.mark.parametrize("name", ["session_key", "alg", "key_id", "origin"])
 def test_any_attribute_of_a_seal_marks_the_body_as_a_ciphertext(name: str) -> None:
     clear = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes())
