@@ -37,19 +37,20 @@ def _hub_url(url: str) -> str:
 
 
 def database_url(url: SecretStr) -> SecretStr:
-    """Check the address of a database. Raises ValueError."""
-    scheme = url.get_secret_value().partition("://")[0]
+    """Return the address of a database in the form of libpq and psycopg. Of several hosts the one that takes writes is
+    meant, unless the URL says otherwise. Raises ValueError.
+    """
+    scheme, _, rest = url.get_secret_value().partition("://")
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ValueError("must be postgresql://user:password@host:port/database (or omitted for an embedded server)")
+    plain = f"postgresql://{rest}"
     try:
-        conninfo_to_dict(_plain(url))
+        given = conninfo_to_dict(plain)
     except ProgrammingError:  # its text may contain the password
         raise ValueError("is not an address of a Postgres server that libpq can read") from None
-    return url
-
-
-def _plain(url: SecretStr) -> str:
-    return "postgresql://" + url.get_secret_value().partition("://")[2]
+    if "," in str(given.get("host") or given.get("hostaddr") or "") and "target_session_attrs" not in given:
+        plain = f"{plain}{'&' if '?' in plain else '?'}target_session_attrs=read-write"
+    return SecretStr(plain)
 
 
 def _zone(name: str) -> str:
@@ -121,18 +122,8 @@ class DatabaseSection(Section):
 
     @property
     def dsn(self) -> str | None:
-        """The URL in the form accepted by libpq and psycopg; None for the embedded server.
-
-        Of several hosts the one that takes writes is meant, unless the URL says otherwise.
-        """
-        if self.url is None:
-            return None
-        plain = _plain(self.url)
-        given = conninfo_to_dict(plain)
-        hosts = str(given.get("host") or given.get("hostaddr") or "")
-        if "," not in hosts or "target_session_attrs" in given:
-            return plain
-        return f"{plain}{'&' if '?' in plain else '?'}target_session_attrs=read-write"
+        """The URL for libpq and psycopg; None for the embedded server."""
+        return None if self.url is None else self.url.get_secret_value()
 
 
 class GrantSection(Section):

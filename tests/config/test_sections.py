@@ -3,6 +3,7 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from semq.config.cluster import ClusterSection
 from semq.config.sections import DatabaseSection
 
 
@@ -20,6 +21,8 @@ from semq.config.sections import DatabaseSection
 )
 def test_a_url_with_several_hosts_selects_the_one_that_takes_writes(url: str, dsn: str) -> None:
     assert DatabaseSection(url=SecretStr(url)).dsn == dsn
+    control = ClusterSection(carrier=[SecretStr("amqp://u:p@127.0.0.1:5672/x")], control=SecretStr(url)).control
+    assert control == SecretStr(dsn)
 
 
 def test_an_address_that_libpq_cannot_read_is_refused_without_its_password() -> None:
