@@ -257,11 +257,17 @@ class Links:
             link.session.close(error)
 
     def end_all(self, error: AmqpError) -> None:
-        """End all sessions, because a new engine starts; the nodes log in again and inquire."""
-        for link in list(self.links.values()):
+        """End all sessions, because a new engine starts; the nodes log in again and inquire.
+
+        A session that consumes only one of its queues yet is ended, too: the other queue alone would never make it
+        online.
+        """
+        for link in self.links.values():
             link.end()
             self._engine().link_down(link)  # a node that was fast may have logged in at the new engine already
-            link.session.close(error)
+        sessions = [consumer.session for halves in self._halves.values() for consumer in halves.values()]
+        for session in dict.fromkeys(sessions):
+            session.close(error)
         self.links.clear()
         self._halves.clear()
         _refuse(self.intake.forget())

@@ -298,3 +298,14 @@ async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksSce
     scene.hub.links.end_all(amqp.ConnectionForced("anew"))
     assert not scene.hub.engine.sessions
     await until(lambda: str(HONEST) in scene.hub.engine.sessions)
+
+
+async def test_a_session_that_consumes_one_of_its_queues_is_ended_with_the_others(scene: LinksScene) -> None:
+    """Otherwise its second queue alone would never make it online, while the node counts its link as up."""
+    await scene.link.close()
+    await until(lambda: "1.10008" not in scene.hub.links.links)
+    link = await scene.inprocess.client(scene.hub, **scene.login)
+    channel = await link.open_channel()
+    await channel.consume("node.1.10008", lambda batch: None)
+    scene.hub.links.end_all(amqp.ConnectionForced("anew"))
+    await until(lambda: not link.is_open)
