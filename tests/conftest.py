@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from semq.store.embedded.server import EmbeddedPostgres
-from tests.kinds import MARKS, Groups, kind_of, marks_of, rank_of
+from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import (
     Measuring,
     collect_rarely,
@@ -58,19 +58,20 @@ _measuring = pytest.StashKey[Measuring]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``./run test --quick`` and ``--deep``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
-    parser.addoption("--deep", action="store_true", help="more seeds of the simulator, more cycles of crashes")
+    parser.addoption("--deep", action="store_true", help=f"more seeds and cycles of crashes; also tests marked {DEEP}")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the surroundings; leave marked tests out of a quick run."""
+    """Prepare the surroundings; choose tests by their marks, unless ``-m`` does."""
     use_memory()
     keep_bytecode()
     collect_rarely()
     refuse_soon()
     config.stash[_measuring] = Measuring(config.getoption("cov_source", None) or ())
-    if config.getoption("quick") and not config.option.markexpr:
-        config.option.markexpr = " and ".join(f"not {mark}" for mark in MARKS)
+    left_out = MARKS if config.getoption("quick") else () if config.getoption("deep") else (DEEP,)
+    if not config.option.markexpr:
+        config.option.markexpr = " and ".join(f"not {mark}" for mark in left_out)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

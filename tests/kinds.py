@@ -8,6 +8,7 @@ Marks say what a test costs; ``./run test --quick`` leaves out every test that h
 | `processes` | starts nodes or other programs as processes                             |
 | `spark`     | needs a Java virtual machine                                            |
 | `browser`   | lays out a page in a browser                                            |
+| `deep`      | takes very long for what it shows: only ``./run test --deep`` runs it   |
 
 Tests of one group follow each other on one worker, so that what they share is started once. Groups begin in the order
 of their rows: the long ones first, so that no worker is left alone with one at the end.
@@ -22,6 +23,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 MARKS = ("slow", "processes", "spark", "browser")
+DEEP = "deep"
 # A fixture and the mark of every test that uses it.
 FIXTURES = {"spark": "spark", "report": "spark", "network": "processes", "inprocess": "slow"}
 
@@ -46,6 +48,7 @@ crash/test_refusing.py                 slow,processes        crash
 crash/test_rabbitmq.py                 slow,processes        -
 crash/test_documents.py                slow,processes        crash
 demo/test_scenario.py                  slow,processes,spark  demo
+spark_reconcile/spark/test_session.py::test_executors  slow,spark,deep  spark
 spark_reconcile/spark/test_session.py  slow,spark            spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile                        -                     spark

@@ -18,28 +18,30 @@ DEMO = [sys.executable, "-P", "-m", "semq.demo"]
 KILLS = (("  20 ", "hub"), ("  40 ", "56001"), ("  60 ", "10008"))
 
 
-def test_the_demo_succeeds_although_each_process_is_killed(tmp_path: Path) -> None:
+def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp_path: Path) -> None:
     orders, temporary = tmp_path / "orders", tmp_path / "t"
     orders.mkdir()
     temporary.mkdir()
     for number in range(4):
         (orders / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
-    command = [*DEMO, "--json", "--documents", str(orders), "--count", "40", "--inject"]
+    command = [*DEMO, "--json", "--secure", "--documents", str(orders), "--count", "40", "--inject"]
     environment = {**os.environ, "TMPDIR": str(temporary)}  # of its folder, which keeps the report
     demo = subprocess.Popen(
         command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert demo.stdout is not None
     assert demo.stderr is not None
-    pids, told = {}, ""
+    pids, messages = {}, ""
     for line in demo.stderr:
-        told += line
+        messages += line
         if found := re.search(r"(\w+) +is process (\d+), port", line):
             pids[found[1]] = int(found[2])
         for mark, victim in KILLS:
             if mark in line and victim in pids:
                 os.kill(pids.pop(victim), signal.SIGKILL)
-    assert demo.wait() == 0, told
+    assert demo.wait() == 0, messages
+    assert "10008 has a certificate" in messages
+    assert "56001 has a certificate" in messages
     result = json.loads(demo.stdout.read().splitlines()[-1])
     expected = {
         "accepted": 80,
@@ -56,33 +58,16 @@ def test_the_demo_succeeds_although_each_process_is_killed(tmp_path: Path) -> No
     assert (reconciled["found"], reconciled["strange"]) == (6, 0), reconciled
     report = Path(reconciled["report"])
     assert report.read_text().startswith("<!DOCTYPE html>")
+    sources = json.loads((report.parent / "summary.json").read_text())["sources"]
+    assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
+    assert json.loads((report.parent / "repair" / "index.json").read_text())["signature"]
+    # The nodes have the true state, not the defects planted into their extracts.
+    assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {"resolved": 1}}
     (folder,) = temporary.glob("semq-demo-*")
     assert report.is_relative_to(folder)
     assert [one.name for one in folder.iterdir()] == ["reports"]  # all other files are removed
     for stream in (demo.stdout, demo.stderr):
         stream.close()
-
-
-def test_the_demo_with_certificates_succeeds(tmp_path: Path) -> None:
-    told = subprocess.run(
-        [*DEMO, "--json", "--secure", "--inject", "--count", "3", "--data-dir", str(tmp_path)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    result = json.loads(told.stdout.splitlines()[-1])
-    assert result["delivered"] == 6
-    assert "10008 has a certificate" in told.stderr
-    log = (tmp_path / "hub.log").read_text()
-    assert log.count("node_enrolled") == 2
-
-    reconciled = result["reconcile"]
-    assert (reconciled["messages"], reconciled["found"], reconciled["strange"]) == (6, len(reconciled["planted"]), 0)
-    run = Path(reconciled["report"]).parent
-    sources = json.loads((run / "summary.json").read_text())["sources"]
-    assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
-    assert json.loads((run / "repair" / "index.json").read_text())["signature"]
-    # The nodes have the true state, not the defects planted into their extracts.
-    assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {}}
 
 
 def test_the_demo_goes_on_without_the_hub_by_a_direct_link() -> None:
