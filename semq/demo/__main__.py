@@ -9,8 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from semq.demo.cluster import ClusterScenario
 from semq.demo.display import SAMPLES
-from semq.demo.scenario import run
+from semq.demo.scenario import Scenario, run
 from semq.demo.tracker import files_in
 from semq.errors import SemqError
 
@@ -24,7 +25,7 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         prog="./run demo",
         description="Start a hub and two institutions, 10008 and 56001, as processes with their own databases. "
         "10008 sends a folder of documents while 56001 is online, then again while 56001 is offline. 56001 comes back, "
-        "and in the end 10008 knows that 56001 has every document. Then Spark compares the three ledgers.",
+        "and in the end 10008 knows that 56001 has every document. Then Spark compares the ledgers.",
         epilog="exit status: 0 nothing lost or duplicated and every queue empty; 1 otherwise; 2 usage; 69 a node did "
         "not start; 130 interrupted. The reconciliation is skipped if its packages cannot be installed",
     )
@@ -40,6 +41,12 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="the institutions have a direct link, and the hub is killed and stays away",
     )
+    add(
+        "--cluster",
+        action="store_true",
+        help="a hub of two instances with a store each, a standby and a broker, and six institutions; an instance is "
+        "killed, and the standby takes over its store",
+    )
     add("--json", action="store_true", help="print messages on standard error and one JSON object on standard output")
     add("--patience", type=float, default=180.0, dest="patience_s", metavar="S", help="seconds to wait for each step")
     add("--no-reconcile", action="store_false", dest="reconcile", help="skip the reconciliation on Spark at the end")
@@ -53,6 +60,8 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         parser.error("--inject needs the reconciliation, which --no-reconcile skips")
     if options.direct and (options.inject or options.stay):
         parser.error("--direct kills the hub, which --inject and --stay need")
+    if options.cluster and (options.direct or options.secure or options.stay):
+        parser.error("--cluster has no --direct, --secure and --stay")
     options.secure |= options.direct  # a direct link needs certificates
     options.keep |= options.data_dir is not None
     return options
@@ -63,7 +72,8 @@ def main() -> int:
     options = read_options()
     console = Console(stderr=options.json, highlight=False)
     try:
-        counts, reconciled = asyncio.run(run(options, console))
+        kind: type[Scenario] = ClusterScenario if options.cluster else Scenario
+        counts, reconciled = asyncio.run(run(kind, options, console))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("interrupted; the nodes have been stopped")
         return EXIT_INTERRUPTED

@@ -1,21 +1,29 @@
-"""The installation of the demo: the hub and the institutions 10008 and 56001."""
+"""The installation of the demo: a hub, and two institutions or, with several instances of the hub, six."""
 
 from pathlib import Path
 
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, NodePlace, Value
 
 SENDER, RECEIVER = "10008", "56001"
+MORE_RECEIVERS = ("30021", "40032", "70003", "88001")  # in a cluster: homes in both stores
 EXTRACTS, REPORTS = "extracts", "reports"  # folders of the reconciliation, beside the hub's
 COLLECTOR = "reports"  # user of 56001 who receives the extracts that travel as documents
 
 
 def write_configuration(
-    folder: Path, hour: int = 12, *, secure: bool = False, direct: bool = False, consoles: bool = False
+    folder: Path,
+    hour: int = 12,
+    *,
+    secure: bool = False,
+    direct: bool = False,
+    consoles: bool = False,
+    shared: str = "",
 ) -> dict[str, NodePlace]:
     """Write the configuration files; return the places of the nodes by name.
 
     ``hour``: the present hour, UTC. ``secure``: links by TLS and certificate, and signed extracts travel as documents.
-    ``direct``: the institutions have a direct link, too. ``consoles``: each node has a console.
+    ``direct``: the institutions have a direct link, too. ``consoles``: each node has a console. ``shared``: URL of a
+    database; the hub has two instances, of which the second one has this store, and a standby.
     """
     cutoff = f"{(hour + 12) % 24:02d}:00"  # far from now, so that the demo is within one business date
     every: dict[str, Value] = {
@@ -36,7 +44,15 @@ def write_configuration(
     if secure and not direct:  # extracts would travel by the hub, which is killed
         hub["reconcile.trust"] = f"{HUB}/pki/trust.pem"
         local |= {"extract.folder": "{name}-extracts", "extract.deliver_to": f"{RECEIVER}/{COLLECTOR}"}
-    names, login = {SENDER: SENDER, RECEIVER: RECEIVER}, ApplicationLogin("demo", "demo")
+    institutions = (SENDER, RECEIVER, *(MORE_RECEIVERS if shared else ()))
     return InstallationPlan(
-        names, login, secure=secure, direct=(SENDER, RECEIVER) if direct else None, every=every, hub=hub, local=local
+        dict(zip(institutions, institutions, strict=True)),
+        ApplicationLogin("demo", "demo"),
+        secure=secure,
+        direct=(SENDER, RECEIVER) if direct else None,
+        instances=2 if shared else 1,
+        shared=shared,
+        every=every,
+        hub=hub,
+        local=local,
     ).write(folder)

@@ -21,21 +21,23 @@ SHOWN_MAX = 120  # documents whose changes have lines: of more, only each second
 MEANINGS = {
     "accepted": "accepted: committed at 10008 and confirmed to its application",
     "forwarded": "sent on without being stored by the hub",
-    "stored": "stored by the hub until 56001 came back",
-    "delivered": "delivered: 10008 knows that 56001 has them (SS_ACK2)",
-    "received": "received and acknowledged by the application of 56001",
+    "stored": "stored by the hub until the receiver came back",
+    "delivered": "delivered: 10008 knows that the receiver has them (SS_ACK2)",
+    "received": "received and acknowledged by the receiver's application",
     "redelivered": "of them delivered again after a crash, marked as redelivered",
     "duplicated": "duplicated",
     "lost": "lost",
     "digest_mismatches": "with different bytes at the receiver (SHA-256 compared)",
     "left_in_queues": "left in the queues ({left})",
     "median_ms": "from submit to SS_ACK2 while online, median",
+    "takeover_s": "from the kill of an instance until the standby served its store",
 }
 HINTS = """
 What to try next
   ./run demo --stay          leave the three nodes running, to use them from another terminal
   ./run demo --count 500     more documents; kill -9 any of the three processes meanwhile
   ./run demo --inject        plant some defects, which the reconciliation must find
+  ./run demo --cluster       a hub of two instances and a standby, of which one is killed
 """
 HINTS_STAYING = """
 What to try next, in another terminal
@@ -69,10 +71,10 @@ class Display:
         self._say_of(document, f"{status or document.state}  {description}{took}{reason}", colour)
 
     def read(self, app_key: AppKey) -> None:
-        """Show that the application of 56001 has acknowledged a document."""
+        """Show that the receiver's application has acknowledged a document."""
         document = self._tracker.documents.get(app_key)
         if document is not None:
-            self._say_of(document, "read and acknowledged by the application of 56001")
+            self._say_of(document, f"read and acknowledged by the application of {document.target}")
 
     def _say_of(self, document: TrackedDocument, text: str, style: str = "") -> None:
         if document.number % (len(self._tracker.documents) // SHOWN_MAX + 1) == 0:
@@ -82,9 +84,12 @@ class Display:
         """Print the counts."""
         drawn = Table.grid(padding=(0, 1))
         drawn.add_column(justify="right")
-        left = ", ".join(f"{name} {rows}" for name, rows in counts["left_in_each_queue"].items())
+        queues = counts["left_in_each_queue"]
+        left = ", ".join(f"{name} {rows}" for name, rows in queues.items() if rows) or f"{len(queues)} queues"
         for name, meaning in MEANINGS.items():
-            unit = " ms" if name.endswith("_ms") else ""
+            if name not in counts:
+                continue
+            unit = " ms" if name.endswith("_ms") else " s" if name.endswith("_s") else ""
             drawn.add_row(f"{counts[name]:g}{unit}", meaning.format(left=left))
         good = "Nothing lost, nothing duplicated, every queue empty."
         title = good if counts["ok"] else "Some numbers are not as they should be."

@@ -1,4 +1,4 @@
-"""The last step: every node extracts its ledger, and Spark compares the three, by commands as an operator types them.
+"""The last step: every node extracts its ledger, and Spark compares them, by commands as an operator types them.
 
 With certificates, signed extracts travel as documents, and the institutions apply the signed repair list. If Spark is
 missing it is installed first; if it cannot be installed the step is skipped.
@@ -25,8 +25,6 @@ NEEDED = ("pyarrow", "pyspark")
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile")
 DATE = ("--business-date", "today")
 HUB_LINE_LOST = "hub_has_no_trace"
-# With certificates the sender's extract crosses the hub, and no ledger extracted before may know it: it comes last.
-ORDER = (HUB, RECEIVER, SENDER)
 IDLE_S, COLLECTS_MAX = 2, 15
 Say = Callable[[str], None]
 
@@ -61,7 +59,8 @@ async def reconcile(
         return Reconciliation("left_out", said="It needs the packages that `./run setup spark` installs.")
     try:
         say("every node extracts today's lines of its ledger")
-        for name in ORDER:
+        # With certificates the sender's extract crosses the hub, and no ledger extracted before may know it.
+        for name in sorted(places, key=lambda name: name == SENDER):
             await _run("extract", "--config", places[name].config, *DATE)
         if secure:
             await _collect(places, say)

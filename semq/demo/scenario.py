@@ -1,6 +1,7 @@
 """The steps of the demo: send online, send while 56001 is offline, start it again, check the queues, reconcile.
 
-The applications run as tasks beside the steps: 56001 receives, 10008 follows the events and waits for each outcome.
+The applications run as tasks beside the steps: the receivers receive, 10008 follows the events and waits for each
+outcome. ``semq.demo.cluster`` has other steps for a hub of several instances.
 """
 
 import asyncio
@@ -8,7 +9,7 @@ import shutil
 import signal
 import tempfile
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from semq.demo.display import HINTS, HINTS_STAYING, SAMPLES, Display
 from semq.demo.reconciliation import Reconciliation, reconcile
 from semq.demo.tracker import DocumentTracker, TrackedDocument, documents_of
 from semq.errors import SemqError
-from semq.installation.configuration import HUB
+from semq.installation.configuration import HUB, NodePlace
 from semq.installation.enrolment import enrolled
 from semq.installation.supervision import SupervisedNode
 from semq.moments import local_text
@@ -32,8 +33,10 @@ from semq.moments import local_text
 POLL_S = 0.1
 
 
-async def run(options: Namespace, console: Console) -> tuple[dict[str, Any], Reconciliation | None]:
-    """Run the demo; return the counts and the result of the reconciliation. SIGINT and SIGTERM cancel it."""
+async def run(
+    kind: "type[Scenario]", options: Namespace, console: Console
+) -> tuple[dict[str, Any], Reconciliation | None]:
+    """Run a kind of demo; return the counts and the result of the reconciliation. SIGINT and SIGTERM cancel it."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):  # also if a shell started the demo with SIGINT ignored
@@ -41,7 +44,7 @@ async def run(options: Namespace, console: Console) -> tuple[dict[str, Any], Rec
     folder = (options.data_dir or Path(tempfile.mkdtemp(prefix="semq-demo-"))).resolve()
     try:
         async with AsyncExitStack() as exits:
-            return await Scenario(options, console, folder, exits).run()
+            return await kind(options, console, folder, exits).run()
     finally:
         if not options.keep:
             for one in folder.iterdir():
@@ -54,15 +57,15 @@ async def run(options: Namespace, console: Console) -> tuple[dict[str, Any], Rec
 class Scenario:
     """One run of the demo."""
 
+    receivers: Sequence[str] = (RECEIVER,)
+
     def __init__(self, options: Namespace, console: Console, folder: Path, exits: AsyncExitStack) -> None:
         self._options = options
         self._folder = folder
         self._exits = exits
         self._tracker = DocumentTracker()
-        hour = SystemClock().wall().hour
-        self._places = write_configuration(
-            folder, hour, secure=options.secure, direct=options.direct, consoles=options.stay
-        )
+        self.hour = SystemClock().wall().hour
+        self._places = self._configured()
         self._display = Display(console, self._tracker)
         self._say = self._display.say
         self._tracker.on_change = self._display.changed
@@ -74,37 +77,26 @@ class Scenario:
         options, places = self._options, self._places
         source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
         fate = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
-        way = "through a hub, then by a direct link" if options.direct else "through a hub"
-        self._display.line(f"SEMQ demo: 10008 sends {source} to 56001 {way}.")
+        self._display.line(f"SEMQ demo: 10008 sends {source} {self.way()}.")
         self._display.line(f"All files are in {self._folder} ({fate}).")
         await self._start()
-        self._say("10008 sends while 56001 is online")
+        self._say(f"10008 sends while {', '.join(self.receivers)} {'are' if self.receivers[1:] else 'is'} online")
         await self._send("online")
-        await self._wait("56001 to have read all documents", self._are_read)
-        if options.direct:
-            await self._kill_hub()
-        self._say("56001 is stopped (SIGTERM)")
-        await self._nodes[RECEIVER].stop()
-        self._say("10008 sends while 56001 is offline")
-        await self._send("away")
-        if not options.direct:  # they wait at 10008, because nobody else can keep them
-            await self._wait("the hub to have stored all documents", self._are_stored)
-        self._say("56001 is started again")
-        await self._nodes[RECEIVER].run()
-        self._say(f"56001 is process {self._nodes[RECEIVER].pid}")
-        await self._wait("56001 to have read all documents", self._are_read)
+        await self._wait("all documents to be read", self._are_read)
+        await self._send_away()
+        await self._wait("all documents to be read", self._are_read)
         self._say("all documents are delivered and read; the nodes clean their queues")
         await self._wait("every queue to be empty", self._are_queues_empty)
-        counts = self._tracker.count(await self._rows_left(), sum(node.deaths for node in self._nodes.values()))
+        restarts = sum(node.deaths for node in self._nodes.values())
+        counts = self._tracker.count(await self._rows_left(), restarts) | self.more_counts()
         self._display.counts(counts)
         reconciled = None
         if options.reconcile:
-            hub_died = self._nodes[HUB].deaths > 0
             reconciled = await reconcile(
-                places,
+                self.extracted(),
                 self._say,
                 inject=options.inject,
-                hub_died=hub_died,
+                hub_died=any(self._nodes[name].deaths for name in self.hubs()),
                 secure=options.secure and not options.direct,
             )
             self._display.reconciliation(reconciled)
@@ -112,6 +104,67 @@ class Scenario:
         if options.stay:
             await self._stay()
         return counts, reconciled
+
+    # ------------------------------------------------------------ what a hub of several instances does otherwise
+
+    def _configured(self) -> dict[str, NodePlace]:
+        options = self._options
+        return write_configuration(
+            self._folder, self.hour, secure=options.secure, direct=options.direct, consoles=options.stay
+        )
+
+    async def _start_nodes(self) -> None:
+        """Start all nodes, until they serve."""
+        self._say("starting the hub and the institutions 10008 and 56001, each with its own database")
+        if self._options.secure:
+            await self._nodes[HUB].run()
+            for name in (SENDER, RECEIVER):
+                certificate = await enrolled(self._nodes[HUB], self._nodes[name])
+                until = local_text(certificate.not_after)
+                self._say(f"{name} has a certificate of the hub's authority, valid until {until}")
+        await self._run_all(name for name, node in self._nodes.items() if node.pid is None)
+
+    def hubs(self) -> list[str]:
+        """Return the names of the hub's processes."""
+        return [name for name, place in self._places.items() if place.node_id == HUB]
+
+    def served(self) -> Iterable[str]:
+        """Return the nodes whose queues are counted."""
+        return self._places
+
+    def way(self) -> str:
+        """Describe the receivers and the way to them, for the first line."""
+        return "to 56001 through a hub, then by a direct link" if self._options.direct else "to 56001 through a hub"
+
+    def more_counts(self) -> dict[str, Any]:
+        """Return counts that only this kind of demo has."""
+        return {}
+
+    def extracted(self) -> dict[str, NodePlace]:
+        """Return the nodes with ledgers, of each store one."""
+        return self._places
+
+    async def _send_away(self) -> None:
+        """Send while 56001 is offline, and start it again."""
+        if self._options.direct:
+            await self._kill_hub()
+        await self._stop_receiver()
+        self._say("10008 sends while 56001 is offline")
+        await self._send("away")
+        if not self._options.direct:  # they wait at 10008, because nobody else can keep them
+            await self._wait("the hub to have stored all documents", self._are_stored)
+        await self._start_receiver()
+
+    # ------------------------------------------------------------ steps
+
+    async def _stop_receiver(self) -> None:
+        self._say("56001 is stopped (SIGTERM)")
+        await self._nodes[RECEIVER].stop()
+
+    async def _start_receiver(self) -> None:
+        self._say("56001 is started again")
+        await self._nodes[RECEIVER].run()
+        self._say(f"56001 is process {self._nodes[RECEIVER].pid}")
 
     async def _kill_hub(self) -> None:
         """Kill the hub for good; the documents of the second round have the direct link only."""
@@ -122,28 +175,32 @@ class Scenario:
 
     async def _start(self) -> None:
         """Start the nodes, then their applications."""
-        self._say("starting the hub and the institutions 10008 and 56001, each with its own database")
         for node in self._nodes.values():
             self._exits.push_async_callback(node.remove)
-        if self._options.secure:
-            await self._nodes[HUB].run()
-            for name in (SENDER, RECEIVER):
-                certificate = await enrolled(self._nodes[HUB], self._nodes[name])
-                until = local_text(certificate.not_after)
-                self._say(f"{name} has a certificate of the hub's authority, valid until {until}")
+        await self._start_nodes()
+        for name, place in self._places.items():
+            self._say(f"{name:5} is process {self._nodes[name].pid}, port {place.port}, log {place.log}")
+        for name in self.served():
+            if name not in self._clients:
+                self._connect(name)
+        await self._wait("10008 to see all receivers online", self._are_receivers_online)
+        (self._folder / "received").mkdir(exist_ok=True)
+        for name in self.receivers:
+            self._start_task(self._receive(await self._clients[name].receive(prefetch=50).open()))
+        self._start_task(self._follow(await self._clients[SENDER].events().open()))
+
+    async def _run_all(self, names: Iterable[str]) -> None:
+        """Start these nodes at the same time, until they serve."""
         # All are awaited even if one fails: ``remove`` must not meet one that is still starting.
-        starts = (node.run() for node in self._nodes.values() if node.pid is None)
+        starts = (self._nodes[name].run() for name in names)
         for failure in await asyncio.gather(*starts, return_exceptions=True):
             if failure is not None:
                 raise failure
-        for name, place in self._places.items():
-            self._say(f"{name:5} is process {self._nodes[name].pid}, port {place.port}, log {place.log}")
-            client = self._clients[name] = Client(place.url, patience_s=self._options.patience_s)
-            self._exits.push_async_callback(client.close)
-        await self._wait("10008 to see 56001 online", self._is_receiver_online)
-        (self._folder / "received").mkdir(exist_ok=True)
-        self._start_task(self._receive(await self._clients[RECEIVER].receive(prefetch=50).open()))
-        self._start_task(self._follow(await self._clients[SENDER].events().open()))
+
+    def _connect(self, name: str) -> None:
+        """Make the client of a node's administration and applications."""
+        client = self._clients[name] = Client(self._places[name].url, patience_s=self._options.patience_s)
+        self._exits.push_async_callback(client.close)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -151,7 +208,7 @@ class Scenario:
         self._exits.callback(task.cancel)  # before the wait
 
     async def _receive(self, documents: Subscription[Document]) -> None:
-        """Write each document that 56001 receives to a file, then acknowledge it; the client reconnects."""
+        """Write each document that a receiver receives to a file, then acknowledge it; the client reconnects."""
         async for delivered in documents:
             self._tracker.delivery(delivered)
             # The locator in the name makes a repeat after a crash write the same file.
@@ -168,14 +225,15 @@ class Scenario:
 
     async def _send(self, round_: str) -> None:
         options, client = self._options, self._clients[SENDER]
-        documents = documents_of(options.documents, options.count, round_, len(self._tracker.documents) + 1)
+        first = len(self._tracker.documents) + 1
+        documents = documents_of(options.documents, options.count, round_, first, self.receivers)
         self._tracker.documents |= {document.app_key: document for document in documents}
         for document in documents:
             body = await asyncio.to_thread(document.path.read_bytes)
             self._tracker.submitting(document, body)
             key, kind = document.app_key, content_type_of(document.name, body)
             try:
-                sent = await client.send(RECEIVER, body, app_key=key, content_type=kind, encrypt=options.secure)
+                sent = await client.send(document.target, body, app_key=key, content_type=kind, encrypt=options.secure)
             except RefusedByNode as error:
                 self._tracker.advance(document, "refused", str(error))
             else:
@@ -201,24 +259,26 @@ class Scenario:
             await asyncio.sleep(POLL_S)
         self._say(f"timeout while waiting for {what}; a slow machine needs a longer --patience")
 
-    async def _is_receiver_online(self) -> bool:
+    async def _are_receivers_online(self) -> bool:
         status = await self._clients[SENDER].request("node.status")
-        partner = status.get("partners", {}).get(f"1.{RECEIVER}", {})
+        partners = [status.get("partners", {}).get(f"1.{name}", {}) for name in self.receivers]
         link = status.get("direct", {}).get(f"1.{RECEIVER}", {}).get("link")
         is_linked = link == "up" or not self._options.direct
-        return bool(is_linked and partner.get("online") and (partner.get("sealable") or not self._options.secure))
+        is_sealable = all(partner.get("sealable") for partner in partners) or not self._options.secure
+        return bool(is_linked and is_sealable and all(partner.get("online") for partner in partners))
 
     async def _are_stored(self) -> bool:
         """Return whether the hub has stored all documents that have not ended."""
         waiting = [one for one in self._tracker.documents.values() if not one.is_final]
-        if (await self._rows_left(HUB))[f"{HUB}.tb_0031"] < len(waiting):
+        stores = [name for name in self.hubs() if name in self._clients]
+        if sum((await self._rows_left(*stores)).values()) < len(waiting):
             return False
         for one in waiting:  # of a node that was killed, events may be missing
             self._tracker.advance(one, "stored")
         return True
 
     async def _are_read(self) -> bool:
-        """Return whether all documents have ended, and the application of 56001 has read the delivered ones."""
+        """Return whether all documents have ended, and the receivers' applications have read the delivered ones."""
         every = self._tracker.documents.values()
         return all(one.is_final and (one.received or one.state != "delivered") for one in every)
 
@@ -230,7 +290,7 @@ class Scenario:
         left = {}
         for name in names or self._clients:
             counts = await self._clients[name].request("queue.counts")
-            for queue in ("tb_0031",) if name == HUB else ("tb_0031", "tb_0030"):
+            for queue in ("tb_0031",) if name in self.hubs() else ("tb_0031", "tb_0030"):
                 left[f"{name}.{queue}"] = sum(counts[queue].values())
         return left
 

@@ -1,11 +1,11 @@
-"""The documents: their files, their states by the events at 10008 and the deliveries at 56001, and the final counts.
+"""The documents: their files, their states by the events at 10008 and the deliveries at the receivers, and the counts.
 
 Events may arrive repeatedly, late or out of order; the state of a document never goes back. Documents are known by
 their AppKeys, which 10008 chooses, so that an event or a delivery may come before the answer to the submit.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import cycle, islice
@@ -23,7 +23,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "sent": ("SS_SENT", "sent to the hub", "yellow"),
     "forwarded": ("SS_ACK_FWD", "forwarded by the hub", "cyan"),
     "stored": ("SS_ACK", "stored at the hub", "magenta"),
-    "delivered": ("SS_ACK2", "56001 has it", "green"),
+    "delivered": ("SS_ACK2", "the receiver has it", "green"),
     "failed": ("", "ended without delivery", "red"),
     "refused": ("", "not accepted", "red"),
 }
@@ -39,6 +39,7 @@ class TrackedDocument:
     path: Path
     name: str  #: path in the folder of documents
     round: str  #: online or away: the state of 56001 when the document was sent
+    target: str  #: node id of the receiver
     state: str = "new"
     lk0: str = ""
     digest: str = ""  #: of the file
@@ -67,11 +68,18 @@ def files_in(folder: Path) -> list[Path]:
     return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
 
 
-def documents_of(folder: Path, count: int | None, round_: str, first: int) -> list[TrackedDocument]:
-    """Return documents with the files of a folder, repeated or cut to ``count``, numbered from ``first``."""
+def documents_of(
+    folder: Path, count: int | None, round_: str, first: int, targets: Sequence[str]
+) -> list[TrackedDocument]:
+    """Return documents with the files of a folder, repeated or cut to ``count``, numbered from ``first``.
+
+    Their targets take turns."""
     files = files_in(folder)
     chosen = files if count is None else islice(cycle(files), count)
-    return [TrackedDocument(n, path, str(path.relative_to(folder)), round_) for n, path in enumerate(chosen, first)]
+    return [
+        TrackedDocument(number, path, str(path.relative_to(folder)), round_, target)
+        for (number, path), target in zip(enumerate(chosen, first), cycle(targets), strict=False)
+    ]
 
 
 @dataclass(slots=True)
@@ -105,8 +113,10 @@ class DocumentTracker:
             self.on_change(document)
 
     def delivery(self, delivered: Document) -> None:
-        """Note a delivery at 56001."""
+        """Note a delivery at a receiver."""
         document = self.documents.get(delivered.app_key)
+        if document is not None and delivered.target != f"1.{document.target}":
+            document = None
         if document is not None and delivered.lk0 not in document.received:
             document.received[delivered.lk0] = sha256(delivered.payload).hexdigest()
         elif document is not None and delivered.redelivered:

@@ -15,6 +15,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 
 HUB = "hub"
 CARRIER = "carrier"
+STANDBY = "standby"
 PORTS = range(20_000, 32_000)  # of nodes
 Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
 Rows = Mapping[str, Value]
@@ -81,6 +82,7 @@ class InstallationPlan:
     direct: tuple[str, str] | None = None  #: two institutions with a direct link: the first dials; with ``secure``
     instances: int = 1  #: of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; if empty, it is one more node, named ``carrier``
+    shared: str = ""  #: URL of a database: the store of the last instance, and of one more process, ``standby``
     every: Rows = field(default_factory=dict)  #: rows of every node
     hub: Rows = field(default_factory=dict)  #: rows of the hub
     local: Rows = field(default_factory=dict)  #: rows of each institution; ``{name}`` in a value is its name
@@ -98,7 +100,7 @@ class InstallationPlan:
         that of the carrier.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        ids = dict.fromkeys(self.hubs, HUB) | dict(self.institutions)
+        ids = dict.fromkeys(self._processes_of_hub(), HUB) | dict(self.institutions)
         if self.instances > 1 and not self.carrier:
             ids[CARRIER] = CARRIER
         places = {
@@ -115,6 +117,9 @@ class InstallationPlan:
                 toml({**self._common(place), **self.every, **rows, **direct.get(place.name, {})}), "utf-8"
             )
         return places
+
+    def _processes_of_hub(self) -> tuple[str, ...]:
+        return (*self.hubs, STANDBY) if self.shared else self.hubs
 
     def _has_tls(self, name: str, node_id: str) -> bool:
         return self.secure and (node_id == HUB or (self.direct is not None and name == self.direct[1]))
@@ -133,12 +138,13 @@ class InstallationPlan:
     def _ports(self, places: Mapping[str, NodePlace]) -> dict[str, Sequence[int]]:
         """Return the ports that each node connects to: the institutions are spread over the instances of the hub."""
         hubs = [places[name].port for name in self.hubs]
+        standby = [places[STANDBY].port] if self.shared else []
         ports: dict[str, Sequence[int]] = {CARRIER: [1]}  # it has no hub
         if CARRIER in places:
-            ports |= {name: [places[CARRIER].port] for name in self.hubs}
+            ports |= {name: [places[CARRIER].port] for name in self._processes_of_hub()}
         for number, name in enumerate(self.institutions):
             first = number % len(hubs)
-            ports[name] = [*hubs[first:], *hubs[:first]]
+            ports[name] = [*hubs[first:], *hubs[:first], *standby]
         return ports
 
     def _common(self, place: NodePlace) -> dict[str, Value]:
@@ -155,8 +161,10 @@ class InstallationPlan:
         return {f"nodes.{node_id}.password": self._password(node_id) for node_id in known} | dict(self.hub)
 
     def _rows_of_instance(self, place: NodePlace, carrier: Sequence[int]) -> dict[str, Value]:
-        number = self.hubs.index(place.name) + 1
+        number = self.instances if place.name == STANDBY else self.hubs.index(place.name) + 1
         rows: dict[str, Value] = {"node.semq_id": number, "node.semq_db_id": number}
+        if self.shared and number == self.instances:
+            rows["database.url"] = self.shared
         rows["cluster.carrier"] = [replace(place, tls=False).url_at(port) for port in carrier] or [self.carrier]
         if number > 1:
             with EmbeddedPostgres(place.folder / HUB) as control:  # its URL is known when it has run once

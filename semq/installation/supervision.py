@@ -42,6 +42,10 @@ class SupervisedNode(NodeProcess):
     async def run(self) -> None:
         """Start the node, wait until it serves, and supervise it from then on. Raises NodeNotStarted."""
         self.launch()
+        await self.continued()
+
+    async def continued(self) -> None:
+        """Wait until a node serves that has been launched, and supervise it from then on. Raises NodeNotStarted."""
         while not await self.ready():
             if await self.ended() >= 0:  # by itself, not by a signal
                 raise NodeNotStarted(node=self.name, log=self.log_tail())

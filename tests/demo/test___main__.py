@@ -19,7 +19,9 @@ def test_a_data_dir_is_kept(tmp_path: Path) -> None:
     assert read_options(["--keep"]).keep
 
 
-@pytest.mark.parametrize("argv", [["--documents", "/nowhere"], ["--count", "0"], ["--count", "x"], ["--nope"]])
+@pytest.mark.parametrize(
+    "argv", [["--documents", "/nowhere"], ["--count", "0"], ["--count", "x"], ["--nope"], ["--cluster", "--stay"]]
+)
 def test_a_bad_command_line_ends_with_2(argv: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         read_options(argv)

@@ -34,7 +34,7 @@ class Times:
 
 
 def added(tracker: DocumentTracker, name: str = "o.xml", round_: str = "online") -> TrackedDocument:
-    document = TrackedDocument(len(tracker.documents) + 1, Path(name), name, round_)
+    document = TrackedDocument(len(tracker.documents) + 1, Path(name), name, round_, "56001")
     tracker.documents[document.app_key] = document
     return document
 
@@ -65,15 +65,17 @@ def make(folder: Path, *names: str) -> None:
 
 def test_files_come_by_name_with_those_of_subfolders(tmp_path: Path) -> None:
     make(tmp_path, "b.xml", "a.xml", "more/c.xml", ".hidden", ".git/config")
-    assert [one.name for one in documents_of(tmp_path, None, "online", 1)] == ["a.xml", "b.xml", "more/c.xml"]
+    found = documents_of(tmp_path, None, "online", 1, ["56001"])
+    assert [one.name for one in found] == ["a.xml", "b.xml", "more/c.xml"]
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, ["a"]), (2, ["a", "b"]), (5, ["a", "b", "a", "b", "a"])])
 def test_a_folder_is_repeated_or_cut(tmp_path: Path, count: int, names: list[str]) -> None:
     make(tmp_path, "a", "b")
-    found = documents_of(tmp_path, count, "away", 4)
+    found = documents_of(tmp_path, count, "away", 4, ["56001", "20010"])
     assert [one.name for one in found] == names
     assert len({one.app_key for one in found}) == count
+    assert [one.target for one in found] == ["56001", "20010", "56001", "20010", "56001"][:count]
 
 
 def test_hidden_files_are_not_documents(tmp_path: Path) -> None:
@@ -128,6 +130,14 @@ def test_events_and_deliveries_may_come_before_the_answer_to_the_submit() -> Non
 
 def test_an_event_about_another_document_changes_nothing() -> None:
     DocumentTracker().advance(None, "delivered")
+
+
+def test_a_delivery_at_another_institution_counts_as_a_duplicate() -> None:
+    tracker = DocumentTracker()
+    document = sent(tracker)
+    document.target = "20010"
+    tracker.delivery(delivered(document))
+    assert (document.received, tracker.duplicates) == ({}, 1)
 
 
 def test_a_marked_repeat_is_no_duplicate_and_an_unmarked_one_is() -> None:

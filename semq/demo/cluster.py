@@ -1,0 +1,78 @@
+"""The demo with a hub of several instances: two with a store each, and a standby of the second one.
+
+10008 and five receivers connect to both instances; a broker carries messages between these. Documents for 56001,
+which is offline, wait in the second store. Its instance is killed while 10008 sends more of them; the institutions
+connect to the first one, and the standby takes over the store.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from semq.demo.configuration import MORE_RECEIVERS, RECEIVER, SENDER, write_configuration
+from semq.demo.scenario import Scenario
+from semq.installation.configuration import CARRIER, HUB, STANDBY, NodePlace
+from semq.store.embedded.server import EmbeddedPostgres
+
+SECOND = f"{HUB}-2"  #: the instance that is killed
+STORE = "store-2"  #: folder of its database server, which the standby uses, too
+
+
+class ClusterScenario(Scenario):
+    """One run of the demo with several instances."""
+
+    receivers = (RECEIVER, *MORE_RECEIVERS)
+    takeover_s = 0.0  #: from the kill until the standby serves the store
+
+    def _configured(self) -> dict[str, NodePlace]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        server = self._exits.enter_context(EmbeddedPostgres(self._folder / STORE))
+        return write_configuration(self._folder, self.hour, shared=server.url)
+
+    def way(self) -> str:
+        """Describe the receivers and the way to them, for the first line."""
+        return f"to {len(self.receivers)} institutions through a hub of two instances and a standby"
+
+    def served(self) -> Iterable[str]:
+        """Return the nodes whose queues are counted: the standby in place of the instance that it continues."""
+        instead = STANDBY if self.takeover_s else SECOND
+        return (HUB, instead, SENDER, *self.receivers)
+
+    def extracted(self) -> dict[str, NodePlace]:
+        """Return the nodes with ledgers, of each store one."""
+        return {name: self._places[name] for name in self.served()}
+
+    def more_counts(self) -> dict[str, Any]:
+        """Return the number of instances and stores, and the duration of the takeover."""
+        return {"instances": len(self.hubs()), "stores": 2, "takeover_s": round(self.takeover_s, 2)}
+
+    async def _start_nodes(self) -> None:
+        self._say("starting the broker and the first instance of the hub, then the second one and its standby")
+        await self._run_all((CARRIER, HUB))
+        await self._run_all((SECOND,))
+        self._connect(HUB)
+        moved = await self._clients[HUB].request("stores.balance")
+        self._say(f"{moved['homes']} institutions get their home in the store of {SECOND} (semq hub stores balance)")
+        self._nodes[STANDBY].launch()
+        self._say(f"starting {SENDER} and its {len(self.receivers)} partners, each with its own database")
+        await self._run_all((SENDER, *self.receivers))
+
+    async def _send_away(self) -> None:
+        """Send while 56001 is offline; send again while the second instance is killed and its standby takes over."""
+        await self._stop_receiver()
+        self._say("10008 sends while 56001 is offline")
+        await self._send("away")
+        await self._wait("the hub to have stored the documents for 56001", self._are_stored)
+        self._say(f"10008 sends again; {SECOND} is killed (SIGKILL) meanwhile")
+        await asyncio.gather(self._send("killed"), self._kill_second())
+        await self._start_receiver()
+
+    async def _kill_second(self) -> None:
+        killed = time.monotonic()
+        await self._nodes[SECOND].kill()
+        await self._clients.pop(SECOND).close()
+        await self._nodes[STANDBY].continued()
+        self.takeover_s = time.monotonic() - killed
+        self._say(f"{STANDBY} serves the store of {SECOND} after {self.takeover_s:.1f} s")
+        self._connect(STANDBY)
