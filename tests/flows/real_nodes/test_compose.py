@@ -1,0 +1,166 @@
+"""The services of deploy/compose as processes of this machine: their commands, files and variables.
+
+Databases, ports and the broker are those of the test; everything else is taken from the files as it is.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.ports import free_port
+from semq.app import Client
+from semq.config.names import leads_somewhere
+from tests.cli.command import semq_aside
+from tests.transport.pair import pair
+
+ROOT = Path(__file__).parents[3]
+COMPOSE = ROOT / "deploy" / "compose"
+NODES = ("hub-1", "hub-2", "hub-2-standby", "node-10008", "node-56001")
+pytestmark = pytest.mark.processes
+
+
+def services() -> dict[str, Any]:
+    """Return the services with the passwords of the example file; each password is its own name."""
+    names = re.findall(r"^(\w+)=$", (COMPOSE / "passwords.env.example").read_text(), re.MULTILINE)
+    text = (COMPOSE / "compose.yaml").read_text()
+    text = re.sub(r"\$\{(\w+)(:\?[^}]*)?\}", lambda found: known(found[1], names), text)
+    found: dict[str, Any] = yaml.safe_load(text)
+    assert set(found["volumes"]) == {
+        volume.partition(":")[0] for service in found["services"].values() for volume in service.get("volumes", ())
+    } - {f"./{name}.toml" for name in ("hub", "institution")}
+    return dict(found["services"])
+
+
+def known(name: str, names: list[str]) -> str:
+    assert name in names, f"passwords.env.example lacks {name}"
+    return name.lower()
+
+
+def config_of(service: dict[str, Any]) -> Path:
+    """Return the file that the service mounts where its command reads it."""
+    mounts = dict(volume.split(":")[1::-1] for volume in service["volumes"])
+    return COMPOSE / str(mounts[service["command"][-1]])
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_service_names_settings_and_commands_that_exist(name: str) -> None:
+    service = services()[name]
+    variables = [variable.removeprefix("SEMQ_").lower().split("__") for variable in service["environment"]]
+    assert all(map(leads_somewhere, variables)), variables
+    assert config_of(service).is_file()
+    offered = subprocess.run([str(ROOT / "run"), "help"], capture_output=True, text=True, check=True).stdout
+    command, kind, option, _ = service["command"]
+    assert re.search(rf"^  {command} .*\b{kind}\b", offered, re.MULTILINE)
+    assert option == "--config"
+    assert all(other in services() for other in service["depends_on"])
+
+
+def test_the_image_contains_what_its_services_start() -> None:
+    text = (ROOT / "deploy" / "container" / "Containerfile").read_text()
+    assert 'ENTRYPOINT ["/opt/semq/run"]' in text
+    assert "RUN /opt/semq/run setup base" in text
+    left_out = (ROOT / ".dockerignore").read_text().splitlines()
+    needed = {"run", "pyproject.toml", "requirements-base.lock", "semq", "local_node", "platform_node", "migrations"}
+    assert not needed & set(left_out)
+    for name in NODES:
+        service = services()[name]
+        assert (COMPOSE / service["build"]["context"]).resolve() == ROOT
+        assert (ROOT / service["build"]["dockerfile"]).is_file()
+
+
+class ComposedService:
+    """One service as a process."""
+
+    def __init__(self, name: str, folder: Path, variables: dict[str, str]) -> None:
+        service = services()[name]
+        self.port = free_port()
+        self.log = folder / f"{name}.log"
+        given = {key: str(value) for key, value in service["environment"].items()}
+        here = {"SEMQ_NODE__DATA_DIR": str(folder / name), "SEMQ_AMQP__PORT": str(self.port), "SEMQ_HTTP__PORT": "0"}
+        if not name.startswith("hub"):
+            del here["SEMQ_HTTP__PORT"]  # it has no [http]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SEMQ_")}
+        command = [str(ROOT / "run"), *service["command"][:-1], str(config_of(service))]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, env={**environment, **given, **here, **variables}, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    async def ready(self) -> None:
+        assert self.process.stdout is not None
+        line = await asyncio.to_thread(self.process.stdout.readline)
+        assert line.startswith(b"ready "), self.log.read_text()
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal to the process only, as a container runtime does, and wait for its end."""
+        self.process.send_signal(number)
+        self.process.wait(120)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@asynccontextmanager
+async def started(folder: Path, new_database: Callable[[], str]) -> AsyncIterator[Callable[..., ComposedService]]:
+    """Return a function that starts a service; end all of them."""
+    running: list[ComposedService] = []
+    databases = {host: new_database() for host in ("db-1", "db-2")}
+    carrier = free_port()
+
+    def start(name: str, *hubs: ComposedService) -> ComposedService:
+        variables = {}
+        for key, value in services()[name]["environment"].items():
+            for host, database in databases.items():
+                if f"@{host}:5432/" in str(value):
+                    variables[key] = database
+        if name.startswith("hub"):
+            variables["SEMQ_CLUSTER__CARRIER"] = f'["amqp://guest:guest@127.0.0.1:{carrier}/"]'
+        else:
+            first, *more = (f'"amqp://127.0.0.1:{hub.port}"' for hub in hubs)
+            variables |= {"SEMQ_HUB__URL": first.strip('"'), "SEMQ_HUB__MORE_URLS": f"[{', '.join(more)}]"}
+        running.append(ComposedService(name, folder, variables))
+        return running[-1]
+
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(pair(port=carrier, drain_s=0.1))
+        try:
+            yield start
+        finally:
+            for one in running:
+                if one.process.poll() is None:
+                    one.end(signal.SIGTERM)
+
+
+async def test_a_document_goes_through_the_services_also_when_an_instance_has_ended(
+    tmp_path: Path, new_database: Callable[[], str]
+) -> None:
+    async with started(tmp_path, new_database) as start, AsyncExitStack() as clients:
+        first = start("hub-1")
+        await first.ready()
+        second = start("hub-2")
+        await second.ready()
+        standby = start("hub-2-standby")
+        a, b = start("node-10008", first, second), start("node-56001", second, first)
+        await asyncio.gather(a.ready(), b.ready())
+        urls = [f"amqp://app:app_password@127.0.0.1:{node.port}" for node in (a, b)]
+        sender, receiver = [await clients.enter_async_context(Client(url)) for url in urls]
+        assert (await sender.wait_for_delivery((await sender.send("56001", b"one")).lk0, 60)).is_delivered
+        listed = await semq_aside("hub", "instances", "--node", f"amqp://admin:admin_password@127.0.0.1:{first.port}")
+        assert (listed.status, listed.out.count("1.1"), listed.out.count("2.2")) == (0, 1, 1), listed
+        second.end(signal.SIGTERM)
+        await standby.ready()
+        assert (await sender.wait_for_delivery((await sender.send("56001", b"two")).lk0, 60)).is_delivered
+        async with receiver.receive() as documents:
+            for body in (b"one", b"two"):
+                document = await anext(documents)
+                assert document.payload == body
+                await document.ack()
