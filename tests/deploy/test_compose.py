@@ -22,7 +22,7 @@ from semq.config.names import leads_somewhere
 from tests.cli.command import semq_aside
 from tests.transport.pair import pair
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose"
 NODES = ("hub-1", "hub-2", "hub-2-standby", "node-10008", "node-56001")
 pytestmark = pytest.mark.processes

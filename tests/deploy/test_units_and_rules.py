@@ -12,7 +12,7 @@ from semq.config.names import leads_somewhere
 from semq.service.monitoring.metrics import LATENCY, METRICS
 from tests.cli.command import semq
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "semq.rules.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "semq.json"
 RECONCILIATION = ROOT / "spark_reconcile" / "report" / "metrics.py"

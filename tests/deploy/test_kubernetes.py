@@ -1,0 +1,125 @@
+"""The manifests in deploy/kubernetes agree with each other and with the product; where kubectl is, it renders them."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from semq.config import load
+from semq.config.names import leads_somewhere
+from semq.web.own_routes import ROUTES
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "kubernetes"
+KUBECTL = shutil.which("kubectl")
+PASSWORD = "SEMQ_AMQP__USERS__ADMIN"
+
+
+def resources() -> list[dict[str, Any]]:
+    """Return all resources that the kustomization names."""
+    kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    files = [FOLDER / name for name in kustomization["resources"]]
+    assert {*files, FOLDER / "kustomization.yaml"} == set(FOLDER.glob("*.yaml"))
+    return [one for file in files for one in yaml.safe_load_all(file.read_text())]
+
+
+def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in resources() if one["kind"] == kind}
+
+
+DEPLOYMENTS = sorted(of_kind("Deployment"))
+
+
+def pod(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = of_kind("Deployment")[name]["spec"]["template"]
+    return found
+
+
+def container(name: str) -> dict[str, Any]:
+    (found,) = pod(name)["spec"]["containers"]
+    return dict(found)
+
+
+def variables(name: str) -> Iterator[tuple[str, Any]]:
+    for one in container(name)["env"]:
+        yield one["name"], one.get("value") or one["valueFrom"]["secretKeyRef"]["name"]
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_a_process_starts_with_settings_that_exist(name: str) -> None:
+    command, kind, option, _ = container(name)["args"]
+    offered = subprocess.run([str(ROOT / "run"), "help"], capture_output=True, text=True, check=True).stdout
+    assert re.search(rf"^  {command} .*\b{kind}\b", offered, re.MULTILINE)
+    assert option == "--config"
+    settings = [key for key, _ in variables(name) if key.startswith("SEMQ_")]
+    assert all(leads_somewhere(key.removeprefix("SEMQ_").lower().split("__")) for key in settings)
+    assert PASSWORD in (FOLDER / "passwords.env.example").read_text()
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_the_configuration_is_accepted_with_the_variables(name: str) -> None:
+    secrets = {
+        "store-1-app": "postgresql://semq:x@store-1-rw.semq:5432/semq",
+        "store-2-app": "postgresql://semq:x@store-2-rw.semq:5432/semq",
+        "carrier-default-user": "amqp://semq:x@carrier.semq.svc:5672/",
+    }
+    given = {key: secrets.get(value, value) for key, value in variables(name)}
+    given = {key: value.replace("$(CARRIER_URL)", given["CARRIER_URL"]) for key, value in given.items()}
+    settings = load(FOLDER / "hub.toml", given | {PASSWORD: "x"})
+    assert f"hub-{settings.node.semq_id}" == name
+    assert settings.database.url is not None
+    assert f"store-{settings.node.semq_db_id}-rw" in settings.database.url.get_secret_value()
+    assert settings.cluster is not None
+    assert settings.cluster.control is not None
+    assert "store-1-rw" in settings.cluster.control.get_secret_value()
+    ports = {port["name"]: port["containerPort"] for port in container(name)["ports"]}
+    assert settings.http is not None
+    assert ports == {"amqps": settings.amqp.port, "http": settings.http.port}
+    mounts = {mount["mountPath"] for mount in container(name)["volumeMounts"]}
+    assert {str(settings.data_dir), str(settings.pki_dir), "/etc/semq"} < mounts
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_names_agree(name: str) -> None:
+    labels, spec = pod(name)["metadata"]["labels"], pod(name)["spec"]
+    assert of_kind("Deployment")[name]["spec"]["selector"]["matchLabels"] == labels
+    assert of_kind("PodDisruptionBudget")[name]["spec"]["selector"]["matchLabels"] == labels
+    for service in of_kind("Service").values():
+        assert service["spec"]["selector"].items() <= labels.items()
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= {"amqps", "http"}
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    every = [*spec["containers"], *spec.get("initContainers", ())]
+    assert {mount["name"] for one in every for mount in one["volumeMounts"]} == set(volumes)
+    assert volumes["pki"]["persistentVolumeClaim"]["claimName"] in of_kind("PersistentVolumeClaim")
+    assert {one["image"] for one in every} == {"semq"}
+    stores = {value.removesuffix("-app") for key, value in variables(name) if "URL" in key or "CONTROL" in key}
+    assert stores - {"carrier-default-user"} <= set(of_kind("Cluster"))
+    assert set(of_kind("RabbitmqCluster")) == {"carrier"}
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_a_probe_asks_for_a_path_that_the_web_process_has(name: str) -> None:
+    probe = container(name)["readinessProbe"]["httpGet"]
+    assert probe["port"] == "http"
+    assert probe["path"] in {getattr(route, "path", "") for route in ROUTES}
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+def test_kubectl_renders_the_manifests(tmp_path: Path) -> None:
+    folder = tmp_path / "kubernetes"
+    shutil.copytree(FOLDER, folder)
+    (folder / "passwords.env").write_text(f"{PASSWORD}=x\n")
+    done = subprocess.run([str(KUBECTL), "kustomize", str(folder)], capture_output=True, text=True, check=True)
+    rendered = list(yaml.safe_load_all(done.stdout))
+    assert len(rendered) == len(resources()) + 2  # the configuration and the password
+    assert all(one["metadata"].get("namespace", "semq") == "semq" for one in rendered)
+    (config,) = (one["metadata"]["name"] for one in rendered if one["kind"] == "ConfigMap")
+    for one in rendered:
+        if one["kind"] == "Deployment":
+            volumes = one["spec"]["template"]["spec"]["volumes"]
+            assert [volume["configMap"]["name"] for volume in volumes if "configMap" in volume] == [config]
