@@ -83,14 +83,22 @@ async def at_rest(server: int, data: Path, idle_s: float) -> Result:
 
 
 async def linked(address: str, count: int) -> None:
-    """Wait until every institution has its link and rests. Raises NoFigures."""
+    """Wait until every link is up and every institution has rested once. Raises NoFigures.
+
+    A resting institution opens its connection again at each poll (``server.rest_poll_s``) and keeps it for
+    ``server.rest_s``: of many institutions some are open at every moment.
+    """
+    rested: set[str] = set()
     deadline = time.monotonic() + LINKED_S
     async with Client(f"amqp://guest:guest@{address}", patience_s=60) as client:
         while True:
             rows = await client.request("server.list", {}, timeout_s=60)
-            up = sum(row["link"] == "up" and row["database"] == "rest" for row in rows)
-            if up == count:
+            rested.update(row["institution"] for row in rows if row["database"] == "rest")
+            up = sum(row["link"] == "up" for row in rows)
+            if up == count == len(rested):
                 return
             if time.monotonic() > deadline:
-                raise NoFigures(f"only {up} of {count} institutions have a link and rest after {LINKED_S:g} s")
+                raise NoFigures(
+                    f"of {count} institutions {up} have a link and {len(rested)} have rested after {LINKED_S:g} s"
+                )
             await asyncio.sleep(1.0)
