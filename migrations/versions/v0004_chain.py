@@ -1,4 +1,4 @@
-"""The chain of the ledger: links identified by their first line, on half-empty pages for updates. Empty until now."""
+"""The chain of the ledger: links identified by their first line, on half-empty pages. The table was empty before."""
 
 from alembic import op
 

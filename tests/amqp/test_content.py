@@ -39,7 +39,7 @@ def test_golden_octets() -> None:
     assert header.body_size == 5
 
 
-def test_no_properties() -> None:
+def test_a_header_without_properties_has_no_flags() -> None:
     header = ContentHeader.build(0, Properties())
     assert header.raw == FRONT + b"\x00\x00"
     assert header.properties == Properties()
@@ -188,7 +188,7 @@ def test_entries_beside_the_amended_keep_their_octets() -> None:
     assert (amended.priority, amended.delivery_mode) == (4, 2)
 
 
-def test_none_removes() -> None:
+def test_a_property_set_to_none_is_removed() -> None:
     header = ContentHeader.build(3, FULL)
     amended = header.amended(headers=None, expiration=None)
     assert (amended.headers, amended.expiration, amended.message_id, amended.body_size) == (None, None, "m", 3)

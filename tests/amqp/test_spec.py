@@ -34,7 +34,7 @@ def test_the_properties_are_those_of_the_oracle() -> None:
     assert [(renamed.get(name, name), kind.amqp_type(name)) for name in kind.attributes()] == list(PROPERTIES)
 
 
-def test_methods_with_content() -> None:
+def test_four_methods_have_content() -> None:
     assert {name for name, row in ROWS.items() if row.content} == {
         "basic.publish",
         "basic.deliver",

@@ -308,6 +308,6 @@ def test_the_memory_of_names_is_bounded() -> None:
 
 
 @given(values)
-def test_values_come_back(value: Any) -> None:
+def test_an_encoded_value_is_read_back_unchanged(value: Any) -> None:
     octets = encode_value(value)
     assert read_value(octets, 0, 64) == (value, len(octets))

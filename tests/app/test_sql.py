@@ -226,7 +226,7 @@ def test_only_a_waiting_document_can_be_finished(engine: Engine) -> None:
     assert caught.value.code == "SEMQ-3021"
 
 
-def test_other_errors_of_the_database_stay_what_they_are(engine: Engine) -> None:
+def test_other_errors_of_the_database_are_raised_unchanged(engine: Engine) -> None:
     with engine.connect() as connection:
         connection.execute(text("SET TRANSACTION READ ONLY"))
         with pytest.raises(DBAPIError):

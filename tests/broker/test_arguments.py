@@ -48,7 +48,7 @@ BAD: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "meaning"), GOOD)
-def test_good_values(name: str, value: Any, meaning: Any) -> None:
+def test_a_good_argument_of_a_queue_is_read_into_its_field(name: str, value: Any, meaning: Any) -> None:
     field, _ = QUEUE_ARGUMENTS[name]
     assert getattr(read_queue_arguments({name: value}), field) == meaning
 

@@ -8,7 +8,7 @@ from semq.clock import SystemClock
 CLOCK = SystemClock()
 
 
-def test_queues_and_consumers() -> None:
+def test_generated_names_have_their_form_and_differ() -> None:
     assert re.fullmatch(r"amq\.ctag-[A-Za-z0-9_-]{22}", made_name("amq.ctag-", CLOCK))
     assert made_name("amq.gen-", CLOCK) != made_name("amq.gen-", CLOCK)
 

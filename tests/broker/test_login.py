@@ -39,7 +39,7 @@ def test_a_virtual_host_that_is_not_for_the_user(broker: Served, vhost: str, use
     assert text in str(caught.value).replace("\\", "")
 
 
-def test_amqplain(broker: Served) -> None:
+def test_a_client_logs_in_by_amqplain(broker: Served) -> None:
     with broker.raw(mechanism="AMQPLAIN", response=sasl.amqplain("guest", "guest")) as client:
         client.until(Opened)
 

@@ -72,7 +72,7 @@ async def test_aio_pika_transactions_and_get() -> None:
         assert await queue.get(fail=False) is None
 
 
-async def test_a_restart_on_the_same_store() -> None:
+async def test_durable_definitions_and_messages_survive_a_restart() -> None:
     store = MemoryBrokerStore()
     async with pair(store) as both:
         channel = await (await both.dial()).open_channel()
@@ -197,7 +197,7 @@ async def test_stopping_names_the_reason_and_leaves_the_store_idle() -> None:
         assert len(store.messages) == 1
 
 
-async def test_figures() -> None:
+async def test_the_server_counts_connections_queues_and_messages() -> None:
     async with pair() as both:
         link = await both.dial()
         channel = await link.open_channel()

@@ -150,7 +150,7 @@ SOFT: dict[str, tuple[bytes, tuple[int, int, int]]] = {
 
 
 @pytest.mark.parametrize("what", HARD)
-def test_hard(broker: Served, what: str) -> None:
+def test_a_hard_error_closes_the_connection_and_spares_its_neighbour(broker: Served, what: str) -> None:
     data, expected = HARD[what]
     with broker.raw().opened() as neighbour, broker.raw().opened() as client:
         client.socket.sendall(data)
@@ -161,7 +161,7 @@ def test_hard(broker: Served, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", SOFT)
-def test_soft(broker: Served, what: str) -> None:
+def test_a_soft_error_closes_one_channel(broker: Served, what: str) -> None:
     data, expected = SOFT[what]
     with broker.raw().opened(2) as client:
         client.socket.sendall(data)

@@ -58,7 +58,7 @@ def test_cancelled_timers_do_not_accumulate() -> None:
     assert timers._heap == []
 
 
-def test_one_that_is_cancelled_by_another_of_the_same_moment_is_silent() -> None:
+def test_a_timer_cancelled_by_another_of_the_same_moment_does_not_run() -> None:
     timers, rung = Timers(), list[str]()
     doomed: list[Timer] = []
     timers.at(1.0, lambda: doomed[0].cancel())

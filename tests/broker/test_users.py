@@ -53,7 +53,9 @@ def test_permissions_search_names(right: Right, name: str, allowed: bool) -> Non
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), None),
     ],
 )
-async def test_accepted_logins(mechanism: str, credentials: Credentials, peer: PeerInfo, who: str | None) -> None:
+async def test_right_credentials_log_in_also_from_memory(
+    mechanism: str, credentials: Credentials, peer: PeerInfo, who: str | None
+) -> None:
     table = UserTable([ANN, BOB, EVE])
     for _ in range(2):  # the second time from memory
         assert await table.authenticate(mechanism, credentials, peer) == who

@@ -53,7 +53,7 @@ def test_each_has_its_table_over_the_shared_sections(file: Path) -> None:
     assert (one.institution, other.institution) == ("10008", "56001")
 
 
-def test_addresses(file: Path) -> None:
+def test_each_institution_has_an_address_of_its_own(file: Path) -> None:
     assert url_of(load(file, {}, "10008")) == "amqp://erp:secret@127.0.0.1:5680/10008"
     assert door_in(file, {}, "56001").url() == "amqp://guest:guest@127.0.0.1:5680/56001"
     assert door_in(file, {}).url() == "amqp://root:pw@127.0.0.1:5680"

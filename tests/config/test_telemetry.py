@@ -63,7 +63,7 @@ def test_institutions_of_one_server_share_it(tmp_path: Path) -> None:
         ("sample_ratio = 1", "telemetry.endpoint: missing"),
     ],
 )
-def test_faults(tmp_path: Path, text: str, fault: str) -> None:
+def test_faults_of_the_section_are_named_without_secrets(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(ConfigInvalid) as invalid:
         load(write(tmp_path, f"[telemetry]\n{text}\n"), {})
     told = invalid.value.advice()

@@ -74,7 +74,7 @@ async def test_the_overview_gives_no_all_clear_before_the_queues_are_counted(
     assert "Nothing needs attention." in (await browser.get("/")).text
 
 
-async def test_a_payload_is_shown_to_its_role_only_and_every_look_is_in_the_audit_log(shown: Scene) -> None:
+async def test_a_payload_is_shown_to_its_role_only_and_each_time_is_in_the_audit_log(shown: Scene) -> None:
     site, lk0 = shown.sites["node"], shown.names["received"]
     admin = await site.signed_in("admin")
     assert (await admin.post_form("/messages/payload", id=lk0, how="look")).status_code == 403

@@ -284,7 +284,7 @@ def test_a_renewal_waits_for_the_other_end() -> None:
     assert len(ends.hub.channels) == 1
 
 
-def test_an_offer_heard_twice_makes_one_channel() -> None:
+def test_an_offer_received_twice_makes_one_channel() -> None:
     ends = TwoEnds().settle()
     ends.node.accept(ends.records[0], HUB)
     assert len(ends.node.channels) == 1

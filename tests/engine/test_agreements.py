@@ -33,7 +33,7 @@ def test_without_a_rate_nothing_is_counted() -> None:
     assert taken(Meter(1.0), Terms(), 0.0, 1000) == 1000
 
 
-def test_type_and_size() -> None:
+def test_a_document_above_the_size_of_its_agreement_is_refused() -> None:
     terms = Terms(types=("order",), bytes_max=10)
     assert check([terms], "1.56001", ORDER, 10) is terms
     with pytest.raises(DocumentTooLarge) as refused:

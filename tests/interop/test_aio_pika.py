@@ -6,7 +6,7 @@ import aio_pika
 from aio_pika.patterns import RPC, Master
 
 
-async def test_remote_calls(url: str) -> None:
+async def test_aio_pika_makes_remote_calls(url: str) -> None:
     async def multiply(*, x: int, y: int) -> int:
         return x * y
 
@@ -60,7 +60,7 @@ async def test_an_iterator_and_headers(url: str) -> None:
         await queue.delete(if_unused=False, if_empty=False)
 
 
-async def test_a_transaction(url: str) -> None:
+async def test_aio_pika_publishes_in_a_transaction(url: str) -> None:
     async with await aio_pika.connect(url) as connection:
         channel = await connection.channel(publisher_confirms=False)
         queue = await channel.declare_queue(exclusive=True)

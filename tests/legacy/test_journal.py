@@ -8,7 +8,7 @@ from semq.legacy.errors import JournalUnusable
 from semq.legacy.journal import ImportJournal
 
 
-def test_entries_last(tmp_path: Path) -> None:
+def test_entries_are_read_again_after_a_restart(tmp_path: Path) -> None:
     journal = ImportJournal(tmp_path / "j")
     journal.add([("a", "sent", "L1"), ("b", "noted", "L2")])
     journal.add([("a", "sent", "L9")])

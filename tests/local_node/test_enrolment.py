@@ -41,7 +41,7 @@ def test_the_address_of_a_hub(text: str, host: str, port: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":5670", "host:99999", "host:x"])
-def test_invalid_addresses(text: str) -> None:
+def test_an_invalid_address_of_a_hub_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         HubAddress.of(text)
 

@@ -122,7 +122,7 @@ async def test_a_document_over_the_limit_is_refused(inprocess: InProcess) -> Non
         await publish(await confirming(await inprocess.client(a)), "56001", b"x" * 100_001)
 
 
-async def test_administrators_submit_look_and_act(inprocess: InProcess) -> None:
+async def test_administrators_submit_read_and_act(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)

@@ -81,7 +81,7 @@ def test_a_request_that_is_far_too_long() -> None:
 
 
 @pytest.mark.parametrize("passphrase", [None, b"secret"])
-def test_it_is_kept(tmp_path: Path, passphrase: bytes | None) -> None:
+def test_an_authority_is_read_back_from_its_files(tmp_path: Path, passphrase: bytes | None) -> None:
     assert read_authority(tmp_path, passphrase) is None
     ours = create_authority("hub", NOW)
     ours.write(tmp_path, passphrase)

@@ -25,12 +25,12 @@ def test_a_certificate_of_our_authority_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("at", "says"), [(NOW - DAY, "not yet valid"), (NOW + 91 * DAY, "expired"), (NOW + timedelta(days=9999), "expired")]
 )
-def test_outside_its_time(at: "object", says: str) -> None:
+def test_a_certificate_outside_its_time_is_refused(at: "object", says: str) -> None:
     with pytest.raises(OutOfDate, match=says):
         BELIEVED.verify(issued(OURS), at)  # type: ignore[arg-type]
 
 
-def test_another_node() -> None:
+def test_a_certificate_of_another_node_is_refused() -> None:
     with pytest.raises(WrongName):
         BELIEVED.verify(issued(OURS, "1.56001"), NOW, node=Address(1, "10008"))
 
@@ -64,7 +64,7 @@ def test_a_certificate_that_was_altered() -> None:
         BELIEVED.verify(altered, NOW)
 
 
-def test_authorities_on_disk(tmp_path: Path) -> None:
+def test_trusted_authorities_are_read_back_from_their_file(tmp_path: Path) -> None:
     both = trust(OURS, THEIRS)
     (tmp_path / "trust.pem").write_bytes(both.pem)
     again = TrustStore.read(tmp_path / "trust.pem")

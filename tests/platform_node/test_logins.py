@@ -57,7 +57,9 @@ def logins(registry: Registry | None, *, allow_plain: bool = False) -> HubLogins
         (APP, CLEAR, True, True),
     ],
 )
-async def test_passwords(registry: Registry, user: str, peer: PeerInfo, allow_plain: bool, may: bool) -> None:
+async def test_a_password_logs_in_only_where_plain_logins_are_allowed(
+    registry: Registry, user: str, peer: PeerInfo, allow_plain: bool, may: bool
+) -> None:
     for known in (registry, None):
         some = logins(known, allow_plain=allow_plain)
         assert await some.authenticate("PLAIN", Credentials(user, b"right"), peer) == (user if may else None)
@@ -68,7 +70,7 @@ def shown(der: bytes) -> PeerInfo:
     return PeerInfo("192.0.2.1", 1, "whatever the subject says", der, "TLSv1.3")
 
 
-async def test_certificates(registry: Registry) -> None:
+async def test_a_node_logs_in_with_its_own_certificate_only(registry: Registry) -> None:
     some = logins(registry)
     mine = issued(OURS, NODE)
 

@@ -77,7 +77,7 @@ def test_two_at_once_with_one_token(connection: Connection, database: str) -> No
     assert store.certificates(connection) == given
 
 
-def test_stores_of_nodes(connection: Connection) -> None:
+def test_the_last_store_of_each_node_is_kept(connection: Connection) -> None:
     first, second = NodeStore("1.10008", "uuid", 1, NOW), NodeStore("1.10008", "uuid", 2, NOW + HOUR)
     store.note_store(connection, first)
     store.note_store(connection, second)

@@ -373,7 +373,7 @@ def test_a_relayed_row_is_one_object_however_it_is_found(store: MemoryStore) -> 
 # --------------------------------------------------------------------------------------------- queries
 
 
-def test_unsent(store: MemoryStore) -> None:
+def test_unsent_rows_are_found_within_their_limits(store: MemoryStore) -> None:
     put(
         store,
         own(1, size=5),
@@ -390,7 +390,7 @@ def test_unsent(store: MemoryStore) -> None:
     assert set(see(store, queries={Unsent("1.b", 4, 1)}).bodies) == {7}
 
 
-def test_unsettled(store: MemoryStore) -> None:
+def test_unsettled_rows_are_found_within_their_limits(store: MemoryStore) -> None:
     ends = {"outcome": Outcome.DELIVERED, "ss_status": SendStatus.SS_ACK2}
     put(store, own(1), own(2, ss_status=SendStatus.SS_SENT), own(3, ss_status=SendStatus.SS_ACK), own(4, **ends))
     assert ids(found(store, Unsettled(0, 9, 9))) == [2, 3]
@@ -398,7 +398,7 @@ def test_unsettled(store: MemoryStore) -> None:
     assert ids(found(store, Unsettled(0, 9, 1))) == [2]
 
 
-def test_expired(store: MemoryStore) -> None:
+def test_expired_rows_are_found_in_order(store: MemoryStore) -> None:
     put(
         store,
         own(1),
@@ -412,7 +412,7 @@ def test_expired(store: MemoryStore) -> None:
     assert ids(found(store, ExpiredRows(6, 1))) == [2]
 
 
-def test_unfinished_and_waiting(store: MemoryStore) -> None:
+def test_unfinished_and_waiting_rows_are_found(store: MemoryStore) -> None:
     noted = {"p_ack_status": AckStatus.AS_ACK, "s_ack_status": AckStatus.AS_ACK}
     done = {"app_status": AppStatus.DONE}
     put(store, received(1), received(2, **noted, **done), received(3, **done), received(4, **noted))
@@ -433,7 +433,7 @@ def test_first_in_order_is_the_first_accepted(store: MemoryStore) -> None:
     assert found(store, FirstInOrder(str(IN.store), "z")) == []
 
 
-def test_streams_to(store: MemoryStore) -> None:
+def test_streams_are_found_by_their_target(store: MemoryStore) -> None:
     put(store, own(1), own(2))
     assert found(store, StreamsTo("1.b")) == [OutStream(STREAM, 3)]
     assert found(store, StreamsTo("1.z")) == []
@@ -522,7 +522,7 @@ def test_the_window_of_classes_1_and_2_is_bounded(store: MemoryStore, monkeypatc
 # -------------------------------------------------------------------------------- recovery and backups
 
 
-def test_an_empty_store(store: MemoryStore) -> None:
+def test_an_empty_memory_store_recovers_with_its_first_numbers(store: MemoryStore) -> None:
     recovered = store.recover(5)
     assert (recovered.store_uuid, recovered.boot, recovered.inc) == ("memory", 1, 5)
     assert recovered.first_id == first_id(1) == 2**40 + 1

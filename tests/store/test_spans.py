@@ -12,5 +12,5 @@ def test_a_group_with_another_row_divides_spans() -> None:
     assert in_custody(groups) == [(10, 19), (30, 79)]
 
 
-def test_no_rows() -> None:
+def test_no_rows_have_no_span_in_custody() -> None:
     assert in_custody([]) == []

@@ -6,7 +6,7 @@ from semq.umx_t.address import Address
 from tests.store.test_memory import found, ids, own, put, received, relayed, see
 
 
-def test_tracks() -> None:
+def test_tracks_are_found_by_source_and_priority() -> None:
     store = MemoryStore()
     source = received(1).source
     put(store, received(1, priority=5), received(2), received(3, target=Address(1, "a", "buyer"), priority=9))

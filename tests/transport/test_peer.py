@@ -21,12 +21,12 @@ from semq.transport.peer import PeerInfo, peer_of
         ("127.evil.example", False),
     ],
 )
-def test_loopback(host: str, is_loopback: bool) -> None:
+def test_loopback_addresses_are_known(host: str, is_loopback: bool) -> None:
     assert PeerInfo(host, 1).is_loopback is is_loopback
 
 
 @pytest.mark.parametrize(("host", "shown"), [("10.0.0.1", "10.0.0.1:5"), ("::1", "[::1]:5")])
-def test_shown(host: str, shown: str) -> None:
+def test_a_peer_is_printed_as_host_and_port(host: str, shown: str) -> None:
     assert str(PeerInfo(host, 5)) == shown
 
 

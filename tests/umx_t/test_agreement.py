@@ -25,7 +25,7 @@ ORDER = parse_app_key("trade/order/standard/S1")
         ("", False),
     ],
 )
-def test_patterns(pattern: str, does: bool) -> None:
+def test_a_pattern_of_types_fits_or_not(pattern: str, does: bool) -> None:
     assert fits(pattern, ORDER) is does
 
 

@@ -18,7 +18,7 @@ def test_the_ident_is_the_whole_source_locator(envelope: Envelope) -> None:
     assert parse_lk0(envelope.ident) == envelope.lk0
 
 
-def test_class_and_position() -> None:
+def test_an_envelope_knows_its_class_and_its_position() -> None:
     must = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes(), sid=4)
     drop = Envelope(source=LK.node, target=must.target, lk0=LK, attributes=Attributes(save_fwd=SaveFwd.DROP))
     assert must.is_class3

@@ -21,7 +21,7 @@ def grid(text: str = TEXT) -> Grid[Light, Seen, Act]:
     return Grid(text, Light, Seen, Act)
 
 
-def test_cells() -> None:
+def test_a_grid_is_read_cell_by_cell() -> None:
     lights = grid()
     assert lights.name == "light"
     assert lights.columns == (Light.RED, Light.GREEN)

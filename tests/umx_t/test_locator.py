@@ -28,7 +28,7 @@ def test_a_position_survives_its_text(pos: Pos) -> None:
     assert parse_pos(str(pos)) == pos
 
 
-def test_parts() -> None:
+def test_a_locator_has_the_parts_of_its_text() -> None:
     lk0 = LK0(1, "10008", 2, 3, 0xFF, 9)
     assert str(lk0) == "1.10008.2.3.ff.9"
     assert lk0.node == lk0.store.node == Address(1, "10008")

@@ -11,7 +11,7 @@ LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 NUMBERS = st.integers(0, INT64_MAX)
 
 
-def test_a_known_name() -> None:
+def test_a_locator_has_a_short_name_of_at_most_16_letters() -> None:
     assert short_name(LK0) == "1-1-4KN6M"
     assert len(short_name("1.10008.1.1.534a226699edc7f7.109951162777700")) <= 16
 

@@ -231,7 +231,7 @@ async def test_requests_that_fail_together_lengthen_the_pause_once(hook: Hook) -
     await made.close()
 
 
-async def test_an_address_is_left_alone_for_as_long_as_it_asks(hook: Hook) -> None:
+async def test_an_address_gets_no_posts_for_as_long_as_it_asks(hook: Hook) -> None:
     class Clock(SystemClock):
         ahead = 0.0
 

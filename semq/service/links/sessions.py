@@ -81,7 +81,7 @@ class NodeLink:
         self._messages_max = cast(NodeConsumer, data).prefetch or MESSAGES_MAX
         self._bytes_max = bytes_max
         self._out = 0  # messages delivered and not acknowledged
-        self._bytes = 0  # of these
+        self._bytes = 0  # in these messages
         self.is_up = True
 
     def end(self) -> None:

@@ -28,7 +28,7 @@ def test_a_client_begins_with_the_header() -> None:
     assert output(started()) == PROTOCOL_HEADER
 
 
-def test_the_whole_negotiation() -> None:
+def test_a_client_negotiates_mechanism_limits_and_host() -> None:
     client = started(ConnectionLimits(frame_max=8192, channel_max=7, heartbeat=30))
     output(client)
     properties: Table = {"product": "RabbitMQ", "capabilities": {"basic.nack": True}}

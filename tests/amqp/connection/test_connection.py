@@ -97,7 +97,9 @@ def one_channel() -> WirePair:
 
 @pytest.mark.parametrize("cut", [lambda data: [data], octet_by_octet], ids=["whole", "octet by octet"])
 @pytest.mark.parametrize(("octets", "code", "ids"), [row[1:] for row in HARD], ids=[row[0] for row in HARD])
-def test_hard_errors(octets: bytes, code: int, ids: tuple[int, int], cut: Callable[[bytes], list[bytes]]) -> None:
+def test_a_hard_error_ends_its_connection_and_no_other(
+    octets: bytes, code: int, ids: tuple[int, int], cut: Callable[[bytes], list[bytes]]
+) -> None:
     pair = one_channel()
     neighbour = one_channel()
     events = [event for part in cut(octets) for event in pair.server.receive(part, 0)]
@@ -128,7 +130,7 @@ FATAL: list[tuple[str, bytes]] = [
 
 @pytest.mark.parametrize("cut", [lambda data: [data], octet_by_octet], ids=["whole", "octet by octet"])
 @pytest.mark.parametrize("octets", [row[1] for row in FATAL], ids=[row[0] for row in FATAL])
-def test_fatal_errors(octets: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
+def test_bytes_that_are_no_frame_end_the_connection_at_once(octets: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
     pair = one_channel()
     pair.server.ack(1, 1)
     events = [event for part in cut(HEARTBEAT_FRAME + octets + CONTENT) for event in pair.server.receive(part, 0)]

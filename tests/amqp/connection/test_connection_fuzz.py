@@ -140,7 +140,7 @@ frames = st.builds(frame, st.sampled_from([1, 1, 1, 2, 3, 3, 8, 4]), st.integers
 @every_connection
 @settings(max_examples=40)
 @given(st.lists(st.binary(max_size=60), max_size=5))
-def test_noise(made: Callable[[], Either], parts: list[bytes]) -> None:
+def test_random_bytes_break_no_invariant(made: Callable[[], Either], parts: list[bytes]) -> None:
     watch = InvariantWatch(made())
     for part in parts:
         watch.feed(part)
@@ -150,7 +150,7 @@ def test_noise(made: Callable[[], Either], parts: list[bytes]) -> None:
 @every_connection
 @settings(max_examples=50)
 @given(st.lists(frames, max_size=10))
-def test_frames_at_random(made: Callable[[], Either], parts: list[bytes]) -> None:
+def test_random_frames_break_no_invariant(made: Callable[[], Either], parts: list[bytes]) -> None:
     watch = InvariantWatch(made())
     for part in parts:
         watch.feed(part)
@@ -200,7 +200,7 @@ SAID = conversation()
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_the_recorded_conversation(role: str) -> None:
+def test_the_recorded_conversation_ends_without_an_error(role: str) -> None:
     watch = replay(role, b"".join(said_to(role)))
     assert watch.failed == []
     assert watch.closed[0].error is None

@@ -80,7 +80,7 @@ def side(heard: list[tuple[str, ConnectionEvent]], name: str) -> list[Connection
 WHOLE = talk(whole)
 
 
-def test_the_conversation_has_everything_in_it() -> None:
+def test_the_conversation_contains_every_event() -> None:
     assert [type(event).__name__ for event in side(WHOLE, "server")] == [
         "LoginOffered",
         "Tuned",

@@ -94,7 +94,7 @@ def test_a_received_header_goes_out_with_the_same_octets() -> None:
     assert raw in output(pair.server)
 
 
-def test_returned_and_got() -> None:
+def test_returned_and_requested_messages_reach_the_client_with_their_content() -> None:
     pair, header = opened(), header_of(b"x")
     pair.server.send_content(1, m.BasicReturn(312, "NO_ROUTE", "e", "k"), header, b"x")
     pair.client.send(1, m.BasicGet("q"))
@@ -287,7 +287,7 @@ def test_acks_of_all_kinds() -> None:
     ]
 
 
-def test_flow_both_ways() -> None:
+def test_each_side_can_stop_the_content_of_the_other_by_flow() -> None:
     pair = opened()
     pair.client.send(1, m.ChannelFlow(False))
     at_server, at_client = pair.flow()

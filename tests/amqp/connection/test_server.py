@@ -237,7 +237,7 @@ def test_answers_with_an_argument_are_refused_at_the_wrong_time(command: str) ->
 # Open
 
 
-def test_blocked_and_unblocked() -> None:
+def test_a_client_is_informed_that_it_is_blocked_and_unblocked() -> None:
     pair = opened()
     assert pair.server.block("low on disk")
     assert pair.server.unblock()

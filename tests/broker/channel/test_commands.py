@@ -144,7 +144,7 @@ def test_deleting_on_condition_and_what_is_not_there(broker: Served, channel: Bl
     channel.exchange_delete("cond")
 
 
-def test_auto_delete(broker: Served, channel: BlockingChannel) -> None:
+def test_a_queue_with_auto_delete_goes_with_its_last_consumer(broker: Served, channel: BlockingChannel) -> None:
     channel.exchange_declare("auto", "fanout", auto_delete=True)
     channel.queue_declare("auto", auto_delete=True)
     channel.queue_bind("auto", "auto")
@@ -192,7 +192,7 @@ NARROW: list[tuple[Act, str]] = [
 
 
 @pytest.mark.parametrize(("act", "text"), NARROW)
-def test_permissions(broker: Served, act: Act, text: str) -> None:
+def test_a_user_acts_only_where_its_permissions_allow(broker: Served, act: Act, text: str) -> None:
     connection = broker.connect("narrow")
     allowed = connection.channel()
     allowed.exchange_declare("my.x", "topic", auto_delete=True)

@@ -207,7 +207,7 @@ def test_a_tag_twice_is_a_hard_error(broker: Served) -> None:
     assert (error.reply_code, error.class_id, error.method_id) == (530, 60, 20)
 
 
-def test_consumers_with_priority(channel: BlockingChannel, queue: str) -> None:
+def test_a_consumer_of_higher_priority_gets_messages_first(channel: BlockingChannel, queue: str) -> None:
     low = RecordingTaker(channel, queue, arguments={"x-priority": -1})
     channel.basic_qos(prefetch_count=1)
     high = RecordingTaker(channel, queue, arguments={"x-priority": 5})
@@ -304,7 +304,7 @@ def test_flow_stops_and_starts_deliveries(channel: BlockingChannel, queue: str) 
     assert taker.until(1).bodies == [b"1"]
 
 
-def test_the_first_multiple_after_very_many_single_acknowledgements_looks_at_what_is_out(
+def test_a_multiple_acknowledgement_after_many_single_ones_visits_only_what_is_unacknowledged(
     broker: Served, channel: BlockingChannel, queue: str
 ) -> None:
     channel.basic_qos(prefetch_count=3)
@@ -337,7 +337,9 @@ class CountingDict(dict[int, Any]):
         return super().__contains__(key)
 
 
-def test_multiples_one_after_the_other_look_at_each_delivery_once(broker: Served, channel: BlockingChannel) -> None:
+def test_successive_multiple_acknowledgements_visit_each_delivery_once(
+    broker: Served, channel: BlockingChannel
+) -> None:
     queue = str(channel.queue_declare("", exclusive=True).method.queue)
     publish(channel, queue, *(b"%d" % number for number in range(50)))
     taker = RecordingTaker(channel, queue).until(50)

@@ -112,7 +112,7 @@ def test_the_user_id_must_be_true(channel: BlockingChannel) -> None:
         channel.basic_qos(prefetch_count=1)
 
 
-def test_copies_by_header(channel: BlockingChannel) -> None:
+def test_cc_and_bcc_headers_add_queues(channel: BlockingChannel) -> None:
     queues = [channel.queue_declare("", exclusive=True).method.queue for _ in range(3)]
     headers = {"CC": [queues[1]], "BCC": [queues[2]]}
     channel.basic_publish("", queues[0], b"1", BasicProperties(headers=headers))
@@ -135,7 +135,7 @@ def test_properties_and_bodies_pass_unchanged(channel: BlockingChannel) -> None:
         assert got == properties
 
 
-def test_direct_replies(broker: Served) -> None:
+def test_a_direct_reply_reaches_the_channel_that_asked(broker: Served) -> None:
     client, server = broker.connect(), broker.connect()
     asking, answering = client.channel(), server.channel()
     requests = answering.queue_declare("", exclusive=True).method.queue

@@ -19,7 +19,7 @@ def die(message: Message, queue: str, reason: DeathReason) -> Message:
     return after_death(message, queue, reason, AT, "dlx", None)
 
 
-def test_the_first_death() -> None:
+def test_the_first_death_of_a_message_is_kept_in_its_headers() -> None:
     message = die(message_of(b"b", "orders", "new", expiration="50", headers={"mine": 1}, app_id="me"), "q", EXPIRED)
     headers = message.headers()
     assert headers["mine"] == 1

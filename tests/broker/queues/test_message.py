@@ -23,7 +23,9 @@ from tests.broker.pure import message_of
         ({"headers": {"CC": ["a"], "BCC": ["b", "c"]}}, "routing_keys", ("k", "a", "b", "c")),
     ],
 )
-def test_fields(properties: dict[str, Any], field: str, value: Any) -> None:
+def test_the_fields_of_a_message_are_those_of_its_properties(
+    properties: dict[str, Any], field: str, value: Any
+) -> None:
     assert getattr(message_of(b"", "e", "k", **properties), field) == value
 
 

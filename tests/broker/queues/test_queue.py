@@ -230,7 +230,7 @@ def test_deliveries_are_marked_once_per_turn_and_queue() -> None:
 @pytest.mark.parametrize(
     ("overflow", "left"), [("reject-publish", b"12"), ("reject-publish-dlx", b"12"), ("drop-head", b"23")]
 )
-def test_overflow(overflow: str, left: bytes) -> None:
+def test_a_full_queue_drops_or_rejects_as_its_argument_demands(overflow: str, left: bytes) -> None:
     model = Model()
     dead = model.queue("dead")
     queue = model.queue(max_length=2, overflow=overflow, dead_letter_exchange="", dead_letter_routing_key="dead")

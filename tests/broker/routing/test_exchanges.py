@@ -20,7 +20,7 @@ ROWS: list[tuple[str, list[tuple[str, dict[str, Any]]], list[tuple[str, dict[str
 
 
 @pytest.mark.parametrize(("kind", "bindings", "cases"), ROWS)
-def test_each_type(
+def test_each_type_of_exchange_routes_by_its_rule(
     kind: str, bindings: list[tuple[str, dict[str, Any]]], cases: list[tuple[str, dict[str, Any], str]]
 ) -> None:
     model = Model()

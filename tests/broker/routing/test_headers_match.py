@@ -28,7 +28,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("arguments", "headers", "fits"), CASES)
-def test_each_case(arguments: dict[str, Any], headers: dict[str, Any], fits: bool) -> None:
+def test_arguments_of_a_headers_binding_fit_as_expected(
+    arguments: dict[str, Any], headers: dict[str, Any], fits: bool
+) -> None:
     assert HeadersPattern(arguments).fits(headers) is fits
 
 

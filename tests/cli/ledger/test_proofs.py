@@ -39,7 +39,7 @@ def verified(file: Path, data: bytes) -> int:
     return run(["verify", str(file), "--trust", str(trust)])
 
 
-def test_a_good_one(tmp_path: Path) -> None:
+def test_a_good_proof_is_accepted(tmp_path: Path) -> None:
     assert verified(tmp_path / "proof.json", msgspec.json.encode(proof())) == 0
 
 

@@ -37,7 +37,7 @@ def told(*words: str) -> dict[str, Any]:
     return found
 
 
-def test_defaults_and_values() -> None:
+def test_options_have_defaults_and_take_values() -> None:
     assert told() == {"count": 4, "share": 1.0, "file": None, "colour": Colour.red, "name": None, "deep": False}
     words = ("--count=9", "--share=0.5", "--file=a/b", "--colour=blue", "--name=x", "--name=y", "--deep")
     assert told(*words) == {

@@ -36,7 +36,7 @@ def test_an_invalid_time_is_empty(nonsense: object) -> None:
     assert moment(nonsense) == brief(nonsense) == ""
 
 
-def test_other_texts_stay() -> None:
+def test_a_text_that_is_no_time_is_printed_unchanged() -> None:
     assert local("soon") == "soon"
     assert ago("soon") == ""
 

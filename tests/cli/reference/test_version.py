@@ -7,7 +7,7 @@ import sys
 from tests.cli.command import semq
 
 
-def test_the_version() -> None:
+def test_the_command_prints_its_version() -> None:
     told = semq("version", "--json").data
     assert semq("version").out.startswith(f"semq {told['semq']} (Python {told['python']}")
 

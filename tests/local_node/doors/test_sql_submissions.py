@@ -44,7 +44,7 @@ def test_rows_above_the_rate_of_an_agreement_wait_and_delay_no_others() -> None:
     assert not trio.a.store.tables.refused
 
 
-def test_a_row_that_is_taken_in_the_unit_of_the_next_look_is_not_taken_again() -> None:
+def test_a_row_taken_in_the_unit_of_the_next_read_is_not_taken_again() -> None:
     trio = Trio()
     written(trio, "56001")
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
@@ -116,7 +116,7 @@ def test_a_token_of_other_content_refuses_the_row_and_keeps_it() -> None:
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_a_row_that_is_refused_in_the_unit_of_the_next_look_is_refused_once() -> None:
+def test_a_row_refused_in_the_unit_of_the_next_read_is_refused_once() -> None:
     trio = Trio()
     tables = trio.a.store.tables
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
@@ -131,7 +131,7 @@ def test_a_row_that_is_refused_in_the_unit_of_the_next_look_is_refused_once() ->
     assert [event.submission for event in trio.a.told.events if event.kind == "failed"] == [2]
 
 
-def test_rows_beyond_one_look_are_taken_after_one_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_one_read_are_taken_after_one_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
     trio = Trio()
     written(trio, "56001", "99999", "no address", "56001", "99999", "99999", "56001", "99999")
@@ -203,7 +203,9 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     assert tables.renamed == {str(refusal.lk0): row.row_id}
 
 
-async def test_the_same_in_postgres(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_wait_and_are_taken_in_postgres_as_in_memory(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
@@ -244,11 +246,11 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
-    looks, look = list[None](), a.submissions._begin_read
+    reads, begin_read = list[None](), a.submissions._begin_read
 
     def counted() -> None:
-        looks.append(None)
-        look()
+        reads.append(None)
+        begin_read()
 
     monkeypatch.setattr(a.submissions, "_begin_read", counted)
     sealed = [True, False, False, False, False]  # the first needs a missing key, the second is sent
@@ -267,8 +269,8 @@ async def test_each_submission_waits_for_a_reason_of_its_own_and_since_one_momen
     rows = {row["submission"]: row for row in (await ask(admin, "stuck.list"))["result"]}
     assert [rows[number]["reason"][0] for number in numbers if number in rows] == [code for code in told() if code]
     assert rows[numbers[4]]["reason"][1].startswith(f"It waits behind sql-{numbers[0]} to the same target")
-    seen = len(looks)
-    await until(lambda: len(looks) > seen + 3)  # searched again repeatedly
+    seen = len(reads)
+    await until(lambda: len(reads) > seen + 3)  # searched again repeatedly
     assert [one for one in status_of(a, numbers) if one[0] == "WAITS"] == [one for one in before if one[0] == "WAITS"]
 
 
@@ -289,17 +291,17 @@ def rows_of(a: Any) -> list[Any]:
         return connection.execute("SELECT lk0 FROM tb_0031").fetchall()
 
 
-def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
+def reads_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
     """Submit documents in one transaction, and poll once: neither a NOTIFY nor the job reads again. Return the number
     of reads.
     """
     monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document_bytes=2**20))
-    submissions, looks = a.submissions, list[None]()
-    polls, look = [submissions.poll], submissions._begin_read
+    submissions, reads = a.submissions, list[None]()
+    polls, begin_read = [submissions.poll], submissions._begin_read
 
     def counted() -> None:
-        looks.append(None)
-        look()
+        reads.append(None)
+        begin_read()
 
     monkeypatch.setattr(submissions, "poll", lambda: polls.pop()() if polls else None)
     monkeypatch.setattr(submissions, "_begin_read", counted)
@@ -307,7 +309,7 @@ def looks_of_one_poll(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[b
         for document in documents:
             connection.execute("SELECT semq_send('56001', %s)", (document,))
     a.clockwork.hasten("sql_submissions")
-    return looks
+    return reads
 
 
 def not_taken(a: Any) -> list[str | None]:
@@ -316,21 +318,21 @@ def not_taken(a: Any) -> list[str | None]:
         return [row[0] for row in connection.execute("SELECT reason_code FROM tb_0031_submit ORDER BY number")]
 
 
-async def test_documents_beyond_the_bytes_of_a_look_wait_for_no_poll(
+async def test_documents_beyond_the_bytes_of_one_read_wait_for_no_poll(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
-    looks = looks_of_one_poll(a, monkeypatch, [b"x" * 2**20] * 40)
+    reads = reads_of_one_poll(a, monkeypatch, [b"x" * 2**20] * 40)
     await until(lambda: not not_taken(a))
-    await until(lambda: len(looks) == 4)  # 16, 16 and 8 documents, and one read that finds none
+    await until(lambda: len(reads) == 4)  # 16, 16 and 8 documents, and one read that finds none
 
 
 async def test_rows_above_the_limit_delay_no_others(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)
-    looks = looks_of_one_poll(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
+    reads = reads_of_one_poll(a, monkeypatch, [*[b"x" * 9 * 2**20] * 3, b"small"])
     await until(lambda: not_taken(a) == ["SEMQ-1203"] * 3)
-    await until(lambda: len(looks) == 2)  # their payload is not read and does not count
+    await until(lambda: len(reads) == 2)  # their payload is not read and does not count

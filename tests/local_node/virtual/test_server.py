@@ -49,7 +49,7 @@ REFUSED = (
 )
 
 
-async def test_logins_by_institution(inprocess: InProcess) -> None:
+async def test_a_user_logs_in_at_its_own_institution_only(inprocess: InProcess) -> None:
     async with hosting(inprocess, ('amqp.users.erp = "secret"', "")) as found:
         assert (await found.client(found.names[0], "erp", "secret")).is_open
         for host, user, password in REFUSED:

@@ -70,7 +70,7 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     assert again.data == {"store": "1.1", "was_retired": True}
     await hub.stop()
 
-    hub = HubNode(load(inprocess.folder / "hub.toml", {}), SystemClock())  # what is retired stays so
+    hub = HubNode(load(inprocess.folder / "hub.toml", {}), SystemClock())  # the store is still retired
     inprocess.stack.push_async_callback(hub.stop)
     await hub.start()
     rows = (await semq(hub, "hub", "stores", "list", "--json")).data

@@ -54,7 +54,7 @@ def test_a_root_has_no_parent_and_every_stage_has_a_kind() -> None:
         (b"\xff", (0, "")),
     ],
 )
-def test_answers(answer: bytes, found: tuple[int, str]) -> None:
+def test_rejected_spans_are_read_from_the_answer(answer: bytes, found: tuple[int, str]) -> None:
     assert rejected(answer) == found
 
 
@@ -65,5 +65,5 @@ def test_answers(answer: bytes, found: tuple[int, str]) -> None:
         ("Wed, 01 Jan 2031 00:00:30 GMT", 30), ("Wed, 01 Jan 2030 00:00:30 GMT", 0),
     ],
 )  # fmt: skip
-def test_pauses(header: str | None, seconds: float) -> None:
+def test_the_pause_that_a_collector_demands_is_read(header: str | None, seconds: float) -> None:
     assert pause_of(header, NOW) == seconds

@@ -19,7 +19,7 @@ class RestableStore:
         return True
 
 
-async def test_as_many_as_there_are() -> None:
+async def test_a_store_waits_until_one_of_all_places_is_free() -> None:
     places = Places(2, 1.0, 60.0)
     busy = [RestableStore(places), RestableStore(places)]
     for one in busy:
@@ -32,7 +32,7 @@ async def test_as_many_as_there_are() -> None:
     assert places.taken == 2
 
 
-async def test_the_one_idle_longest_rests_first() -> None:
+async def test_the_store_that_has_been_idle_longest_rests_first() -> None:
     places = Places(2, 1.0, 60.0)
     newer, older = RestableStore(places, 5.0), RestableStore(places, 3.0)
     for one in (newer, older):

@@ -1,4 +1,4 @@
-"""The days of the ledger: created ahead, created late, dropped, while lines are written."""
+"""Partitions of the ledger, one for each day: created ahead, created late, and dropped, while lines are written."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from tests.store.postgres.test_writer import NotifiedStore, column, living
 DAY = date(2031, 3, 1)
 
 
-def test_names() -> None:
+def test_a_partition_is_named_by_its_day() -> None:
     assert partition_of(DAY) == "semq_ledger_20310301"
     assert day_of(partition_of(DAY)) == DAY
 
@@ -34,7 +34,7 @@ def where(url: str) -> dict[str, str]:
         return dict(connection.execute("SELECT lk0, tableoid::regclass::text FROM semq_ledger").fetchall())
 
 
-async def test_a_line_lies_in_its_day_to_the_millisecond(database: str) -> None:
+async def test_a_line_is_in_the_partition_of_its_day_to_the_millisecond(database: str) -> None:
     async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         made = await make_ahead(connection, DAY, days=2)
         assert made == [partition_of(DAY + timedelta(n)) for n in (-1, 0, 1, 2)]
@@ -71,7 +71,9 @@ async def test_old_lines_that_never_had_a_partition_go_too(database: str) -> Non
         assert list(where(database)) == [f"at {ms(DAY + timedelta(5))}"]
 
 
-async def test_making_a_day_never_makes_the_writer_wait(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_creation_of_a_partition_never_delays_the_writer(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a long report reads the whole ledger, the new day gives up and the writer continues."""
     monkeypatch.setattr(ledger_partitions, "LOCK_WAIT_MS", 50)
     async with living(database) as life, await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:

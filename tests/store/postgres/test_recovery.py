@@ -42,7 +42,7 @@ async def test_an_incarnation_is_never_used_twice(database: str) -> None:
     assert column(database, "SELECT boot FROM semq_meta") == [1]  # one transaction: no change of it remains
 
 
-async def test_an_empty_store(database: str) -> None:
+async def test_an_empty_store_recovers_with_its_first_numbers(database: str) -> None:
     found = await opened(database, 1)
     assert found == Recovered(str(FRESH), 1, 1, first_id(1))
 
@@ -56,7 +56,9 @@ streams = st.dictionaries(
 
 @settings(max_examples=40)
 @given(streams=streams)
-def test_floors_and_gaps(database_for_all: str, streams: dict[tuple[str, int], tuple[set[int], set[int], int]]) -> None:
+def test_streams_recover_their_floors_and_gaps(
+    database_for_all: str, streams: dict[tuple[str, int], tuple[set[int], set[int], int]]
+) -> None:
     """Any pattern of unsettled rows, rows with an outcome, and deleted rows."""
     rows, expected, settled = [], [], 0
     with psycopg.connect(database_for_all) as connection:

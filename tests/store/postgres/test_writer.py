@@ -151,7 +151,7 @@ async def test_refusals_cost_the_others_little(database: str) -> None:
         assert stored(database) == list(range(0, 60, 2))
 
 
-async def test_the_first_refuses(database: str) -> None:
+async def test_a_refused_unit_stops_no_other_unit_of_its_commit(database: str) -> None:
     async with living(database) as life:
         error = BadInput()
         assert await life.do(raising(error), accepting(1)) == [error, None]

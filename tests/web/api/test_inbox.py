@@ -167,7 +167,7 @@ async def test_leases_are_bounded(site: Site) -> None:
     assert len(await receive(program)) == 1
 
 
-async def test_one_document_may_come_as_it_is(site: Site) -> None:
+async def test_one_document_may_be_received_as_bytes_with_headers(site: Site) -> None:
     program = await site.program("receive")
     await send(site, b"\0\xff", app_key="a/b//Ü/1", headers={"Lot": 7, "traceparent": PARENT})
     raw = {"accept": "application/octet-stream"}

@@ -6,7 +6,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.web.running import serving
 
 
-async def test_a_look_takes_its_arguments_from_the_query_or_from_json(inprocess: InProcess) -> None:
+async def test_a_reading_operation_takes_arguments_from_the_query_or_from_json(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub()) as site:
         program = await site.program("viewer")
         assert (await program.get("/nodes/list")).json() == (await program.post("/nodes/list", json={})).json()
