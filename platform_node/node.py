@@ -29,7 +29,7 @@ from platform_node.questions import Questions
 from platform_node.registry import Read, Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
 from semq.amqp.errors import AccessRefused, ConnectionForced
-from semq.broker.users import Authenticator, User
+from semq.broker.users import Authenticator, User, digest_of
 from semq.broker.vhost import SessionHooks
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
@@ -144,7 +144,7 @@ class HubNode(Node[HubEngine]):
         # The user of a link is the address of its node, with which the contents of its frames are compared.
         names = {str(Address(NodeType.LOCAL, node_id)): account for node_id, account in settings.nodes.items()}
         links = [
-            User(name, self.kept_passwords(name, account.password.get_secret_value()))
+            User(name, digest_of(account.password.get_secret_value()))
             for name, account in names.items()
             if account.password is not None
         ]

@@ -30,7 +30,6 @@ from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
 from tests.surroundings import (
     Measuring,
     collect_rarely,
-    hash_cheaply,
     is_memory,
     keep_bytecode,
     log_in_cheaply,
@@ -50,7 +49,6 @@ settings.register_profile("deep", settings.get_profile("search"), max_examples=2
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-hash_cheaply()  # now, because other conftest files hash passwords when they are imported
 _numbers = count(1)
 _measuring = pytest.StashKey[Measuring]()
 

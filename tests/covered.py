@@ -195,7 +195,6 @@ semq.web.mounts                        web/access/test_sign_in.py
 semq.web.node.operations               web/test_process.py
 semq.web.own_routes                    web/test_process.py
 semq.web.access.oidc_sign_in            web/access/test_oidc.py
-semq.web.access.passwords              web/access/test_sign_in.py
 semq.web.transport.response_headers    web/test_process.py
 semq.web.access.secret                 web/access/test_sign_in.py
 semq.web.services                      web/access/test_sign_in.py

@@ -17,7 +17,6 @@ import psycopg
 from coverage import Coverage
 from psycopg import sql
 
-from semq.broker import users
 from semq.transport import listener
 
 MEMORY = Path("/dev/shm")
@@ -53,11 +52,6 @@ def keep_bytecode() -> None:
     """Let this process and its children write bytecode: rewriting all assertions takes longer than many tests."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-
-
-def hash_cheaply() -> None:
-    """Hash passwords in this process at a lower cost, because a hub hashes one for each institution."""
-    users._SCRYPT_N = 16
 
 
 def log_in_cheaply(url: str) -> None:

@@ -13,12 +13,11 @@ from local_node.virtual.operations import OPERATIONS, ServerOperations
 from local_node.virtual.shared import SharedHost
 from semq.amqp.limits import ConnectionLimits
 from semq.broker.server import AmqpServer, ServerConfig
-from semq.broker.users import User, UserTable
+from semq.broker.users import User, UserTable, digest_of
 from semq.clock import Clock
 from semq.config.file import read_toml
 from semq.config.institutions import ServerSettings, is_virtual, server_settings
 from semq.errors import Misconfigured, SemqError
-from semq.service import access
 from semq.service.access import APPLICATIONS, ApplicationPermissions
 from semq.service.admin import AdminExchange
 from semq.service.operations.operation import bind
@@ -68,11 +67,10 @@ class VirtualServer:
 
     async def _administer(self) -> None:
         users = self.settings.server.users
-        keep = access.KeptPasswords(lambda: self._clock.uuid().bytes)
         everything: dict[str, Any] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
         names = {name: password.get_secret_value() for name, password in users.items()} or {"guest": "guest"}
         table = UserTable(
-            [User(name, keep(name, word), everything, loopback_only=not users) for name, word in names.items()]
+            [User(name, digest_of(word), everything, loopback_only=not users) for name, word in names.items()]
         )
         config = ServerConfig(ListenerConfig(), ConnectionLimits(), door=self.host.administration)
         self._administration = AmqpServer(config, table, self._clock, None, self.host.turn())

@@ -4,10 +4,10 @@
 one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Used by ``server`` and ``session``.
 """
 
-import asyncio
 import hashlib
 import hmac
 import re
+import secrets
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -16,9 +16,7 @@ from typing import Protocol
 from semq.amqp.sasl import Credentials
 from semq.transport.peer import PeerInfo
 
-# RFC 7914: N, r, p. 16 MiB and about 40 ms per attempt: expensive for guessing, acceptable at the rate of new
-# connections.
-_SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**14, 8, 1
+_KEY = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
 
 
 class Right(Enum):
@@ -67,28 +65,21 @@ class Authenticator(Protocol):
         """Return the user's permissions in a virtual host, or None if the user may not enter it."""
 
 
-def hash_password(password: str | bytes, salt: bytes) -> str:
-    """Return a line for storage: algorithm, salt and scrypt digest (RFC 7914)."""
-    secret = password.encode() if isinstance(password, str) else password
-    digest = hashlib.scrypt(secret, salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P)
-    return f"scrypt${salt.hex()}${digest.hex()}"
+def digest_of(password: str | bytes) -> bytes:
+    """Return the digest by which a password is compared: BLAKE2b (RFC 7693) under a key of this process.
 
-
-def check_password(password: str | bytes, kept: str) -> bool:
-    """Return whether the password matches the stored line; a line in another form matches nothing."""
-    algorithm, _, rest = kept.partition("$")
-    salt, _, digest = rest.partition("$")
-    if algorithm != "scrypt" or not digest:
-        return False
-    return hmac.compare_digest(hash_password(password, bytes.fromhex(salt)), kept)
+    It is fast and not for storage: the configuration has the passwords in clear, and the listener's pause after a
+    refused login limits guesses.
+    """
+    return hashlib.blake2b(password.encode() if isinstance(password, str) else password, key=_KEY).digest()
 
 
 @dataclass(slots=True)
 class User:
-    """One row of the table. Without ``password_hash`` the user can log in by certificate only (EXTERNAL)."""
+    """One row of the table. Without ``password``, a ``digest_of``, the user can log in by certificate only (EXTERNAL)."""
 
     name: str
-    password_hash: str | None = None
+    password: bytes | None = None
     permissions: dict[str, Permissions] = field(default_factory=dict)
     loopback_only: bool = False
 
@@ -104,14 +95,10 @@ class UserTable:
 
     def __init__(self, users: list[User] | None = None) -> None:
         self.users = {user.name: user for user in users or []}
-        # One attempt needs 16 MiB: many simultaneous unauthenticated clients must not fill the memory.
-        self._tries = asyncio.Semaphore(2)
-        self._verified: dict[str, tuple[str, bytes]] = {}
 
     def replace(self, users: list[User]) -> None:
         """Replace the users. ``AmqpServer.apply_permissions`` applies the change to open connections."""
         self.users = {user.name: user for user in users}
-        self._verified = {name: known for name, known in self._verified.items() if name in self.users}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
         is_external = mechanism == "EXTERNAL"
@@ -121,25 +108,9 @@ class UserTable:
             return None
         if is_external:
             return name
-        if user.password_hash is None or credentials.password is None:
+        if user.password is None or credentials.password is None:
             return None
-        kept = user.password_hash
-        if not await self._fits(name, kept, credentials.password):
-            return None
-        found = self.users.get(name)  # the table may have been replaced meanwhile
-        return name if found is not None and found.password_hash == kept else None
-
-    async def _fits(self, name: str, kept: str, secret: bytes) -> bool:
-        # A thousand reconnecting clients must not cost a thousand scrypt calculations: a password that matched is
-        # cached as a fast digest, in memory only, and only while the stored line is unchanged.
-        quick = hashlib.blake2b(secret, key=kept.encode()[-64:]).digest()
-        if self._verified.get(name) == (kept, quick):
-            return True
-        async with self._tries:
-            fits = await asyncio.to_thread(check_password, secret, kept)
-        if fits:
-            self._verified[name] = kept, quick
-        return fits
+        return name if hmac.compare_digest(digest_of(credentials.password), user.password) else None
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
         found = self.users.get(user)

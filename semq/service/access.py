@@ -4,11 +4,10 @@
 for administration and for inboxes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
-from semq.broker.users import Permissions, Right, User, hash_password
+from semq.broker.users import Permissions, Right, User, digest_of
 from semq.config.sections import AmqpSection, GrantSection
 from semq.service.admin import ADMIN
 
@@ -53,39 +52,15 @@ def virtual_hosts(amqp: AmqpSection) -> tuple[str, ...]:
     return tuple(name for name in amqp.virtual_hosts if name != APPLICATIONS)
 
 
-class KeptPasswords:
-    """The password hashes of all users. A hash is computed again only for a changed password, because that is slow."""
-
-    def __init__(self, salt: Callable[[], bytes]) -> None:
-        self._salt = salt
-        self._lines: dict[tuple[str, str], str] = {}
-
-    def __call__(self, user: str, password: str) -> str:
-        line = self._lines.get((user, password))
-        if line is None:
-            line = hash_password(password, self._salt())
-            self._lines = {key: kept for key, kept in self._lines.items() if key[0] != user} | {(user, password): line}
-        return line
-
-
-@cache
-def guest_line() -> str:
-    """Return the hash of the password that everybody knows; made once for all nodes of a process."""
-    return hash_password("guest", b"the password of guest")
-
-
-def application_users(amqp: AmqpSection, keep: Callable[[str, str], str]) -> list[User]:
-    """Return the applications that may log in; if none is configured, ``guest`` from this machine only.
-
-    ``keep`` returns the hash of a user's password.
-    """
+def application_users(amqp: AmqpSection) -> list[User]:
+    """Return the applications that may log in; if none is configured, ``guest`` from this machine only."""
     if not amqp.users:
         everything: dict[str, Permissions] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
-        return [User("guest", guest_line(), everything, loopback_only=True)]
+        return [User("guest", digest_of("guest"), everything, loopback_only=True)]
     return [
         User(
             name,
-            keep(name, user.password.get_secret_value()),
+            digest_of(user.password.get_secret_value()),
             _permissions(user.granted.items(), user.is_admin, user.inboxes),
         )
         for name, user in amqp.users.items()

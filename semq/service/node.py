@@ -98,7 +98,6 @@ class Node(Generic[E]):
         self._failed: asyncio.Future[None]
         self._stopping = False
         self._failpoint = failpoints.armed(os.environ)
-        self.kept_passwords = access.KeptPasswords(lambda: clock.uuid().bytes)
         self.users: UserTable  #: by name and password
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
@@ -453,8 +452,8 @@ class Node(Generic[E]):
         }
 
     def users_of(self, settings: Settings) -> list[User]:
-        """Return the users with passwords. Slow: every new password is hashed."""
-        return access.application_users(settings.amqp, self.kept_passwords)
+        """Return the users with passwords."""
+        return access.application_users(settings.amqp)
 
     async def status(self) -> dict[str, Any]:
         """Return identity, state and figures of this node."""

@@ -13,7 +13,7 @@ web_account = Table(
     "web_account",
     metadata,
     col("name", Text, key=True),
-    col("password", Text, null=True),  # as semq.broker.users.hash_password writes it; NULL: the node checks it
+    col("password", Text, null=True),  # as semq.web.access.passwords writes it; NULL: the node checks it
     col("roles", ARRAY(Text)),
     moment("made_at"),
     col("made_by", Text),

@@ -11,19 +11,17 @@ import pika
 from semq.amqp.limits import ConnectionLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
-from semq.broker.users import Permissions, User, UserTable, hash_password
+from semq.broker.users import Permissions, User, UserTable, digest_of
 from semq.clock import SystemClock
 from semq.store.broker.operations import MessageStore
 from semq.transport.listener import ListenerConfig
 from tests.broker.raw import RawClient
 
 T = TypeVar("T")
-GUEST = User("guest", hash_password("guest", b"pepper"), {"/": Permissions()})
-NARROW = User(
-    "narrow", hash_password("narrow", b"pepper"), {"/": Permissions("^my\\.", "^my\\.", "^my\\.|^amq\\.topic$")}
-)
-STRANGER = User("stranger", hash_password("stranger", b"pepper"), {})
-FAR = User("far", hash_password("far", b"pepper"), {"/": Permissions()}, loopback_only=True)
+GUEST = User("guest", digest_of("guest"), {"/": Permissions()})
+NARROW = User("narrow", digest_of("narrow"), {"/": Permissions("^my\\.", "^my\\.", "^my\\.|^amq\\.topic$")})
+STRANGER = User("stranger", digest_of("stranger"), {})
+FAR = User("far", digest_of("far"), {"/": Permissions()}, loopback_only=True)
 
 
 class Served:

@@ -1,4 +1,4 @@
-"""Tables of the documents: each has a heading, and as many cells in every row as in its heading."""
+"""Documents: tables with a heading and as many cells in every row, decisions in the order of their numbers."""
 
 import re
 from collections.abc import Iterator
@@ -46,3 +46,8 @@ def test_broken_tables_are_found() -> None:
     assert faults(f"{heading}| 1 | 2 |\n") == []
     assert faults(f"{heading}| 1 | `a|b` |\n\n| 3 | 4 |\n") == [3, 5]
     assert faults("```\n| grid\n```\n") == []
+
+
+def test_each_decision_has_its_own_number_in_order() -> None:
+    numbers = [int(found) for found in re.findall(r"^(\d+)\. \*\*", (ROOT / "DECISIONS.md").read_text("utf-8"), re.M)]
+    assert numbers == sorted(set(numbers))

@@ -10,7 +10,7 @@ from platform_node.logins import ENROLL, HubLogins
 from platform_node.registry import Registry
 from semq.amqp.errors import ConnectionForced
 from semq.amqp.sasl import Credentials
-from semq.broker.users import Permissions, Right, User, UserTable, hash_password
+from semq.broker.users import Permissions, Right, User, UserTable, digest_of
 from semq.clock import SystemClock
 from semq.config import load
 from semq.engine.errors import TooManyLogins
@@ -25,7 +25,7 @@ from tests.waiting import until
 
 OURS = authority()
 NODE, APP = "1.10008", "app"
-USERS = [User(name, hash_password("right", b"salt"), {"/": Permissions()}) for name in (NODE, APP)]
+USERS = [User(name, digest_of("right"), {"/": Permissions()}) for name in (NODE, APP)]
 NEAR, TLS, CLEAR = PeerInfo("127.0.0.1", 1), PeerInfo("192.0.2.1", 1, tls="TLSv1.3"), PeerInfo("192.0.2.1", 1)
 
 

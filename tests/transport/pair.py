@@ -8,7 +8,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.limits import ConnectionLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
-from semq.broker.users import Permissions, User, UserTable, hash_password
+from semq.broker.users import Permissions, User, UserTable, digest_of
 from semq.clock import SystemClock
 from semq.store.broker.operations import MessageStore
 from semq.transport.client import ClientLink
@@ -16,7 +16,7 @@ from semq.transport.dialer import DialConfig, dial
 from semq.transport.listener import ListenerConfig
 from semq.transport.turn import Turn
 
-GUEST = User("guest", hash_password("guest", b"pepper"), {"/": Permissions()})
+GUEST = User("guest", digest_of("guest"), {"/": Permissions()})
 
 
 class TransportPair:

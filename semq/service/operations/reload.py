@@ -44,7 +44,7 @@ class ReloadedNode(Protocol):
     settings: Settings
 
     def users_of(self, settings: Settings) -> list[User]:
-        """Return the users that a configuration has; takes time for the hashes of new passwords."""
+        """Return the users that a configuration has."""
 
     async def has_contents(self, vhost: str) -> bool:
         """Return whether anything is stored for a virtual host."""
@@ -90,7 +90,7 @@ class Reloading:
             read = await asyncio.to_thread(load, before.file, before.environment, before.institution)
             after = await self._possible(before, read)
             changed, waiting = differences(before, after), differences(after, read)
-            users = await asyncio.to_thread(node.users_of, after)
+            users = node.users_of(after)
             if dry_run:
                 return {"changed": changed, "restart": waiting, "ended": []}
             # No await from here on: the change must be atomic for everything else.

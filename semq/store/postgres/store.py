@@ -49,6 +49,7 @@ from semq.store.work import Work
 from semq.umx_t.retry import backoff
 
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 15.0
+POLLED_S = 2.0  # time until a store rests that was opened again and has changed nothing
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)  # a NOTIFY only saves waiting for the next poll
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class PostgresStore:
         self._deferred: list[tuple[Work, bool]] | None = None  #: while the store rests: work posted meanwhile
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
+        self._written_at_rest: int | None = None  # units with changes before the store was opened again
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
         self.locking = Locking(vault)
@@ -241,7 +243,7 @@ class PostgresStore:
             self._idle_at = loop.time()
             loop.call_soon(self._rest.idle)  # after this unit, because the writer may have no work then
             if self._rest_timer is None:
-                self._rest_timer = loop.call_later(self._rest.after_s, self._check_rest)
+                self._rest_timer = loop.call_later(self._pause_s(self._rest.after_s), self._check_rest)
 
     # ------------------------------------------------------------------------------------------------- rest
 
@@ -256,13 +258,18 @@ class PostgresStore:
         is_idle = self._writer is not None and self._deferred is None and not self._writer.is_busy
         return self._idle_at if is_idle else None
 
+    def _pause_s(self, after_s: float) -> float:
+        """Return the time without work before the rest: a store that was opened again only for a poll rests soon."""
+        return min(after_s, POLLED_S) if self.counters.written == self._written_at_rest else after_s
+
     def _check_rest(self) -> None:
         """Rest if there has been no work for long enough; otherwise check again when that time can have passed."""
         self._rest_timer = None
         if self._writer is None or self._deferred is not None or self._rest.after_s is None:
             return
         loop, since = asyncio.get_running_loop(), self.idle_since
-        left_s = self._rest.after_s - (loop.time() - since) if since is not None else self._rest.after_s
+        pause_s = self._pause_s(self._rest.after_s)
+        left_s = pause_s - (loop.time() - since) if since is not None else pause_s
         if left_s <= 0:
             self._resting = loop.create_task(self.rest())
         else:
@@ -278,6 +285,7 @@ class PostgresStore:
         if self._writer is not writer:  # lost meanwhile: ``_ended`` has dealt with what waits
             return True
         self._writer = self._wire = None
+        self._written_at_rest = self.counters.written
         wire.drop(StoreUnavailable("The store rests."))
         self._rest.leave(self)
         if not is_kept or self._deferred:

@@ -90,6 +90,11 @@ class WriterCounters:
     largest: int = field(default=0)
     went_back: int = 0  #: openings that found the store without commits that this process had made
 
+    @property
+    def written(self) -> int:
+        """The number of units that changed rows."""
+        return self.units - self.read_only
+
 
 class Writer:
     """One period of a store: from an open connection with its lease until it is stopped or lost."""
@@ -108,7 +113,7 @@ class Writer:
         stored: Callable[[str, bytes], int | None] = nothing_stored,
     ) -> None:
         """``stored`` returns the keys of bodies that are stored already, by table and payload."""
-        self._stored = stored = stored
+        self._stored = stored
         self._wire = wire
         self._lease = lease
         self._epoch = int8(lease.epoch)
@@ -322,10 +327,11 @@ class Writer:
             self._chain.head = links[-1] if links else self._chain.head
             if self._noted is not None:
                 _pass_on(self._noted, unit.ledger)
-        elif self._in_transaction:
-            self._wire.send_forgetting([("commit", ())])  # nothing depends on it
-            self._in_transaction = False
+        else:
             counters.read_only += 1
+            if self._in_transaction:
+                self._wire.send_forgetting([("commit", ())])  # nothing depends on it
+                self._in_transaction = False
         written_at = time.perf_counter()
         counters.write_s += written_at - started
         counters.units += 1

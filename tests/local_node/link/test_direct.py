@@ -15,7 +15,7 @@ from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ConnectionForced
 from semq.amqp.sasl import Credentials
-from semq.broker.users import Permissions, User, UserTable, hash_password
+from semq.broker.users import Permissions, User, UserTable, digest_of
 from semq.config.sections import DirectSection
 from semq.engine.uplink import DIRECTLY
 from semq.pki.errors import WrongName
@@ -188,7 +188,7 @@ async def test_a_partner_may_enter_the_links_only(scene: DirectScene) -> None:
 
 async def test_a_name_is_not_proved_by_a_password() -> None:
     certificate = ssl.PEM_cert_to_DER_cert(issued(authority()).pem.decode())
-    users = UserTable([User(A, hash_password("right", b"salt"), {"/": Permissions()})])
+    users = UserTable([User(A, digest_of("right"), {"/": Permissions()})])
     revoked: set[str] = set()
     logins = PartnerLogins(users, {"10008": DirectSection()}, lambda node: node in revoked)
     peer = PeerInfo("127.0.0.1", 1, tls="TLSv1.3", certificate=certificate)

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -97,6 +98,38 @@ async def test_a_database_that_does_not_answer_stops_its_institution_only(inproc
         await asyncio.gather(*looking)
 
 
+async def test_an_institution_that_floods_does_not_stop_others(inprocess: InProcess) -> None:
+    """Programs of one institution send as fast as they can to an absent one; another institution's documents arrive."""
+    async with hosting(inprocess) as found, asyncio.TaskGroup() as programs:
+        flooding, b, c, _, absent = found.names
+        await up(found, flooding, b, c)
+        accepted: list[str] = []
+
+        async def flood() -> None:
+            port = found.server.host.port.listener.port
+            async with Client(f"amqp://guest:guest@127.0.0.1:{port}/{flooding}") as client:
+                while True:
+                    sending = [client.send(absent, bytes(16 << 10)) for _ in range(50)]
+                    accepted.extend(sent.lk0 for sent in await asyncio.gather(*sending))
+
+        def enough(least: int) -> bool:
+            return len(accepted) >= least
+
+        floods = [programs.create_task(flood()) for _ in range(3)]
+        for number in range(1, 11):
+            await until(partial(enough, 100 * number))
+            await found.arrived(c, await found.send(b, c))
+            row = (await found.listed())[flooding]
+            assert row["memory_bytes"] <= row["memory_max_bytes"]
+        for task in floods:
+            task.cancel()
+        await asyncio.wait(floods)
+        with psycopg.connect(database_url(found.database, flooding)) as connection:
+            stored = connection.execute("SELECT count(*) FROM tb_0031").fetchone()
+        assert stored is not None
+        assert stored[0] >= len(accepted)
+
+
 async def test_an_institution_has_its_own_limits(inprocess: InProcess) -> None:
     async with hosting(inprocess, ("amqp.max_connections = 2", "")) as found:
         a, b, *_ = found.names
@@ -159,6 +192,22 @@ async def test_an_institution_without_work_has_no_connection(inprocess: InProces
             before = found.node(a).engine_starts
             await found.arrived(b, await found.send(a, b))
             assert found.node(a).engine_starts == before
+
+
+async def test_a_store_that_was_opened_for_a_poll_rests_soon(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.store.postgres.store.POLLED_S", 0.05)
+    async with hosting(inprocess, options="rest_s = 3600") as found:
+        a, b, *_ = found.names
+        await up(found, a, b)
+        store, units = found.node(a).store, found.node(a).store.counters
+        await until(store.rest)
+        before = units.read_only
+        found.node(a).submissions.poll()
+        await until(lambda: units.read_only > before and store.state == "rest")
+        await found.arrived(b, await found.send(a, b))
+        assert store.state == "open"
 
 
 async def test_a_resting_store_that_was_taken_over_stays_with_its_new_owner(inprocess: InProcess) -> None:
