@@ -34,6 +34,7 @@ from semq.pki.errors import TrustUnreadable
 from semq.service.admin import committed
 from semq.service.clockwork import ScheduledJob
 from semq.store.control import cluster as rows
+from semq.store.control.cluster import OpenedStore, StoreState
 from semq.store.identities import retired_stores
 from semq.store.postgres import schema_version
 from semq.store.reader import Reader
@@ -55,7 +56,10 @@ log = structlog.get_logger("semq.cluster")
 class Membership:
     """The membership of this process in its hub."""
 
-    def __init__(self, settings: Settings, section: ClusterSection, clock: Clock, own: Read) -> None:
+    def __init__(
+        self, settings: Settings, section: ClusterSection, clock: Clock, own: Read, state: Callable[[], StoreState]
+    ) -> None:
+        """``own`` reads from the own store, ``state`` returns its present state."""
         self.homes = HubHomes()
         self.carrier: AmqpCarrier
         self.asking: StoreAsking  #: questions of operators to the other instances
@@ -67,6 +71,7 @@ class Membership:
         self.store: StoreName = settings.node.semq_id, settings.node.semq_db_id
         self.read: Read = own if self._reader is None else self._reader.read  #: from the control database
         self._directory: HubDirectory
+        self._state = state
         self._life = 0
         self._engine: HubEngine
         self._read_at: datetime | None = None  #: homes, by the clock of the control database
@@ -109,15 +114,20 @@ class Membership:
         """Return the stores of the hub in the order in which they were added, without those that are retired."""
         return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
-    async def admit(self, store_uuid: UUID, endpoint: str) -> None:
-        """Add this instance and its store to the hub. Raises StoreNumberTaken, StoreIsRetired."""
+    async def admit(self, store_uuid: UUID, endpoint: str) -> bool:
+        """Add this instance and its store to the hub; return whether the store lacks commits of which the control
+        database knows. Raises StoreNumberTaken, StoreIsRetired.
+        """
         if self.store in {row.name for row, _ in await self.read(retired_stores)}:
             raise StoreIsRetired(store=f"{self.store[0]}.{self.store[1]}")
-        known = await self.read(rows.open_store, self.store, store_uuid)
-        if known != store_uuid:
-            raise StoreNumberTaken(store=f"{self.store[0]}.{self.store[1]}", known=str(known), own=str(store_uuid))
+        known: OpenedStore = await self.read(rows.open_store, self.store, store_uuid)
+        if known.store_uuid != store_uuid:
+            store = f"{self.store[0]}.{self.store[1]}"
+            raise StoreNumberTaken(store=store, known=str(known.store_uuid), own=str(store_uuid))
+        found = self._state()
         self._endpoint = endpoint
         await self.follow()
+        return found.boot <= known.state.boot or found[1:] < known.state[1:]
 
     async def follow(self) -> None:
         """Write a sign of life, and follow what the other instances change."""
@@ -125,7 +135,7 @@ class Membership:
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
         }  # fmt: skip
-        await self.read(rows.sign_of_life, facts)
+        await self.read(rows.sign_of_life, facts, self._state())
         await self.read_homes()
 
     async def read_homes(self) -> None:

@@ -56,6 +56,7 @@ from semq.service.operations.overview import Views
 from semq.service.operations.proofs import LedgerCheck
 from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
+from semq.store.control.cluster import StoreState
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates, held_by_pair
@@ -100,7 +101,9 @@ class HubNode(Node[HubEngine]):
         self.control = self.store.read
         if self.settings.cluster is not None:
             if self.membership is None:
-                self.membership = Membership(self.settings, self.settings.cluster, self.clock, self.store.read)
+                self.membership = Membership(
+                    self.settings, self.settings.cluster, self.clock, self.store.read, self.store_state
+                )
                 self._begun.push_async_callback(self.membership.close)
                 self._begun.push_async_callback(self.membership.leave)  # when the sessions have ended
             await self.membership.open()
@@ -306,11 +309,16 @@ class HubNode(Node[HubEngine]):
     async def began(self) -> None:
         if self.datagrams is not None and not self.datagrams.port.is_open:
             await self.datagrams.start(self.settings.amqp.host)
-        if self.membership is not None:
-            await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint)
+        if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
+            self.store.note_went_back("the control database knows later ones")
         self.engine.holding.count_pairs(await self.store.read(held_by_pair))
         # The new engine has no sessions: the nodes log in again and inquire about messages in doubt.
         self.links.end_all(ConnectionForced("the hub has opened its store again"))
+
+    def store_state(self) -> StoreState:
+        """Return the state of the own store, as it is compared after its next opening."""
+        head = self.store.chain.head
+        return StoreState(self.recovered.boot, *((head.place, head.count) if head is not None else (0, 0)))
 
     def parts(self) -> Iterable[object]:
         return (

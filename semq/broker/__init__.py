@@ -14,8 +14,9 @@
 ``store``: a ``MessageStore`` of ``semq.store.broker.operations``; None keeps durable objects in memory only. ``turn``
 may be shared with dialled links.
 
-**Users** (``users``): ``UserTable([User(name, digest_of(password), {vhost: Permissions(configure, write, read)}, loopback_only=False)])`` or any ``Authenticator`` (``mechanisms``, ``async authenticate(mechanism,
-sasl.Credentials, PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
+**Users** (``users``): ``UserTable([User(name, digest_of(password), {vhost: Permissions(configure, write, read)},
+loopback_only=False)])`` or any ``Authenticator`` (``mechanisms``, ``async authenticate(mechanism, sasl.Credentials,
+PeerInfo)``, ``permissions(user, vhost)``). guest should be ``loopback_only``.
 
 **Services** (``services``): derive and register.
 

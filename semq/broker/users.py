@@ -7,16 +7,16 @@ one. ``sasl`` decodes the SASL mechanisms; ``refusals`` has the AMQP errors. Use
 import hashlib
 import hmac
 import re
-import secrets
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import Protocol
 
 from semq.amqp.sasl import Credentials
+from semq.clock import draw_secret
 from semq.transport.peer import PeerInfo
 
-_KEY = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
+_KEY = draw_secret(hashlib.blake2b.MAX_KEY_SIZE)
 
 
 class Right(Enum):
@@ -76,7 +76,7 @@ def digest_of(password: str | bytes) -> bytes:
 
 @dataclass(slots=True)
 class User:
-    """One row of the table. Without ``password``, a ``digest_of``, the user can log in by certificate only (EXTERNAL)."""
+    """One row of the table. Without ``password`` (of ``digest_of``) the user logs in by certificate only (EXTERNAL)."""
 
     name: str
     password: bytes | None = None

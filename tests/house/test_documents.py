@@ -49,5 +49,6 @@ def test_broken_tables_are_found() -> None:
 
 
 def test_each_decision_has_its_own_number_in_order() -> None:
-    numbers = [int(found) for found in re.findall(r"^(\d+)\. \*\*", (ROOT / "DECISIONS.md").read_text("utf-8"), re.M)]
+    text = (ROOT / "DECISIONS.md").read_text("utf-8")
+    numbers = [int(found) for found in re.findall(r"^(\d+)\. \*\*", text, re.MULTILINE)]
     assert numbers == sorted(set(numbers))

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from structlog.testing import capture_logs
 
@@ -201,6 +203,37 @@ async def test_two_databases_are_not_one_store(inprocess: InProcess) -> None:
         await hubs.instance(1)
         with pytest.raises(StoreNumberTaken):
             await hubs.instance(1, db_id=1)
+
+
+async def begun_again(inprocess: InProcess, former: HubNode) -> tuple[int, str]:
+    """Start an instance again, and stop it; return how often its store went back, and the verdict about its store."""
+    node = HubNode(former.settings, SystemClock())
+    inprocess.stack.push_async_callback(node.stop)
+    await node.start()
+    checks = (await ask(await inprocess.client(node), "node.health"))["result"]["checks"]
+    await node.stop()
+    [verdict] = [check["verdict"] for check in checks if check["check"] == "store"]
+    return node.store.counters.went_back, verdict
+
+
+def execute(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+async def test_a_store_that_was_restored_while_no_process_ran_is_recognised(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await two.stop()
+        url, other = two.settings.database.dsn or "", one.settings.database.dsn or ""
+        name = urlsplit(url).path[1:]
+        execute(other, f"CREATE DATABASE {name}_old TEMPLATE {name}")
+        assert await begun_again(inprocess, two) == (0, "ok")
+        assert await begun_again(inprocess, two) == (0, "ok")
+        execute(other, f"DROP DATABASE {name} WITH (FORCE)", f"ALTER DATABASE {name}_old RENAME TO {name}")
+        assert await begun_again(inprocess, two) == (1, "warning")
+        assert await begun_again(inprocess, two) == (0, "ok")
 
 
 TLS = """

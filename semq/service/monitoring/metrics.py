@@ -260,7 +260,7 @@ METRICS = (
     Metric("semq_store_open", "gauge", "1 if the store is open.", _one("store_open")),
     Metric("semq_store_waiting_works", "gauge", "Pieces of work that wait for the writer.", _one("waiting_work")),
     Metric("semq_store_units_total", "counter", "Transactions of the writer.", _of("store", "units")),
-    Metric("semq_store_went_back_total", "counter", "Openings of the store that found commits of this node missing.",
+    Metric("semq_store_went_back_total", "counter", "Openings of the store that found commits missing.",
            _of("store", "went_back")),
     Metric("semq_store_works_total", "counter", "Pieces of work that the writer has done.", _of("store", "works")),
     Metric("semq_store_works_failed_total", "counter", "Pieces of work that failed.", _of("store", "failed")),

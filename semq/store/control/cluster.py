@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Connection, and_, false, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from semq.store.control.cluster_tables import hub_identity, hub_instance, hub_store, node_home
@@ -37,6 +37,21 @@ class KnownStore(NamedTuple):
 
     weight: float  #: its share of new homes
     is_open: bool  #: an instance has opened it
+
+
+class StoreState(NamedTuple):
+    """A state of a store; a later one is greater."""
+
+    boot: int  #: number of its openings
+    chain_place: int  #: last link of its ledger's chain
+    chain_count: int  #: lines in this link
+
+
+class OpenedStore(NamedTuple):
+    """What the hub knows of a store that an instance opens."""
+
+    store_uuid: UUID  #: the identity that it has had since it was first opened
+    state: StoreState  #: the newest one
 
 
 class HomesRead(NamedTuple):
@@ -69,17 +84,20 @@ def claim_identity(connection: Connection, hub: str, hub_id: UUID, carrier_key: 
     return HubIdentity(row.hub, row.hub_id, bytes(row.carrier_key))
 
 
-def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> UUID:
-    """Add a store to the hub's, and return the identity that it has had since it was first opened."""
-    semq_id, semq_db_id = store
+def open_store(connection: Connection, store: StoreName, store_uuid: UUID) -> OpenedStore:
+    """Add a store to the hub's, and return what is known of it."""
     table = hub_store.c
-    mine = (table.semq_id == semq_id) & (table.semq_db_id == semq_db_id)
     with connection.begin():
-        values = {"semq_id": semq_id, "semq_db_id": semq_db_id, "store_uuid": store_uuid}
+        values = {"semq_id": store[0], "semq_db_id": store[1], "store_uuid": store_uuid}
         connection.execute(insert(hub_store).values(**values).on_conflict_do_nothing())
-        connection.execute(update(hub_store).where(mine, table.store_uuid.is_(None)).values(store_uuid=store_uuid))
-        found: UUID = connection.execute(select(table.store_uuid).where(mine)).scalar_one()
-    return found
+        is_new = table.store_uuid.is_(None)
+        connection.execute(update(hub_store).where(_is(store), is_new).values(store_uuid=store_uuid))
+        row = connection.execute(select(hub_store).where(_is(store))).one()
+    return OpenedStore(row.store_uuid, StoreState(row.boot, row.chain_place, row.chain_count))
+
+
+def _is(store: StoreName) -> ColumnElement[bool]:
+    return and_(hub_store.c.semq_id == store[0], hub_store.c.semq_db_id == store[1])
 
 
 def stores(connection: Connection) -> dict[StoreName, KnownStore]:
@@ -162,8 +180,8 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
         yield rows[start : start + PAGE]
 
 
-def sign_of_life(connection: Connection, facts: Mapping[str, Any]) -> None:
-    """Note that an instance is there; forget those that ended long ago."""
+def sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
+    """Note that an instance is there, and the state of its store; forget instances that ended long ago."""
     until = func.now() + text(f"interval '{VALID_S} seconds'")
     table = hub_instance
     with connection.begin():
@@ -172,6 +190,8 @@ def sign_of_life(connection: Connection, facts: Mapping[str, Any]) -> None:
             .values(**facts, until=until)
             .on_conflict_do_update(index_elements=["life"], set_={"until": until})
         )
+        store = facts["semq_id"], facts["semq_db_id"]
+        connection.execute(update(hub_store).where(_is(store)).values(**state._asdict()))
         connection.execute(table.delete().where(table.c.until < func.now() - text(f"interval '{KEPT_S} seconds'")))
 
 

@@ -87,6 +87,7 @@ class PostgresStore:
         self._deferred: list[tuple[Work, bool]] | None = None  #: while the store rests: work posted meanwhile
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
+        self._has_gone_back = False
         self._written_at_rest: int | None = None  # units with changes before the store was opened again
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
@@ -186,6 +187,13 @@ class PostgresStore:
 
         return await self._reader.read(query, *args, **kwargs)
 
+    def note_went_back(self, reason: str) -> None:
+        """Count, once for each opening, that the store lacks commits."""
+        if not self._has_gone_back:
+            self._has_gone_back = True
+            self.counters.went_back += 1
+            log.error("the store lacks commits, its ledger ends with %s: %s", self.chain.head, reason)
+
     # ------------------------------------------------------------------------------------------------- inside
 
     async def _open(self) -> Recovered:
@@ -211,10 +219,10 @@ class PostgresStore:
     async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         assert self._lease is not None
         head = await newest(connection) or await adopt(connection, recovered.store_uuid)
-        if lacks(head, self.chain.head):  # for instance after a failover
-            self.counters.went_back += 1
-            log.error("the store lacks commits of this process: %s instead of %s", head, self.chain.head)
-        self.chain = Chain(recovered.store_uuid, head)
+        former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
+        self._has_gone_back = False
+        if lacks(head, former):  # for instance after a failover
+            self.note_went_back(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
         # Encrypted bodies are bound to the keys of their rows; stores that share connections have none for this.
         if self.locking.vault is None and self._rest.after_s is None:
@@ -258,9 +266,14 @@ class PostgresStore:
         is_idle = self._writer is not None and self._deferred is None and not self._writer.is_busy
         return self._idle_at if is_idle else None
 
+    @property
+    def _written(self) -> int:
+        """The number of units that changed rows."""
+        return self.counters.units - self.counters.read_only
+
     def _pause_s(self, after_s: float) -> float:
         """Return the time without work before the rest: a store that was opened again only for a poll rests soon."""
-        return min(after_s, POLLED_S) if self.counters.written == self._written_at_rest else after_s
+        return min(after_s, POLLED_S) if self._written == self._written_at_rest else after_s
 
     def _check_rest(self) -> None:
         """Rest if there has been no work for long enough; otherwise check again when that time can have passed."""
@@ -275,6 +288,11 @@ class PostgresStore:
         else:
             self._rest_timer = loop.call_later(left_s, self._check_rest)
 
+    def _cancel_rest(self) -> None:
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
+
     async def rest(self) -> bool:
         """Close the connection for writing, unless there is work; return whether it is closed."""
         writer, wire = self._writer, self._wire
@@ -285,7 +303,8 @@ class PostgresStore:
         if self._writer is not writer:  # lost meanwhile: ``_ended`` has dealt with what waits
             return True
         self._writer = self._wire = None
-        self._written_at_rest = self.counters.written
+        self._cancel_rest()
+        self._written_at_rest = self._written
         wire.drop(StoreUnavailable("The store rests."))
         self._rest.leave(self)
         if not is_kept or self._deferred:
@@ -358,9 +377,7 @@ class PostgresStore:
         self._writer = None
         for work in self._end_ahead():
             asyncio.get_running_loop().call_soon(work.failed, StoreUnavailable("The store has been closed."))
-        if self._rest_timer is not None:
-            self._rest_timer.cancel()
-            self._rest_timer = None
+        self._cancel_rest()
         if self._resuming is not None:
             self._resuming.cancel()
             self._resuming = None

@@ -88,12 +88,7 @@ class WriterCounters:
     write_s: float = 0.0
     report_s: float = 0.0
     largest: int = field(default=0)
-    went_back: int = 0  #: openings that found the store without commits that this process had made
-
-    @property
-    def written(self) -> int:
-        """The number of units that changed rows."""
-        return self.units - self.read_only
+    went_back: int = 0  #: openings that found the store without commits that had been made
 
 
 class Writer:
