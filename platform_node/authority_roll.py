@@ -7,6 +7,9 @@
 | withdraw | new    | new            | trust the former authority no more | confirms that it does not               |
 | done     | new    | new            | the same, if it was offline        |                                         |
 
+Instances of one hub share the folder of its keys, and with it ``authority.json``: each asks the nodes that are
+connected to it, and a phase also waits until every running instance has done what it requires of the hub.
+
 A node counts if it is an institution of this hub, has a valid certificate, and the operator has not left it behind by
 name. ``authority.json`` (``authority_state``) names the phase; each run of the job does everything that the phase
 requires, so a hub that was killed at any step continues from the file. No certificate of the new authority is issued
@@ -14,14 +17,15 @@ before every node trusts it, because partners verify each other's certificates. 
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
 import structlog
 from msgspec.structs import replace
 
-from platform_node.authority_state import STATE_FILE, STEPS, WORDS, Phase, Roll, folder_of, read_roll
+from platform_node.authority_state import LOCK_FILE, STATE_FILE, STEPS, WORDS, Phase, Roll, folder_of, read_roll
 from platform_node.errors import NoRoll
 from platform_node.questions import Questions
 from platform_node.registry import Registry
@@ -36,7 +40,7 @@ from semq.pki.errors import NoAuthority
 from semq.pki.succession import is_issued_by, succession
 from semq.pki.trust import fingerprint_of
 from semq.service.credentials.identity import NodeIdentity, ring_of
-from semq.store.files import write_safely
+from semq.store.files import locked, write_safely
 from semq.umx_t.address import Address
 
 ADVANCE_S = 5.0
@@ -72,6 +76,13 @@ class RolledHub(Protocol):
     async def trust_changed(self) -> None:
         """Trust the changed list of authorities, and end every link."""
 
+    @property
+    def store_name(self) -> str:
+        """The name of the store of this instance."""
+
+    async def served_stores(self) -> list[str]:
+        """Return the names of the stores of all running instances."""
+
 
 class AuthorityRoll:
     """The change of one hub's authority."""
@@ -88,14 +99,15 @@ class AuthorityRoll:
         """Begin a change, or continue the one in progress; return whether a change was begun. Raises NoAuthority."""
         if self._hub.registry.authority is None:
             raise NoAuthority
-        roll = self.state
-        is_new = roll is None or roll.phase is Phase.DONE
-        if is_new:
-            roll = self._begun(self._hub.registry.authority, roll.generation + 1 if roll else 2)
-            log.warning("authority_roll_begins", new=roll.succession.fingerprint, former=roll.succession.former)
-        assert roll is not None
-        self._save(roll.noted("left", left))
-        return is_new
+        with self._changing():
+            roll = self.state
+            is_new = roll is None or roll.phase is Phase.DONE
+            if is_new:
+                roll = self._begun(self._hub.registry.authority, roll.generation + 1 if roll else 2)
+                log.warning("authority_roll_begins", new=roll.succession.fingerprint, former=roll.succession.former)
+            assert roll is not None
+            self._save(roll.noted("left", left))
+            return is_new
 
     def _begun(self, former: Authority, generation: int) -> Roll:
         folder, now = folder_of(self._folder, generation), self._hub.clock.wall()
@@ -107,14 +119,16 @@ class AuthorityRoll:
 
     def leave(self, nodes: Sequence[str]) -> None:
         """Stop waiting for these nodes. Raises NoRoll."""
-        if self.state is None or self.state.phase is Phase.DONE:
-            raise NoRoll
-        self._save(self.state.noted("left", nodes))
+        with self._changing():
+            if self.state is None or self.state.phase is Phase.DONE:
+                raise NoRoll
+            self._save(self.state.noted("left", nodes))
         log.warning("authority_roll_leaves", nodes=list(nodes))
 
     async def advance(self) -> None:
         """Continue the change. A job."""
         async with self._advancing:
+            self.state = read_roll(self._folder)  # another instance may have changed it
             if self.state is None or self._hub.registry.authority is None:
                 return
             await self._establish(self.state)
@@ -122,7 +136,12 @@ class AuthorityRoll:
             await self._advance()
 
     async def _establish(self, roll: Roll) -> None:
-        """Do what the phase requires of the hub itself, unless that is done already."""
+        """Do what the phase requires of the hub itself, unless that is done already, and note it."""
+        await self._apply(roll)
+        if self._hub.store_name not in roll.established:
+            self._note("established", [self._hub.store_name], roll)
+
+    async def _apply(self, roll: Roll) -> None:
         who, registry = self._hub.identity_in_use(), self._hub.registry
         new, former = roll.succession.fingerprint, roll.succession.former
         trusted = dict(zip(who.trust.fingerprints, who.trust.authorities, strict=True))
@@ -191,28 +210,44 @@ class AuthorityRoll:
             fingerprint_of(one) == former and is_issued_by(shown, one) for one in trusted
         )
 
-    def _note(self, name: str, nodes: Iterable[str]) -> None:
-        assert self.state is not None
-        self._save(self.state.noted(name, nodes))
+    def _note(self, name: str, names: Iterable[str], roll: Roll | None = None) -> None:
+        """Add to a list of the state; with ``roll`` only while its phase lasts."""
+        with self._changing():
+            if self.state is not None and (roll is None or _is_same_phase(self.state, roll)):
+                self._save(self.state.noted(name, names))
 
     async def _advance(self) -> None:
         roll = self.state
         assert roll is not None
-        if roll.phase is Phase.DONE or await self._missing(roll):
+        if roll.phase is Phase.DONE or await self._missing(roll) or await self._missing_stores(roll):
             return
         after = STEPS[roll.phase][0]
-        self._save(replace(self.state or roll, phase=after))
+        with self._changing():
+            if self.state is None or not _is_same_phase(self.state, roll):
+                return  # another instance was quicker
+            self._save(replace(self.state, phase=after, established=()))
         log.warning("authority_roll_phase", phase=after.value, left=list(roll.left))
-        await self._establish(self.state or roll)
+        await self._establish(self.state)
 
     async def _missing(self, roll: Roll) -> list[str]:
         """Return the nodes that are waited for."""
         return [node for node in await self._active() if node not in roll.left and not roll.has_done(node)]
 
+    async def _missing_stores(self, roll: Roll) -> list[str]:
+        """Return the stores of the instances that are waited for."""
+        return [store for store in await self._hub.served_stores() if store not in roll.established]
+
     async def _active(self) -> list[str]:
         """Return the institutions with a valid certificate, or with a session by certificate."""
         valid = {node for node, days in (await self._hub.registry.days_left()).items() if days > 0}
         return sorted(node for node in valid | set(self._hub.guard.nodes()) if self._hub.is_node(node))
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Read the state that other instances may have changed, and keep them from changing it during the block."""
+        with locked(self._folder / LOCK_FILE):
+            self.state = read_roll(self._folder)
+            yield
 
     def _save(self, roll: Roll) -> None:
         if roll != self.state:
@@ -220,11 +255,12 @@ class AuthorityRoll:
             self.state = roll
 
     async def status(self) -> dict[str, Any]:
-        """Return the phase, the authorities, and the progress of each node."""
+        """Return the phase, the authorities, and the progress of each node and instance."""
+        self.state = read_roll(self._folder)
         authority, roll = self._hub.registry.authority, self.state
         state: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}
         if roll is None:
-            return {**state, "phase": "none", "waiting_for": [], "nodes": []}
+            return {**state, "phase": "none", "waiting_for": [], "waiting_for_stores": [], "nodes": []}
         missing = await self._missing(roll) if roll.phase is not Phase.DONE else []
         return {
             **state,
@@ -233,6 +269,7 @@ class AuthorityRoll:
             "new": fingerprint_of(roll.succession.new),
             "started_at": utc_text(roll.started_at),
             "waiting_for": missing,
+            "waiting_for_stores": await self._missing_stores(roll) if roll.phase is not Phase.DONE else [],
             "nodes": [self._state_of(roll, node) for node in sorted({*await self._active(), *roll.left})],
         }
 
@@ -245,3 +282,7 @@ class AuthorityRoll:
             "left_behind": node in roll.left,
             "fault": self._faults.get(node, ""),
         }
+
+
+def _is_same_phase(one: Roll, other: Roll) -> bool:
+    return (one.generation, one.phase) == (other.generation, other.phase)

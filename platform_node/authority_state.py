@@ -16,7 +16,7 @@ from semq.foreign_text import shortened
 from semq.pki.errors import KeyRefused
 from semq.pki.succession import Succession
 
-STATE_FILE, LATER = "authority.json", "authorities"
+STATE_FILE, LOCK_FILE, LATER = "authority.json", "authority.lock", "authorities"
 
 
 class Phase(StrEnum):
@@ -53,6 +53,7 @@ class Roll(msgspec.Struct, frozen=True):
     believing: tuple[str, ...] = ()
     renewed: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    established: tuple[str, ...] = ()  #: stores whose instances have done what the present phase requires of them
 
     @property
     def signs(self) -> int:

@@ -114,6 +114,11 @@ class Membership:
         """Return the stores of the hub in the order in which they were added, without those that are retired."""
         return [store for store in self.homes.stores if self.homes.is_in_use(store)]
 
+    async def served(self) -> list[str]:
+        """Return the names of the stores of all running instances."""
+        found: list[rows.RunningInstance] = await self.read(rows.instances)
+        return sorted({f"{one.semq_id}.{one.semq_db_id}" for one in found if one.is_alive})
+
     async def admit(self, store_uuid: UUID, endpoint: str) -> bool:
         """Add this instance and its store to the hub; return whether the store lacks commits of which the control
         database knows. Raises StoreNumberTaken, StoreIsRetired.

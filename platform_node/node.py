@@ -13,6 +13,7 @@ from platform_node.all_stores.fan_out import FanOut
 from platform_node.ask_exchange import AskService
 from platform_node.authority_roll import ADVANCE_S as ROLL_S
 from platform_node.authority_roll import AuthorityRoll
+from platform_node.authority_state import LOCK_FILE
 from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory
@@ -57,6 +58,7 @@ from semq.service.operations.proofs import LedgerCheck
 from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
 from semq.store.control.cluster import StoreState
+from semq.store.files import locked
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates, held_by_pair
@@ -263,7 +265,7 @@ class HubNode(Node[HubEngine]):
     def _maintain_certificate(self) -> None:
         """Renew the hub's own certificate when due; the hub signs it itself."""
         if self.who is not None:
-            if self.registry.authority is not None and self.who.is_due():
+            if self.registry.authority is not None and (self.who.is_due() or self.who.is_outdated()):
                 self.renew_own()
             self.who.maintain()
             self.guard.check()  # expired certificates count as revoked
@@ -300,11 +302,28 @@ class HubNode(Node[HubEngine]):
         self.guard.end_all("the hub trusts other authorities now")
 
     def renew_own(self) -> None:
-        """Issue a new certificate for the hub itself. Raises NoAuthority if the authority is elsewhere."""
+        """Issue a new certificate for the hub itself, or use the one that another instance has issued.
+
+        Raises NoAuthority if the authority is elsewhere.
+        """
         if self.who is None or self.registry.authority is None:
             raise NoAuthority
-        sign_own(self.who.ring, self.registry.authority, self.settings, self.clock)
-        self.who.rotate()
+        with locked(self.settings.pki_dir / LOCK_FILE):
+            if self.who.is_outdated():
+                self.who.adopt()
+                self.trust_widened()
+            else:
+                sign_own(self.who.ring, self.registry.authority, self.settings, self.clock)
+                self.who.rotate()
+
+    @property
+    def store_name(self) -> str:
+        """The name of the own store."""
+        return f"{self.settings.node.semq_id}.{self.settings.node.semq_db_id}"
+
+    async def served_stores(self) -> list[str]:
+        """Return the names of the stores of all running instances."""
+        return [self.store_name] if self.membership is None else await self.membership.served()
 
     async def began(self) -> None:
         if self.datagrams is not None and not self.datagrams.port.is_open:

@@ -3,8 +3,10 @@
 Used by the embedded cluster and all of ``semq.pki``.
 """
 
+import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -28,6 +30,14 @@ def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) 
         os.fsync(file.fileno())
     beside.replace(path)
     sync_folder(path.parent)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made if it does not exist; wait while another process holds it."""
+    with path.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def sync_folder(folder: Path) -> None:

@@ -83,6 +83,7 @@ OPERATION = {
 MOVED = {"homes": 1, "moves": [{"from": BAD, "to": BAD, "homes": BAD}]}
 ROLL = {
     "authority": BAD, "phase": BAD, "former": BAD, "new": BAD, "started_at": BAD, "waiting_for": [BAD],
+    "waiting_for_stores": [BAD],
     "nodes": [{"node": BAD, "state": BAD, "online": BAD, "left_behind": BAD, "fault": BAD}],
 }  # fmt: skip
 # Operation | what the node answers; others answer with a row

@@ -1,5 +1,7 @@
 """The change of the hub's authority: with links up, interrupted at every write, and with a node offline."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from semq.pki.succession import is_issued_by
 from semq.service.credentials.identity import NodeIdentity
 from semq.store import files
 from semq.transport.client import ClientLink
+from tests.platform_node.test_cluster import hubs_of, settle_homes
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -128,6 +131,65 @@ async def test_no_node_can_be_left_behind_without_a_change_of_authority(inproces
     hub = await inprocess.secure_hub()
     told = await ask(await inprocess.client(hub), "ca.leave", {"nodes": ["10008"]})
     assert told["error"]["code"] == "SEMQ-1256"
+
+
+@asynccontextmanager
+async def two_instances(
+    inprocess: InProcess, folder: Path
+) -> AsyncIterator[tuple[HubNode, HubNode, LocalNode, LocalNode]]:
+    """Run two instances that share their keys, with an institution at each."""
+    async with hubs_of(inprocess) as hubs:
+        hubs.keys = folder / "keys"
+        one, two = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(one, two)
+        a, b = await inprocess.secure_local("10008", one), await inprocess.secure_local("56001", two)
+        await linked(a, b)
+        yield one, two, a, b
+
+
+async def test_all_instances_of_a_hub_change_their_authority(inprocess: InProcess, tmp_path: Path) -> None:
+    async with two_instances(inprocess, tmp_path) as (one, two, a, b):
+        app = await inprocess.client(a)
+        sent = await submit(app, "56001", 20, "before")
+        told = (await ask(await inprocess.client(one), "ca.roll"))["result"]
+        sent += await submit(app, "56001", 20, "during")
+        await done(one)
+        await until(lambda: uses_new(a, one) and uses_new(b, two))
+        for hub in (one, two):
+            assert hub.who is not None
+            assert hub.registry.authority is not None
+            assert hub.registry.authority.fingerprint == told["new"]
+            await until(lambda who=hub.who: who.trust.fingerprints == [told["new"]])  # type: ignore[misc]
+            assert is_issued_by(hub.who.certificate, hub.registry.authority.certificate)
+        states = {row["state"] for row in (await show(two))["nodes"]}
+        assert states == {"trusts the new one only"}
+        await linked(a, b)
+        await delivered(app, sent + await submit(app, "56001", 20, "after"))
+
+
+async def test_a_change_waits_for_every_running_instance(inprocess: InProcess, tmp_path: Path) -> None:
+    async with two_instances(inprocess, tmp_path) as (one, two, a, b):
+        roll, two.authority_roll = two.authority_roll, None  # its job does nothing
+        await ask(await inprocess.client(one), "ca.roll")
+
+        async def waits_for_the_other() -> bool:
+            told = await show(one)
+            return (told["waiting_for_stores"], told["waiting_for"]) == (["2.2"], ["1.56001"])
+
+        await until(waits_for_the_other)
+        assert (await show(one))["phase"] == "believe"
+        two.authority_roll = roll
+        await done(one)
+        await until(lambda: uses_new(a, one) and uses_new(b, two))
+
+
+async def test_a_certificate_that_one_instance_has_issued_is_used_by_all(inprocess: InProcess, tmp_path: Path) -> None:
+    async with two_instances(inprocess, tmp_path) as (one, two, *_):
+        assert one.who is not None
+        assert two.who is not None
+        one.renew_own()
+        two._maintain_certificate()  # as its job does, every few seconds
+        assert two.who.certificate.serial_text == one.who.certificate.serial_text
 
 
 class Ended(Exception):

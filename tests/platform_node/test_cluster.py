@@ -1,5 +1,6 @@
 """Two instances of the hub on two databases and a broker: one hub for its institutions."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,11 +40,15 @@ class Hubs:
     port: int
     control: str = ""
     carrier: str = CLUSTER
+    keys: Path | None = None  #: the folder of the hub's keys: links by TLS with certificates
 
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
         """Start an instance; the first one has the control database."""
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
         text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.carrier.format(port=self.port)
+        if self.keys is not None:
+            text = re.sub("^password = .*\n", "", text, flags=re.MULTILINE)
+            text = text.replace("port = 0\n", f'port = 0\ntls = true\n[tls]\ndir = "{self.keys}"\n', 1)
         if self.control:
             text += f'control = "{self.control}"\n'
         settings = self.inprocess.settings(f"hub{number}{hub}{db_id}", text)

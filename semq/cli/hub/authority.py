@@ -71,6 +71,8 @@ def _print(session: Session, answer: dict[str, Any]) -> None:
     if answer["waiting_for"]:
         waiting = ", ".join(map(node_name, answer["waiting_for"]))
         out.talk(f"Waiting for {waiting}; `semq hub ca leave NODE` leaves one behind.")
+    if answer["waiting_for_stores"]:
+        out.talk(f"Waiting for the instances of the hub with the stores {', '.join(answer['waiting_for_stores'])}.")
 
 
 def _yes(value: object) -> str:
