@@ -17,7 +17,7 @@ from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.doors.submission import Sizes, SubmitExchange
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
-from local_node.link.direct import DirectLinks, PartnerLogins
+from local_node.link.direct import DirectLinks, PartnerLogins, partner_address
 from local_node.link.hub_addresses import HubAddresses, ways_to_hub
 from local_node.link.uplink import Uplink, UplinkSettings, link_limits
 from local_node.operations.certificates import CertificateOperations
@@ -34,16 +34,16 @@ from local_node.pieces.upload import Uploads
 from local_node.renewal import CHECK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
-from semq.config.sections import HubSection
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.engine.local_engine import LocalEngine
 from semq.engine.misconduct import SHOWN_MS
+from semq.engine.partners import Partners
 from semq.engine.people.stuck import Surroundings
 from semq.engine.ports import InClear
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.time.schedule import Schedule
-from semq.errors import Misconfigured, SemqError
+from semq.errors import SemqError
 from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
@@ -120,7 +120,7 @@ class LocalNode(Node[LocalEngine]):
             self.schedule = ScheduledDocuments(lambda: self.engine, self._release_again, self.submissions.poll)
         engine = LocalEngine(
             self.home, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
-            self.sealing or InClear(), self.clockwork.on_mail, self.spans,
+            self.sealing or InClear(), self.clockwork.on_mail, self.spans, self._configured_partners(),
         )  # fmt: skip
         engine.accepting.report_scheduled(self.schedule.scheduled)
         if self.engine_starts > 1:
@@ -130,14 +130,20 @@ class LocalNode(Node[LocalEngine]):
     async def _waiting_for(self, user: str, at_most: int) -> int:
         return await self.store.read(waiting_for, user, at_most)
 
+    def _configured_partners(self) -> Partners | None:
+        """Return the partners of a node without a hub; None if the hub names them."""
+        if not self.settings.has_no_hub:
+            return None
+        return Partners.configured(str(partner_address(node_id)) for node_id in self.settings.direct)
+
     def authenticator(self) -> Authenticator:
         if not self.settings.direct:
             return self.users
         return PartnerLogins(self.users, self.settings.direct, self._is_revoked)
 
     def _is_revoked(self, node: str) -> bool:
-        """Whether the hub has revoked all certificates of a partner that this node knew."""
-        return self.sealing is not None and self.sealing.known(node) == ()
+        """Whether the hub has revoked all certificates of a partner that this node knew; never without a hub."""
+        return not self.settings.has_no_hub and self.sealing is not None and self.sealing.known(node) == ()
 
     def settled_anew(self, before: Settings) -> None:
         self.engine.core.reconfigure(self.engine_settings())
@@ -176,24 +182,25 @@ class LocalNode(Node[LocalEngine]):
             return Sizes(message_max, message_max, message_max)
         return Sizes(p.max_document_bytes, p.pieces_from_bytes, max(p.max_large_document_bytes, message_max))
 
-    @property
-    def _hub(self) -> HubSection:
-        if self.settings.hub is None:
-            raise Misconfigured("A local node needs [hub] with url and password.")
-        return self.settings.hub
-
     def _hub_addresses(self) -> HubAddresses:
-        tls = self.who.client() if self.who is not None and self._hub.is_tls else None
+        """Return the addresses of the hub; none if there is no hub."""
+        hub = self.settings.hub
+        if hub is None:
+            return HubAddresses([])
+        tls = self.who.client() if self.who is not None and hub.is_tls else None
         limits = link_limits(self.link_bytes_max)
-        return HubAddresses([replace(way, limits=limits) for way in ways_to_hub(self._hub, self.address, tls, UMX)])
+        return HubAddresses([replace(way, limits=limits) for way in ways_to_hub(hub, self.address, tls, UMX)])
 
     def _hub_address(self) -> HubAddress:
         way = self.uplink.way_to(UMX)
         return HubAddress(way.host, way.port, self.settings.tls.minimum)
 
     def _uplink_settings(self) -> UplinkSettings:
-        hub, p = self._hub, self.settings.protocol
-        return UplinkSettings(hub.reconnect_s_min, hub.reconnect_s_max, p.flight, p.credit_messages)
+        hub, p = self.settings.hub, self.settings.protocol
+        common = UplinkSettings(unconfirmed_max=p.flight, prefetch=p.credit_messages)
+        if hub is None:
+            return common
+        return replace(common, reconnect_s_min=hub.reconnect_s_min, reconnect_s_max=hub.reconnect_s_max)
 
     async def began(self) -> None:
         if self.engine_starts == 1:
@@ -337,11 +344,11 @@ class LocalNode(Node[LocalEngine]):
     async def status(self) -> dict[str, Any]:
         base = await super().status()
         link = self.uplink.link
-        base["hub"] = {
+        base["hub"] = None if self.settings.has_no_hub else {
             "link": "up" if link is not None else "down",
             "node": str(link.peer) if link is not None else None,
             "last_error": self.uplink.last_error,
-        }
+        }  # fmt: skip
         if self.datagrams is not None:
             base["datagrams"] = self.datagrams.status()
         base["direct"] = self.direct.status() if self.direct is not None else {}
@@ -351,9 +358,10 @@ class LocalNode(Node[LocalEngine]):
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
         base["sql_submissions"] = await self.store.read(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
+        direct = set(map(str, self.engine.uplink.partners))
         base["partners"] = {
             node: {
-                "online": self.engine.partners.online.get(node, False),
+                "online": node in direct or self.engine.partners.online.get(node, False),
                 "allowed": allowed,
                 "waiting": waiting.get(node, 0),
                 "quota_reached": waiting.get(node, 0) >= quota,
@@ -371,6 +379,7 @@ class LocalNode(Node[LocalEngine]):
         return Surroundings(
             now_ms=engine.core.now_ms(),
             overdue_ms=int(self.settings.protocol.overdue_s * 1000),
+            has_hub=engine.partners.has_hub,
             link_up=engine.uplink.is_up,
             direct=direct,
             online={node for node, online in engine.partners.online.items() if online} | {str(self.address)} | direct,

@@ -8,6 +8,7 @@ row.
 TABLE = """
 local_node.link.hub_request            local_node/operations/test_trace.py
 semq.engine.direct                     flows/test_direct.py
+semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py
 semq.service.links.rights              platform_node/test_logins.py
 local_node.operated                    local_node/operations/test_trace.py
 local_node.operations.certificates     cli/node/test_certificates.py
@@ -78,7 +79,6 @@ semq.config.file                       test_config.py
 semq.config.names                      test_config.py
 semq.config.nearest                    test_config.py
 semq.config.reach                      test_config.py
-semq.config.settings                   test_config.py
 semq.config.web                        web/access/test_oidc.py
 semq.installation.enrolment            demo/test_scenario.py
 semq.legacy.report                     legacy/test_transfer.py

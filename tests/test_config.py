@@ -233,7 +233,12 @@ WRONG: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "a local node without a hub": (
         LOCAL.partition("[hub]")[0],
         {},
-        ["semq.toml: hub: missing: a local node needs hub.url (and hub.password if it is not amqps://)"],
+        [
+            (
+                "semq.toml: hub: missing: a local node needs hub.url (and hub.password if it is not amqps://), "
+                "or partners in [direct]"
+            )
+        ],
     ),
     "a local node that knows institutions": (
         LOCAL + '[nodes."1"]\npassword = "x"\n',

@@ -93,7 +93,9 @@ class DirectLinks:
         for node_id, section in self._partners.items():
             if section.urls:
                 partner = partner_address(node_id)
-                ways = [_way(url, own, partner, tls, bytes_max) for url in section.urls]
+                ways = [
+                    replace(way, limits=link_limits(bytes_max)) for way in ways_to_partner(section, own, partner, tls)
+                ]
                 uplink = self.uplinks[partner] = self._dialled(partner, HubAddresses(ways))
                 uplink.start()
 
@@ -142,10 +144,15 @@ def partner_address(node_id: str) -> Address:
     return Address(NodeType.LOCAL, node_id)
 
 
-def _way(url: str, own: Address, partner: Address, tls: ssl.SSLContext, bytes_max: int) -> DialConfig:
+def ways_to_partner(section: DirectSection, own: Address, partner: Address, tls: ssl.SSLContext) -> list[DialConfig]:
+    """Return how to dial each address of a partner. A peer with the certificate of another node is disconnected."""
+    return [_way(url, own, partner, tls) for url in section.urls]
+
+
+def _way(url: str, own: Address, partner: Address, tls: ssl.SSLContext) -> DialConfig:
     parts = urlsplit(url)
     way = DialConfig(
         only=PRODUCT, host=parts.hostname or "127.0.0.1", port=parts.port or 5671, virtual_host=UMX, user=str(own),
-        tls=tls, check=must_be(partner), limits=link_limits(bytes_max),
+        tls=tls, check=must_be(partner),
     )  # fmt: skip
     return replace(way, connect_s=CONNECT_S)

@@ -41,7 +41,7 @@ def _way(hub: HubSection, url: str, address: Address, tls: ssl.SSLContext | None
 
 @dataclass(slots=True)
 class HubAddresses:
-    """The addresses, and the one that is dialled next."""
+    """The addresses, and the one that is dialled next; none at a node without a hub."""
 
     ways: list[DialConfig]
     _place: int = 0

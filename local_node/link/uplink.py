@@ -167,8 +167,9 @@ class Uplink:
         self._last: tuple[ClientChannel, int] | None = None
 
     def start(self) -> None:
-        """Begin to dial."""
-        self._task = asyncio.create_task(self._run(), name="uplink")
+        """Begin to dial; without addresses of a hub do nothing."""
+        if self._hub.ways:
+            self._task = asyncio.create_task(self._run(), name="uplink")
 
     async def stop(self) -> None:
         """End the session, and dial no more."""

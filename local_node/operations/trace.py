@@ -25,6 +25,7 @@ from semq.store.views import submissions
 EXCHANGE = "semq.ask"
 PATIENCE_S = 6.0  # less than the time limit of a command
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
+NO_HUB = "no hub passes the question on; its operator can trace the document there"
 Events = list[dict[str, Any]]
 
 
@@ -54,6 +55,8 @@ class Traces:
 
     async def asked(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:
         """Return the lines of hub and other end, and the parties without an answer, with reasons."""
+        if self._node.settings.has_no_hub:
+            return [], self._without_hub(lk0, target)
         nonce = self._node.clock.uuid().hex
         asked = {"lk0": lk0, "nonce": nonce, "target": target}
         try:
@@ -71,6 +74,12 @@ class Traces:
         except (TypeError, ValueError) as error:
             return [], _unheard(hub, f"its answer cannot be read: {error}", target)
         return self._merged(lines, hub, theirs.get("other"), lk0, nonce, target)
+
+    def _without_hub(self, lk0: str, target: str) -> list[dict[str, str]]:
+        """Return the other end as a party without an answer."""
+        me, source = str(self._node.address), ".".join(lk0.split(".")[:2])
+        other = target if source == me else source
+        return [] if other == me else [{"node": other or "the other end", "why": NO_HUB}]
 
     def _merged(
         self, lines: Events, hub: str, other: Any, lk0: str, nonce: str, target: str

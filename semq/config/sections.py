@@ -233,7 +233,8 @@ def _partner_url(url: str) -> str:
 
 
 class DirectSection(Section):
-    """A partner with a direct link to this node. The hub is used whenever the direct link is down."""
+    """A partner with a direct link to this node. Documents go by the hub while the link is down; without [hub] they
+    wait."""
 
     urls: list[Annotated[str, AfterValidator(_partner_url)]] = []
     """addresses of the partner's node, amqps://host:port, tried in turn; empty: only the partner dials"""

@@ -111,6 +111,11 @@ class Settings(BaseSettings):
         return self.tls.dir or self.data_dir / "pki"
 
     @property
+    def has_no_hub(self) -> bool:
+        """Whether this is an institution's node without a hub: [direct] then names all its partners."""
+        return self.node.kind == "local" and self.hub is None
+
+    @property
     def extracts(self) -> str:
         """The folder or address of this node's extracts."""
         return self.extract.folder or str(self.data_dir / "extracts")
@@ -162,8 +167,11 @@ class Settings(BaseSettings):
 def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """Return the faults of rules across fields, as (key, fault)."""
     kind, nodes = settings.node.kind, settings.nodes
-    if kind == "local" and settings.hub is None:
-        yield "hub", "missing: a local node needs hub.url (and hub.password if it is not amqps://)"
+    if kind == "local" and settings.hub is None and not settings.direct:
+        yield (
+            "hub",
+            "missing: a local node needs hub.url (and hub.password if it is not amqps://), or partners in [direct]",
+        )
     yield from _hub_faults(settings)
     yield from _plain_faults(settings)
     yield from _user_faults(settings)
@@ -283,6 +291,8 @@ def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _datagram_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """Return the faults of the section of datagrams."""
+    if settings.datagrams is not None and settings.has_no_hub:
+        yield "datagrams", "a node without [hub] sends no datagrams; remove this section"
     for key in ("advertised_host", "advertised_port") if settings.node.kind == "local" else ():
         if settings.datagrams is not None and getattr(settings.datagrams, key):
             yield f"datagrams.{key}", "only the hub offers an address for datagrams; remove this key"

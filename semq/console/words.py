@@ -21,7 +21,10 @@ CHECKS: dict[str, tuple[str, str]] = {
         "link to the hub",
         "Documents wait here meanwhile. Check address, password and network: `semq node status`, `semq doctor`.",
     ),
-    "direct": ("direct links", "Documents go by the hub meanwhile. Check address and network, also at the partner."),
+    "direct": (
+        "direct links",
+        "Documents go by the hub meanwhile, or wait. Check address and network, also at the partner.",
+    ),
     "intake": ("acceptance of documents", "Stop the node, or restart it to accept documents again."),
     "certificate": ("own certificate", "The node renews it; if it does not, see the page on certificates."),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),

@@ -3,18 +3,17 @@
 The session proves the partner's name. Its messages are those that it accepted itself, its packets carry statements of
 its own, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the
 rest). Its certificates are taken from the session only if none was ever known: the hub's directory decides otherwise.
-Called by ``local_engine``.
+A node without a hub takes them always, because its partners are the only source. Called by ``local_engine``.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from semq.engine.core import Core, keep_rows
+from semq.engine.core import Core
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.speakers import message_fault
 from semq.engine.ports import Link, Secrecy
 from semq.errors import SemqError
-from semq.store.rows import Certificates
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import Presence
@@ -27,20 +26,31 @@ class DirectSessions:
     """The rights of partners in their direct sessions."""
 
     def __init__(
-        self, core: Core, secrecy: Secrecy, violation: Callable[..., Any], learned: Callable[[], None]
+        self,
+        core: Core,
+        secrecy: Secrecy,
+        violation: Callable[..., Any],
+        learn: Callable[[str, Sequence[str]], None],
+        *,
+        has_hub: bool,
     ) -> None:
         self._core = core
+        self._has_hub = has_hub
         self._secrecy = secrecy
         self._violation = violation
-        self._learned = learned  #: called when a certificate was accepted
+        self._learn = learn  #: takes the certificates of a partner
         self._introductions: dict[Address, int] = {}  #: of the present session
 
     def began(self, link: Link, certificates: Sequence[str]) -> None:
         """Introduce this node to the partner of a new session."""
         self._introductions[link.peer] = 0
+        self.introduce(link.peer, certificates)
+
+    def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
+        """Send this node's certificates to a partner."""
         if certificates:
             record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))
-            self._core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+            self._core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def permitted(self, peer: Address, frames: Sequence[Frame]) -> list[Frame]:
         """Return the frames that a partner may send; note the others as violations. Introductions are taken here."""
@@ -64,7 +74,7 @@ class DirectSessions:
         return None
 
     def _introduced(self, peer: Address, packet: Packet) -> None:
-        """Take the certificates of a partner of which none was ever known."""
+        """Take the certificates of a partner of which none was ever known; without a hub, of any partner."""
         self._introductions[peer] = self._introductions.get(peer, 0) + 1
         if self._introductions[peer] > INTRODUCTIONS_MAX:
             self._violation(peer, IntroducedTooOften(peer=str(peer)))
@@ -73,8 +83,5 @@ class DirectSessions:
         for record in packet.records[:1]:
             if record.node != node:
                 self._violation(peer, NotYours("A partner introduces another node.", peer=node))
-            elif record.certificates is not None and self._secrecy.known(node) is None:
-                self._secrecy.learn(node, record.certificates[:CERTIFICATES_MAX])
-                if (known := self._secrecy.known(node)) is not None:
-                    self._core.post(keep_rows([Certificates(node, known)]))
-                self._learned()
+            elif record.certificates and (not self._has_hub or self._secrecy.known(node) is None):
+                self._learn(node, record.certificates[:CERTIFICATES_MAX])

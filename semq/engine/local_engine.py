@@ -57,12 +57,14 @@ class LocalEngine:
         secrecy: Secrecy,
         on_mail: Callable[[], None],
         spans: DocumentSpans | None = None,
+        partners: Partners | None = None,
     ) -> None:
+        """``partners``: those of a node without a hub; otherwise the hub names them."""
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail, spans)
         self.uplink = HubSession(home.node)
         self.secrecy = secrecy
         self._searched: set[str] = set()  #: partners whose refused documents this engine has searched
-        self.partners = Partners()
+        self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
         self.rows = self.sender.rows
         self.asker = OutboundAsker(core, self.sender)
@@ -75,7 +77,9 @@ class LocalEngine:
         self.receiver = Receiver(core, secrecy, self.uplink, self.handing, self.owing.recorded)
         self.reacks = ReAcks(core, self.uplink, self.handing)
         self.operating = Operating(core, self.rows, recovered.unsettled > 0)
-        self.direct = DirectSessions(core, secrecy, self.note_violation, self._note_news)
+        self.direct = DirectSessions(
+            core, secrecy, self.note_violation, self._learn_directly, has_hub=self.partners.has_hub
+        )
         self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean)
         self._start(recovered)
 
@@ -121,12 +125,16 @@ class LocalEngine:
         self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
 
     def introduce(self) -> None:
-        """Send this node's certificates to the hub's directory: at each login, and when they have changed."""
+        """Send this node's certificates to the hub's directory: at each login, and when they have changed. Without a
+        hub, send changed ones to the partners themselves.
+        """
         certificates = self.secrecy.introduction()
         self._searched.clear()  # with another own key, refused documents may be accepted
         if certificates and (link := self.uplink.link) is not None:
             record = Presence(node=str(self.core.address), online=True, certificates=certificates)
             self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+        for partner in () if self.partners.has_hub else self.uplink.partners:
+            self.direct.introduce(partner, certificates)
 
     def link_down(self, link: Link) -> None:
         """End the session; messages under way are in doubt and lead to inquiries in the next session, or by the other
@@ -206,13 +214,22 @@ class LocalEngine:
         known: list[Rare] = []
         for record in records:
             if record.node in self.partners.allowed and record.certificates is not None:
-                if self.secrecy.learn(record.node, record.certificates) or record.node not in self._searched:
-                    self._searched.add(record.node)
-                    self.sender.resealing.search(record.node)
-                certificates = self.secrecy.known(record.node)
-                if certificates is not None:
-                    known.append(Certificates(record.node, certificates))
+                known += self._learn(record.node, record.certificates)
         if known:
+            self.core.post(keep_rows(known))
+        self._note_news()
+
+    def _learn(self, node: str, certificates: Sequence[str]) -> list[Rare]:
+        """Take a partner's certificates, and send it refused documents again; return the row to be stored."""
+        if self.secrecy.learn(node, certificates) or node not in self._searched:
+            self._searched.add(node)
+            self.sender.resealing.search(node)
+        known = self.secrecy.known(node)
+        return [] if known is None else [Certificates(node, known)]
+
+    def _learn_directly(self, node: str, certificates: Sequence[str]) -> None:
+        """Take the certificates that a partner has sent in its direct session."""
+        if known := self._learn(node, certificates):
             self.core.post(keep_rows(known))
         self._note_news()
 

@@ -1,9 +1,10 @@
-"""The directory of partners at a local node, from the records of its hub, in bounded memory.
+"""The directory of partners at a local node, from the records of its hub, in bounded memory; without a hub, from the
+configuration.
 
 Filled by ``local_engine``; used by ``sender.submission`` before a document is accepted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ class KnownGroup(NamedTuple):
 class Partners:
     """The institutions that the hub has named; until its list is complete, any target is accepted."""
 
+    has_hub: bool = True
     complete: bool = False
     allowed: dict[str, bool] = field(default_factory=dict)
     online: dict[str, bool] = field(default_factory=dict)
@@ -38,6 +40,11 @@ class Partners:
     overflow: bool = False  #: the hub named more than are kept, so any target is accepted
     _named: set[str] = field(default_factory=set)  #: in this session
     _terms_bytes: int = 0
+
+    @classmethod
+    def configured(cls, nodes: Iterable[str]) -> "Partners":
+        """Return the directory of a node without a hub: these partners, and no agreements or groups."""
+        return cls(has_hub=False, complete=True, allowed=dict.fromkeys(nodes, True))
 
     def take_over(self, old: "Partners") -> None:
         """Continue for an engine whose store was lost: share everything that is known."""
@@ -105,6 +112,12 @@ class Partners:
     def check(self, dest: str) -> None:
         """Raise UnknownTarget or TargetNotAllowed if the directory excludes the target; return if it is incomplete."""
         known = self.allowed.get(dest)
+        if known is None and not self.has_hub:
+            raise errors.UnknownTarget(
+                "This node has no hub, and its configuration names no such partner.", target=dest
+            ).with_remedy(
+                "Check the number of the target; section [direct] names the partners of a node without a hub."
+            )
         if known is None and self.complete:
             raise errors.UnknownTarget(target=dest)
         if known is False:

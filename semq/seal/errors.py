@@ -89,7 +89,10 @@ class CannotSeal(Unavailable):
     """No valid certificate of the target is known, so the document cannot be sealed; nothing was accepted."""
 
     code = "SEMQ-5207"
-    remedy = "Submit it again when the hub's directory has delivered the certificate; `semq cert list` shows it."
+    remedy = (
+        "Submit it again when the certificate has arrived, with the hub's directory or by the direct link;"
+        " `semq node status` shows it in column sealing."
+    )
 
 
 class KeyUnfit(BadInput):

@@ -6,6 +6,7 @@ from semq.engine import partners
 from semq.engine.errors import DirectoryTooLarge, TargetNotAllowed, UnknownTarget
 from semq.engine.partners import Partners
 from semq.umx_t.agreement import Terms
+from semq.umx_t.app_key import AppKey
 from semq.umx_t.records import Presence
 
 END = Presence(node="", complete=True)
@@ -23,6 +24,14 @@ def test_a_target_missing_from_the_complete_list_is_unknown() -> None:
     known.begin()
     known.hear([Presence(node="1.c"), END])
     assert known.allowed == known.online | {"1.c": True} == {"1.c": True}
+
+
+def test_a_node_without_a_hub_knows_the_partners_of_its_configuration_only() -> None:
+    known = Partners.configured(["1.a"])
+    known.check("1.a")
+    with pytest.raises(UnknownTarget, match="no hub"):
+        known.check("1.b")
+    assert known.check_agreement("1.a", AppKey(), 10**9, 10**9) is None
 
 
 def test_a_directory_without_end_is_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

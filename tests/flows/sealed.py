@@ -33,14 +33,14 @@ def watching(seen: list[Data]) -> Callable[[TrioWire, Frame], Frame]:
 class SealedWorld(Trio):
     """A trio whose institutions have certificates, and whose wires carry bytes."""
 
-    def __init__(self, policy: Policy | None = None, certified: str = "AB") -> None:
+    def __init__(self, policy: Policy | None = None, certified: str = "AB", has_hub: bool = True) -> None:
         self.authority = create_authority("hub", ManualClock().wall())
         self.policy = policy or Policy()
         self.certified = certified
         self.drawn = 0
         self.captured: list[bytes] = []
         self.tamper: Callable[[TrioWire, Frame], Frame | None] = lambda wire, frame: frame
-        super().__init__(secrecy=self._secrecy)
+        super().__init__(secrecy=self._secrecy, has_hub=has_hub)
         self.lose = self._carry
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
+from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, Submission
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.settings import EngineSettings
@@ -150,7 +151,7 @@ class Local:
         recovered = self.store.recover(self.trio.time.incarnation())
         self.engine = LocalEngine(
             Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app, self.told,
-            self.sealing or InClear(), lambda: None,
+            self.sealing or InClear(), lambda: None, partners=self.trio.partners(),
         )  # fmt: skip
         self.engine.handing.feed("")
 
@@ -223,8 +224,11 @@ class Trio:
         settings: EngineSettings = SETTINGS,
         connected: bool = True,
         secrecy: Callable[[Address], Sealing | None] = lambda node: None,
+        has_hub: bool = True,
     ) -> None:
+        """``has_hub``: whether the nodes' configurations name a hub; without one, A and B are their only partners."""
         self.secrecy = secrecy
+        self.has_hub = has_hub
         self.time = ManualClock()
         self.settings = settings
         self.wires: list[tuple[TrioWire, Frame]] = []
@@ -237,10 +241,14 @@ class Trio:
         self.start_hub()
         self.a, self.b = Local(self, "10008"), Local(self, "56001")
         self.nodes = [self.a, self.b]
-        if connected:
+        if connected and has_hub:
             self.connect(self.a)
             self.connect(self.b)
             self.settle()
+
+    def partners(self) -> Partners | None:
+        """Return the partners that a configuration names, for a node without a hub."""
+        return None if self.has_hub else Partners.configured(["1.10008", "1.56001"])
 
     def start_hub(self) -> None:
         """Start the process of the hub."""

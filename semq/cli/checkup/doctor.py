@@ -28,7 +28,7 @@ def doctor(
     json: JsonOption = False,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait for a node.")] = 5.0,
 ) -> None:
-    """Check everything that a node depends on (file, disk, database, certificate, link to the hub, health) and advise;
+    """Check everything that a node depends on (file, disk, database, certificate, links, health) and advise;
     exit status 1 if something fails.
     """
     settings, out = read_config(config, institution), Output(as_json=json)
@@ -58,7 +58,7 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
     """
     if not out.as_json:
         out.passing("looking")
-    from semq.cli.checkup import database, hub_link, identity, machine, running_node
+    from semq.cli.checkup import database, direct_links, hub_link, identity, machine, running_node
     from semq.cli.checkup.finding import FAILING, WARNING, Finding
 
     async def of(part: Callable[[], Iterable["Finding"]]) -> list["Finding"]:
@@ -72,6 +72,7 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
         "database": of(lambda: database.check(settings)),
         "identity": of(lambda: identity.check(settings)),
         "way to the hub": all_of(hub_link.check(settings)),
+        "direct links": all_of(direct_links.check(settings)),
         "node": all_of(running_node.check(settings, patience_s)),
     }
     longest_s = LONGEST_S + patience_s

@@ -8,10 +8,13 @@ from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.service.credentials.identity import days_left, ring_of, trust_of
 
+BY_HAND = "No hub renews it: `semq cert request`, have it signed, `semq cert install`, `semq cert rotate`."
+
 
 def check(settings: Settings) -> Iterator[Finding]:
     """Check the slots of a node; a node that needs no certificate has no findings."""
-    if not settings.amqp.tls and not (settings.hub is not None and settings.hub.is_tls):
+    is_by_hub = settings.hub is not None and settings.hub.is_tls
+    if not (settings.amqp.tls or settings.direct or is_by_hub):
         return
     ring, now = ring_of(settings), SystemClock().wall()
     try:
@@ -29,9 +32,11 @@ def check(settings: Settings) -> Iterator[Finding]:
     said = f"{certificate.node}, {left:.0f} days left, keys in {ring.folder}"
     if left <= 0:
         advice = "A running node would have renewed it. Enrol again: a token by `semq hub nodes token` at the hub."
+        advice = BY_HAND if settings.has_no_hub else advice
         yield Finding("certificate", FAILING, f"{certificate.node}, ended {-left:.0f} days ago", advice)
     elif left <= settings.tls.warn_days:
-        yield Finding("certificate", WARNING, said, "The node renews it while it runs and reaches its hub: see `link`.")
+        advice = "The node renews it while it runs and reaches its hub: see `link`."
+        yield Finding("certificate", WARNING, said, BY_HAND if settings.has_no_hub else advice)
     else:
         yield Finding("certificate", OK, said)
     for authority in trust.authorities:

@@ -17,6 +17,7 @@ UNREACHED = "`semq hub instances` shows who serves it; start that instance, or i
 ADVICE = {
     "store": "See the findings on the database; the node tries again by itself.",
     "link": "Check the network path to the hub; the node dials again by itself.",
+    "direct": "Check that these partners' nodes run, and the network; documents wait, or go by the hub.",
     "certificate": "`semq cert show`; OPERATIONS.md, certificates.",
     "certificates": "Their nodes renew them while they run. One that has ended needs a token: `semq hub nodes token`.",
     "resources": "Make room, or let applications take what waits; nothing that was accepted is lost.",

@@ -67,7 +67,7 @@ def _node(status: Status) -> Iterator[tuple[str, str]]:
 
 
 def _direct(partner: str, link: Mapping[str, Any]) -> str:
-    """Describe a direct link; while it is down, documents to the partner go by the hub."""
+    """Describe a direct link; while it is down, documents to the partner go by the hub, or wait if there is none."""
     if link["link"] == "up":
         return f"{partner}: up, dialled by {link['dialled_by']}"
     return f"{partner}: DOWN: {link['last_error'] or 'the partner has not dialled'}"
@@ -82,6 +82,8 @@ def _work(status: Status) -> Iterator[tuple[str, str]]:
         is_up = hub.get("link") == "up"
         why = hub.get("last_error") or "not dialled yet"
         yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {why}"
+    elif "hub" in status:
+        yield "link to hub", "none: this node has no hub"
     for partner, link in (status.get("direct") or {}).items():
         yield "direct link", _direct(partner, link)
     shortage = f"WAIT: {status['shortage']}" if status.get("shortage") else "may send"

@@ -45,6 +45,14 @@ class StuckCause(Enum):
         "compare `semq cert show` of both nodes, submit it again (`semq msg body {id}`); `semq failed remove {id}`",
     )
     LINK_DOWN = "this node has no link to the hub", "check address, password and network: `semq node status`"
+    DIRECT_LINK_DOWN = (
+        "this node has no hub, and its direct link to the target is down",
+        "nothing is lost: `semq node status` shows the error of the link; call the partner if this is unusual",
+    )
+    TARGET_NOT_CONFIGURED = (
+        "this node has no hub, and its configuration does not name the target (any more)",
+        "add the target to [direct] and restart the node, or `semq msg cancel {id}`",
+    )
     TARGET_UNKNOWN = (
         "the hub does not know its target (any more)",
         "ask the hub's operator to restore the target, or end the document as UNKNOWN: `semq msg cancel {id}`",
@@ -132,6 +140,7 @@ class Surroundings:
 
     now_ms: int
     overdue_ms: int
+    has_hub: bool = True
     link_up: bool = True
     direct: Container[str] = ()  #: nodes with a direct session
     online: Container[str] = ()  #: destination nodes that are present, as far as is known
@@ -139,6 +148,10 @@ class Surroundings:
     away: Collection[int] = ()  #: rows whose custodian has not answered
     asked: Mapping[int, int] | None = None  #: inquiries sent about a row since the last answer
     blocked: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
+
+    def reaches(self, node: str) -> bool:
+        """Whether there is a link to the hub, or a direct one to a node."""
+        return self.link_up or node in self.direct
 
 
 IN_PIECES = "IN_PIECES"  # state of a document whose pieces are on their way
@@ -183,7 +196,7 @@ def _why_outbound(row: Facts, around: Surroundings) -> StuckCause | None:
     if not is_overdue(row, around):
         return None
     if row["direction"] == Direction.RELAYED.name:
-        if around.nodes is not None and _node(row) not in around.nodes:
+        if around.nodes is not None and target_node(row) not in around.nodes:
             return StuckCause.TARGET_UNKNOWN
         return StuckCause.NO_ACK2 if _is_online(row, around) else StuckCause.TARGET_OFFLINE
     return _why_own(row, around)
@@ -201,9 +214,11 @@ def _code(row: Facts) -> str:
 
 
 def _why_own(row: Facts, around: Surroundings) -> StuckCause:
-    if not around.link_up and _node(row) not in around.direct:
-        return StuckCause.LINK_DOWN
-    if around.nodes is not None and _node(row) not in around.nodes:
+    if not around.has_hub and around.nodes is not None and target_node(row) not in around.nodes:
+        return StuckCause.TARGET_NOT_CONFIGURED
+    if not around.reaches(target_node(row)):
+        return StuckCause.LINK_DOWN if around.has_hub else StuckCause.DIRECT_LINK_DOWN
+    if around.nodes is not None and target_node(row) not in around.nodes:
         return StuckCause.TARGET_UNKNOWN
     if row["id"] in around.away:
         return StuckCause.CUSTODIAN_AWAY
@@ -211,16 +226,17 @@ def _why_own(row: Facts, around: Surroundings) -> StuckCause:
         return StuckCause.INQUIRY_SILENT
     if row["ss_status"] == SendStatus.SS_INIT.name:
         return StuckCause.NOT_SENT
-    if row["ss_status"] == SendStatus.SS_SENT.name:
+    if row["ss_status"] == SendStatus.SS_SENT.name and target_node(row) not in around.direct:
         return StuckCause.NO_TRANSPORT_ACK
     return StuckCause.NO_ACK2 if _is_online(row, around) else StuckCause.TARGET_OFFLINE
 
 
 def _is_online(row: Facts, around: Surroundings) -> bool:
-    return _node(row) in around.online
+    return target_node(row) in around.online
 
 
-def _node(row: Facts) -> str:
+def target_node(row: Facts) -> str:
+    """Return the node to which a row of tb_0031 goes."""
     return str(row["target"]).partition("/")[0]
 
 

@@ -50,6 +50,10 @@ class GroupExpansion:
         if submission.attributes.save_fwd is not SaveFwd.MUST:
             raise BadCombination("A document to a group has a receipt from each member, so it needs @SaveFwd=3.")
         group = self._partners.groups.get(str(target.node))
+        if group is None and not self._partners.has_hub:
+            raise errors.UnknownTarget(
+                "Groups are defined at a hub, and this node has none.", target=str(target)
+            ).with_remedy("Send the document to each institution by itself.")
         if group is None:
             raise errors.UnknownTarget(
                 "The hub has named no such group to this institution.", target=str(target),

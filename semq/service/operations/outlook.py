@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from semq.access_rights import AccessRole
-from semq.engine.people.stuck import IN_PIECES, StuckCause, is_overdue, why
+from semq.engine.people.stuck import IN_PIECES, StuckCause, Surroundings, is_overdue, target_node, why
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
 from semq.service.operations.arguments import ByName
@@ -18,6 +18,7 @@ WAITS: dict[str, str] = {
     "person": "a person has to act",
     "turn": "it is sent when its turn comes",
     "link": "it is sent as soon as the link to the hub is up",
+    "direct": "it is sent as soon as the direct link to its target is up",
     "target": "it is sent as soon as its target is online",
     "ack": "the hub has to forward or store it",
     "ack2": "the receiver has to confirm it",
@@ -52,7 +53,7 @@ class Outlook:
         around = node.surroundings()
         sides = []
         for row in rows:
-            waits, asks = waits_for(row, link_up=around.link_up)
+            waits, asks = waits_for(row, around)
             cause = why(row, around)
             schedule = node.schedule_of(row["side"]) if asks else None
             due = schedule.due_of(row["id"]) if schedule is not None else None
@@ -78,7 +79,7 @@ BY_PERSON = frozenset(
 )  # fmt: skip
 
 
-def waits_for(row: Mapping[str, Any], *, link_up: bool) -> tuple[str, bool]:
+def waits_for(row: Mapping[str, Any], around: Surroundings) -> tuple[str, bool]:
     """Return what a row waits for, a key of WAITS, and whether inquiries are made about it."""
     if row.get("submission"):
         of_state = "pieces" if row.get("state") == IN_PIECES else "time" if row["not_before"] else "sql"
@@ -88,9 +89,11 @@ def waits_for(row: Mapping[str, Any], *, link_up: bool) -> tuple[str, bool]:
     if row["outcome"] is not None:
         return "nothing", False
     if row["ss_status"] == SendStatus.SS_INIT.name:
-        relayed = row["direction"] == Direction.RELAYED.name
-        return ("target" if relayed else "turn" if link_up else "link"), False
-    return ("ack" if row["ss_status"] == SendStatus.SS_SENT.name else "ack2"), True
+        if row["direction"] == Direction.RELAYED.name:
+            return "target", False
+        return ("turn" if around.reaches(target_node(row)) else "link" if around.has_hub else "direct"), False
+    by_hub = around.has_hub and target_node(row) not in around.direct
+    return ("ack" if row["ss_status"] == SendStatus.SS_SENT.name and by_hub else "ack2"), True
 
 
 def _inbound(row: Mapping[str, Any]) -> tuple[str, bool]:

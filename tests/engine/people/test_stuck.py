@@ -21,6 +21,7 @@ RECEIVED: Row = {
 LATE = Surroundings(now_ms=1_000_000, overdue_ms=900_000, online={"1.56001"})
 EARLY = replace(LATE, now_ms=1000)
 AWAY = replace(LATE, online=())
+ALONE = replace(LATE, has_hub=False, link_up=False, nodes={"1.56001"})  # a node without a hub
 SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_status": "SS_ACK"}
 
 
@@ -36,6 +37,11 @@ SENT, FWD, ACK = {"ss_status": "SS_SENT"}, {"ss_status": "SS_ACK_FWD"}, {"ss_sta
         (ROW, LATE, StuckCause.NOT_SENT),
         (ROW, replace(LATE, link_up=False), StuckCause.LINK_DOWN),
         (ROW | SENT, LATE, StuckCause.NO_TRANSPORT_ACK),
+        (ROW | SENT, replace(LATE, direct={"1.56001"}), StuckCause.NO_ACK2),
+        (ROW, ALONE, StuckCause.DIRECT_LINK_DOWN),
+        (ROW | SENT, replace(ALONE, direct={"1.56001"}), StuckCause.NO_ACK2),
+        (ROW, replace(ALONE, nodes={"1.88001"}), StuckCause.TARGET_NOT_CONFIGURED),
+        (ROW, replace(EARLY, has_hub=False, link_up=False), None),
         (ROW | SENT, replace(LATE, asked={7: SILENT_AFTER}), StuckCause.INQUIRY_SILENT),
         (ROW | FWD, LATE, StuckCause.NO_ACK2),
         (ROW | ACK, replace(AWAY, away={7}, asked={7: SILENT_AFTER}), StuckCause.CUSTODIAN_AWAY),

@@ -1,9 +1,11 @@
 """The event for which a message waits, and the time of the next inquiry."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from semq.engine.people.stuck import Surroundings
 from semq.service.operations.outlook import WAITS, waits_for
 from tests.service.inprocess import HUB_CONFIG, LOCAL, InProcess, ask, linked
 from tests.waiting import until
@@ -44,7 +46,9 @@ async def test_a_message_waits_for_the_link_then_for_its_target_and_the_next_inq
 
 
 INBOUND = {"side": "inbound", "save_fwd": 3, "lk1": None, "p_ack_status": "AS_INIT", "app_status": "DONE"}
-OUTBOUND = {"side": "outbound", "outcome": None, "direction": "OWN", "ss_status": "SS_SENT"}
+OUTBOUND = {"side": "outbound", "outcome": None, "direction": "OWN", "ss_status": "SS_SENT", "target": "1.56001"}
+LINKED = Surroundings(0, 0)
+ALONE = Surroundings(0, 0, has_hub=False, link_up=False)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +66,19 @@ OUTBOUND = {"side": "outbound", "outcome": None, "direction": "OWN", "ss_status"
     ],
 )
 def test_every_row_waits_for_something_that_has_words(row: dict[str, Any], expected: tuple[str, bool]) -> None:
-    told = waits_for(row, link_up=True)
+    told = waits_for(row, LINKED)
     assert told == expected
     assert told[0] in WAITS
+
+
+@pytest.mark.parametrize(
+    ("status", "direct", "expected"),
+    [("SS_INIT", (), "direct"), ("SS_INIT", ("1.56001",), "turn"), ("SS_SENT", ("1.56001",), "ack2"),
+     ("SS_SENT", (), "ack2")],
+)  # fmt: skip
+def test_a_row_of_a_node_without_a_hub_waits_for_the_direct_link_then_for_its_receiver(
+    status: str, direct: tuple[str, ...], expected: str
+) -> None:
+    waits, _ = waits_for(OUTBOUND | {"ss_status": status}, replace(ALONE, direct=direct))
+    assert waits == expected
+    assert waits in WAITS

@@ -1,0 +1,34 @@
+"""Configurations of nodes without a hub."""
+
+from pathlib import Path
+
+import pytest
+
+from semq.config import ConfigInvalid, load
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "config" / "without_hub"
+ALONE = '[node]\nkind = "local"\nid = "10008"\n[direct."56001"]\nurls = ["amqps://b.example"]\n'
+
+
+def test_the_examples_without_a_hub_name_each_other() -> None:
+    nodes = [load(EXAMPLES / f"{name}.toml", {}) for name in ("a", "b")]
+    for node, other in (nodes, nodes[::-1]):
+        assert node.has_no_hub
+        assert node.tls.trust == EXAMPLES.parents[2] / "var" / "without-hub-authority.pem"
+        [(partner, link)] = node.direct.items()
+        assert partner == other.node.id
+        assert link.urls in ([], [f"amqps://127.0.0.1:{other.amqp.port}"])
+
+
+def test_partners_of_a_direct_link_replace_the_hub_but_carry_no_datagrams(tmp_path: Path) -> None:
+    file = tmp_path / "semq.toml"
+    file.write_text(ALONE)
+    assert load(file, {}).has_no_hub
+    file.write_text(ALONE + "[datagrams]\n")
+    with pytest.raises(ConfigInvalid) as invalid:
+        load(file, {})
+    [fault] = invalid.value.faults
+    assert str(fault).endswith("datagrams: a node without [hub] sends no datagrams; remove this section")
+    file.write_text(ALONE.replace('kind = "local"', 'kind = "platform"'))
+    with pytest.raises(ConfigInvalid, match="only local nodes have direct links"):
+        load(file, {})
