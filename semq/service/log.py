@@ -3,6 +3,7 @@
 Foreign text can neither forge a line nor control a terminal: every text passes `semq.foreign_text`.
 """
 
+import asyncio
 import logging
 import sys
 import traceback
@@ -47,7 +48,13 @@ def set_up(settings: LogSection, node: str) -> None:
     root.setLevel(level)
     for noisy in ("apscheduler", "alembic", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("apscheduler.executors.default").addFilter(is_no_cancelled_job)
     structlog.contextvars.bind_contextvars(node=node)
+
+
+def is_no_cancelled_job(record: logging.LogRecord) -> bool:
+    """Whether a report of a job is worth a line: those of jobs that ended with their node are not."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def render_json(logger: Any, name: str, event: structlog.typing.EventDict) -> str:

@@ -57,3 +57,36 @@ def test_foreign_text_neither_controls_a_terminal_nor_forges_a_line(format: str)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", colours), colours
     assert not [line for line in told.splitlines() if line.startswith("2031")]
     assert told.count("forged") >= 5
+
+
+ENDED = """
+import asyncio
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from semq.config.sections import LogSection
+from semq.service.log import set_up
+
+async def wrong():
+    raise ValueError("wrong")
+
+async def main():
+    set_up(LogSection(format="json"), "1.10008")
+    scheduler, begun = AsyncIOScheduler(), asyncio.Event()
+
+    async def long():
+        begun.set()
+        await asyncio.Event().wait()
+
+    for job in (wrong, long):
+        scheduler.add_job(job)
+    scheduler.start()
+    await begun.wait()
+    scheduler.shutdown(wait=False)
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_job_that_ends_with_its_node_is_no_error() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True, timeout=60, check=True)
+    assert [line.count("ValueError: wrong") for line in done.stderr.splitlines()] == [1]
