@@ -220,12 +220,13 @@ class LocalEngine:
         self._note_news()
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[Rare]:
-        """Take a partner's certificates, and send it refused documents again; return the row to be stored."""
+        """Take a partner's certificates, and send it refused documents again; return the row to be stored, if any."""
+        stored = self.secrecy.known(node)
         if self.secrecy.learn(node, certificates) or node not in self._searched:
             self._searched.add(node)
             self.sender.resealing.search(node)
         known = self.secrecy.known(node)
-        return [] if known is None else [Certificates(node, known)]
+        return [] if known is None or known == stored else [Certificates(node, known)]
 
     def _learn_directly(self, node: str, certificates: Sequence[str]) -> None:
         """Take the certificates that a partner has sent in its direct session."""

@@ -30,7 +30,7 @@ COMMITTED: Final = None  #: yielded by work that has decided; it resumes when th
 class Work:
     """A generator function with its arguments, run once per attempt at a unit."""
 
-    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "needs", "on_failure")
+    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "is_wait", "needs", "on_failure")
 
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
@@ -38,6 +38,7 @@ class Work:
         #: Tables and payloads of large bodies that the store may write before, in any order with other work; set by
         #: the engine for work that may be overtaken.
         self.ahead: Sequence[tuple[str, bytes]] = ()
+        self.is_wait = False  #: decides nothing, and only waits for the commit of earlier work
         self._begin()
 
     def _begin(self) -> None:
@@ -85,9 +86,15 @@ def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
     return make
 
 
-@work
-def after_commit(then: Callable[[], None]) -> Steps:
+def after_commit(then: Callable[[], None]) -> Work:
     """Decide nothing; call ``then`` when all work posted before is committed."""
+    waiting = _then(then)
+    waiting.is_wait = True
+    return waiting
+
+
+@work
+def _then(then: Callable[[], None]) -> Steps:
     yield NO_NEEDS
     yield COMMITTED
     then()

@@ -44,7 +44,7 @@ from semq.store.postgres.schema_version import check
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import Noted, Writer, WriterCounters
 from semq.store.reader import CONNECT_S, KEEPALIVE, Reader
-from semq.store.unit import Recovered
+from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 from semq.umx_t.retry import backoff
 
@@ -109,7 +109,9 @@ class PostgresStore:
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work; the order is kept. It fails with StoreUnavailable while the store is not open."""
-        if self._deferred is not None:
+        if self._deferred is not None and work.is_wait and not self._deferred:
+            asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
+        elif self._deferred is not None:
             self._deferred.append((work, later))
             self._resume()
         elif self._writer is None:
@@ -393,3 +395,8 @@ class PostgresStore:
                 await lease.give_back(connection, held)
         except psycopg.Error:
             pass  # it expires by itself
+
+
+def _end_wait(work: Work) -> None:
+    work.decide(Unit())
+    work.committed()

@@ -210,6 +210,20 @@ async def test_a_store_that_was_opened_for_a_poll_rests_soon(
         assert store.state == "open"
 
 
+async def test_the_login_of_a_partner_opens_no_resting_store(inprocess: InProcess) -> None:
+    async with hosting(inprocess, ("", ""), options="rest_s = 3600") as found:
+        a, b, new, *_ = found.names
+        await up(found, a, b)
+        node = found.node(a)
+        await until(node.store.rest)
+        before = node.store.counters.units
+        found.write({a: "", b: "", new: ""})
+        await found.asked("/", "server.reload")
+        await until(lambda: node.engine.partners.online.get(f"1.{new}"))
+        await until(lambda: node.uplink.intake.pieces_under_way == 0)
+        assert (node.store.state, node.store.counters.units) == ("rest", before)
+
+
 async def test_a_resting_store_that_was_taken_over_stays_with_its_new_owner(inprocess: InProcess) -> None:
     async with hosting(inprocess, ("", ""), options="rest_s = 0.3") as found:
         a, b, *_ = found.names
