@@ -55,7 +55,8 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger
     days_before: Few = 1  #: number of earlier dates whose extracts are read, too
     days_after: Few = 1
-    required: tuple[str, ...] = ()  #: nodes without which nothing is published; the hub's role is always required
+    hub: bool = True  #: false: the institutions have no hub, and documents go by direct links only
+    required: tuple[str, ...] = ()  #: nodes without which nothing is published; the hub, if there is one, always is
     trust: str = ""  #: PEM file of authorities: every extract must then carry its node's signature
     carry_days: Days = 90  #: days for which an open message is judged again
     thresholds: dict[str, Limit] = {}  #: by verdict; added to the defaults

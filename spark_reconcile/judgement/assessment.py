@@ -84,6 +84,7 @@ class Ground(NamedTuple):
     hub_since: int = -FAR
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
     unserved: frozenset[str] = frozenset()  #: nodes that recorded messages but do not occur in any ledger of the hub
+    has_hub: bool = True  #: whether the institutions have a hub
 
 
 def dated(facts: DataFrame, window: Window) -> DataFrame:
@@ -215,7 +216,7 @@ def _said(ground: Ground) -> dict[str, Column]:
     )
     return {
         "sender_says": F.expr(_words("sender", SENDER_WORDS, SENDERS, _torn(), sender_missing)),
-        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(), hub_missing)),
+        "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(ground), hub_missing)),
         "receiver_says": F.expr(_words("receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), receiver_missing)),
         "remarks": F.expr(" | ".join(remarks)),
     }
@@ -259,9 +260,12 @@ def _mixed() -> str:
     return f"bit_count(receiver & {RECORDS}) > 1"
 
 
-def _direct() -> str:
-    """Return SQL for messages without a relay: within one node, to or from the hub itself, or by a direct link only."""
-    return f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0 OR {_WITHOUT_HUB}"
+def _direct(ground: Ground) -> str:
+    """Return SQL for messages without a relay: within one node, to or from the hub itself, or by a direct link only;
+    without a hub, all messages.
+    """
+    by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if ground.has_hub else "hub = 0"
+    return f"{by_link} OR {_WITHOUT_HUB}"
 
 
 _WITHOUT_HUB = "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
@@ -284,8 +288,9 @@ def _flags(ground: Ground) -> dict[str, str]:
         "owes": f"receiver & {RECORDS} <> 0 AND ("
         f"traits & {BEST_EFFORT} = 0 AND receiver & {sender_acked} = 0 OR "
         f"traits & {HAS_LK1} <> 0 AND receiver & {platform_acked} = 0)",
-        "kept": f"stored_copies & ~released_copies <> 0 AND NOT ({_direct()})",
+        "kept": f"stored_copies & ~released_copies <> 0 AND NOT ({_direct(ground)})",
         "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
+        "no_hub": "false" if ground.has_hub else "true",
     }
 
 

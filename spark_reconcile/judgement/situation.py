@@ -86,6 +86,7 @@ FLAGS = (
     "owes",  # the receiver does not know that its acknowledgements were noted
     "kept",  # the hub has released a copy, but not all stored copies
     "ahead",  # it begins after the end of its sender's evidence
+    "no_hub",  # the institutions have no hub
 )
 
 

@@ -41,7 +41,7 @@ VERDICTS = (
             "At the end of the evidence, its last step is still within its time limit.",
             "No action: the next run decides."),
     Verdict("WAITING_OFFLINE", "open", True, "receiver",
-            "The hub keeps it for a receiver that was not online.",
+            "The hub keeps it for a receiver that was not online; without a hub, its sender does.",
             "If it is old, ask the receiver when it comes online."),
     Verdict("DROPPED_BY_POLICY", "fine", False, "nobody",
             "Class 1: discarded because the target was offline, as its sender asked.",
@@ -164,7 +164,8 @@ return_not_noted         ACK_NOT_RETURNED     open                   returning  
 sender_not_told          ACK_NOT_RETURNED     open                   .                    recorded        .
 settled_without_record   STATE_CONTRADICTION  told                   .                    none            .
 released_without_record  STATE_CONTRADICTION  .                      released             none            .
-lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded       none            best_effort
+lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded|direct  none          best_effort
+waits_at_sender          WAITING_OFFLINE      accepted               direct               none            no_hub
 never_sent               MISSING_AT_HUB       accepted               none|direct          none            .
 hub_forgot               MISSING_AT_HUB       forwarded|stored       none                 none            .
 never_arrived            MISSING_AT_HUB       sent                   none                 none            .
@@ -226,6 +227,11 @@ FINDINGS = {
     "sender_not_told": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
     "settled_without_record": ("The sender has an outcome; the receiver has no record of it.", "", ""),
     "released_without_record": ("The hub let its copy go; the receiver has no record of it.", "sender", "inquire"),
+    "waits_at_sender": (
+        "Without a hub: accepted and not yet sent. Its receiver is away, or it is held or scheduled.",
+        "",
+        "",
+    ),
     "never_sent": ("Accepted and never sent: its link was down, or it is held or scheduled.", "sender", "resend"),
     "hub_forgot": ("The hub confirmed it to the sender and has no line about it.", "sender", "inquire"),
     "never_arrived": ("Sent, and not seen at the hub.", "sender", "inquire"),

@@ -24,7 +24,7 @@ from spark_reconcile.sources.clocks import WRONG_FROM_MS
 from spark_reconcile.sources.inputs import STATE, THE_HUB, Source
 from spark_reconcile.storage import Place
 
-VERSION = 3  #: version of the job's rules; part of the fingerprint, so that a changed grid changes it
+VERSION = 4  #: version of the job's rules; part of the fingerprint, so that a changed grid changes it
 HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has read it
 NAMED_BY_OTHERS = "ledgers of others name a copy in it"
 
@@ -39,6 +39,7 @@ class Evidence:
     carried: Run | None
     fingerprint: str
     young_ms: int
+    has_hub: bool = True  #: whether the institutions have a hub
 
     @property
     def groups(self) -> dict[Window, list[str]]:
@@ -106,11 +107,12 @@ class Evidence:
             self.window,
             self.young_ms,
             ledgers,
-            hub_complete=bool(of_hubs) and hubs <= here,
+            hub_complete=(bool(of_hubs) or not self.has_hub) and hubs <= here,
             hub_watermark=min((one.watermark for one in of_hubs), default=FAR),
             hub_since=max((one.since for one in of_hubs), default=-FAR),
             incomplete=frozenset(node for source, node in known.items() if source not in here and source != node),
             unserved=unserved,
+            has_hub=self.has_hub,
         )
 
     def _today(self) -> list[Source]:
@@ -164,6 +166,7 @@ def believe(
         carried=carried,
         fingerprint=_fingerprint(settings, day, found, carried),
         young_ms=settings.in_flight_s * 1000,
+        has_hub=settings.hub,
     )
 
 
@@ -176,7 +179,9 @@ def _missing(settings: ReconcileSettings, found: Sequence[Source], day: date) ->
     neighbours_had = {one.source for one in found if one.is_used and one.day != day}
     unusable = {one.source for one in found if one.day == day}
     absent = inputs.missing({*settings.required, *neighbours_had, *_hub_had(settings, day)}, found, day)
-    if not any(one.manifest and one.manifest.role == "platform" and one.is_used for one in found if one.day == day):
+    if settings.hub and not any(
+        one.manifest and one.manifest.role == "platform" and one.is_used for one in found if one.day == day
+    ):
         absent.append(Source(day, THE_HUB, "MISSING"))
     return [source for source in absent if source.source not in unusable]
 
@@ -198,7 +203,9 @@ def _refuse(found: Sequence[Source]) -> None:
 
 
 def refuse_missing(evidence: Evidence, settings: ReconcileSettings) -> None:
-    """Raise SourcesMissing if the hub's source or a required one is missing: nothing is published then."""
+    """Raise SourcesMissing if the hub's source or a required one is missing: nothing is published then. Without a hub
+    (``hub = false``) its source is not among the expected ones.
+    """
     needed = {THE_HUB, *settings.required}
     absent = [source.source for source in evidence.sources if source.state == "MISSING" and source.source in needed]
     unusable = [name for name in settings.required if inputs.missing([name], evidence.sources, evidence.day)]
@@ -227,7 +234,7 @@ def _fingerprint(settings: ReconcileSettings, day: date, found: Sequence[Source]
         name: getattr(settings, name)
         for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max", "names")
     }
-    facts = {
+    facts = ({} if settings.hub else {"hub": False}) | {
         "version": VERSION,
         "day": day.isoformat(),
         "settings": judged_by,

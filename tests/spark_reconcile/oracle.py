@@ -30,6 +30,7 @@ class OracleWorld:
     marks: dict[str, int]
     hub_mark: int | None = None
     outside: set[int] = field(default_factory=set)  # seq of lines outside of their extract
+    has_hub: bool = True
 
 
 @dataclass
@@ -110,7 +111,8 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     receiver_node = next(iter(told_targets or recorders), "")
     direct = sender_node == receiver_node or sender_node.startswith("2.") or receiver_node.startswith("2.")
     ways = [*_of(lines, S, E.SENT), *records]
-    direct = direct or (not _of(lines, H) and any(x.reason == DIRECTLY for x in ways))
+    by_link = not world.has_hub or any(x.reason == DIRECTLY for x in ways)
+    direct = direct or (not _of(lines, H) and by_link)
 
     says = {E(x.event) for x in _moves(lines, S)}
     hub = {E(x.event) for x in _moves(lines, H)}
@@ -170,7 +172,9 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         return _given_up(kinds, lines, fate, hub, young, best_effort, receipt, got)
     if kinds:
         return _recorded(next(iter(kinds)), lines, fate, hub, direct, hub_refused, young, best_effort, receipt, got)
-    return _not_recorded(says, fate, hub, direct, young, best_effort, hub_refused)
+    verdict = _not_recorded(says, fate, hub, direct, young, best_effort, hub_refused)
+    waits_here = verdict == "MISSING_AT_HUB" and direct and not world.has_hub
+    return "WAITING_OFFLINE" if waits_here else verdict
 
 
 def _settled_early(
@@ -278,7 +282,7 @@ def _not_recorded(
         return "STATE_CONTRADICTION"
     went = bool(says & {E.SENT, E.FORWARDED, E.STORED})
     sent_copy = E.SENT in hub
-    if best_effort and went and not sent_copy and not direct:
+    if best_effort and went and not sent_copy:
         return "LOST_BEST_EFFORT"
     if sent_copy or hub or (direct and went):
         return "NOT_DELIVERED"

@@ -94,15 +94,21 @@ def ways(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkS
         spark.conf.set(name, str(old))
 
 
-@pytest.mark.parametrize("hub_there", [True, False])
-def test_spark_and_oracle_give_every_message_the_same_verdict(ways: SparkSession, hub_there: bool) -> None:
+@pytest.mark.parametrize(
+    ("hub_there", "has_hub"), [(True, True), (False, True), (False, False)], ids=["hub", "hub_missing", "no_hub"]
+)
+def test_spark_and_oracle_give_every_message_the_same_verdict(
+    ways: SparkSession, hub_there: bool, has_hub: bool
+) -> None:
     present = {"1.a", "1.b", "1.c", *([HUB] if hub_there else [])}
     marks = {"1.a": DAY.end, "1.b": DAY.end - 2 * HOUR, "1.c": DAY.end + HOUR, HUB: DAY.end}
     world = OracleWorld(
-        DAY.start, DAY.end, PATIENCE, {name: marks[name] for name in present}, DAY.end if hub_there else None
-    )
+        DAY.start, DAY.end, PATIENCE, {name: marks[name] for name in present},
+        DAY.end if hub_there or not has_hub else None, has_hub=has_hub,
+    )  # fmt: skip
     ledgers = tuple(EvidenceCoverage(name, "1.1", marks[name]) for name in sorted(present))
-    ground = Ground(DAY, PATIENCE, ledgers, hub_there, DAY.end if hub_there else 2**62)
+    is_complete = hub_there or not has_hub
+    ground = Ground(DAY, PATIENCE, ledgers, is_complete, DAY.end if is_complete else 2**62, has_hub=has_hub)
 
     # Messages are small and independent: the first difference is informative enough, and shrinking takes minutes. The
     # seeds are fixed, so that the result for a commit does not depend on chance.

@@ -302,6 +302,27 @@ def test_without_the_hub_nothing_is_published(office: Office) -> None:
     assert runs.of_date(Place.at(office.settings.reports), DAY) == []
 
 
+def test_institutions_without_a_hub_are_compared_with_each_other(office: Office, spark: SparkSession) -> None:
+    courses = {
+        "MATCHED": "S:ACCEPTED@0 S:SENT@3 R:RECEIVED@10 S:DELIVERED@20 R:SENDER_ACKED@30",
+        "WAITING_OFFLINE": "S:ACCEPTED@0",
+        "NOT_DELIVERED": "S:ACCEPTED@0 S:SENT@3",
+        "ACK_NOT_RETURNED": "S:ACCEPTED@0 S:SENT@3 R:RECEIVED@10",
+    }
+    for number, course in enumerate(courses.values()):
+        office.write(OfficeMessage(number), course)
+    office.extract(only=["1.a", "1.b"])
+    settings = ReconcileSettings(**{**_fields(office.settings), "hub": False})
+    result = run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
+    assert (result.outcome, result.missing) == ("breached", [])
+    assert {name: count for name, count in result.verdicts.items() if count} == dict.fromkeys(courses, 1)
+    office.lines.clear()
+    office.write(OfficeMessage(1), courses["WAITING_OFFLINE"])
+    office.extract(only=["1.a", "1.b"])
+    result = run(settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()), spark)
+    assert (result.outcome, result.exit_code) == ("met", 0)
+
+
 def test_a_required_source_is_waited_for(office: Office) -> None:
     office.write(OfficeMessage(1), DIRECT)
     office.extract()
