@@ -139,7 +139,8 @@ class LocalNode(Node[LocalEngine]):
     def authenticator(self) -> Authenticator:
         if not self.settings.direct:
             return self.users
-        return PartnerLogins(self.users, self.settings.direct, self._is_revoked)
+        self.logins = PartnerLogins(self.users, self.settings.direct, self._is_revoked)
+        return self.logins
 
     def _is_revoked(self, node: str) -> bool:
         """Whether the hub has revoked all certificates of a partner that this node knew; never without a hub."""
@@ -147,6 +148,12 @@ class LocalNode(Node[LocalEngine]):
 
     def settled_anew(self, before: Settings) -> None:
         self.engine.core.reconfigure(self.engine_settings())
+        partners = self.settings.direct
+        if self.direct is not None and partners != before.direct:
+            self.logins.replace(partners)
+            self.direct.change(partners)
+            if self.settings.has_no_hub:
+                self.engine.partners.replace(str(partner_address(node_id)) for node_id in partners)
 
     def _vhost(self) -> VirtualHost:
         return self.server.vhosts[APPLICATIONS]

@@ -5,8 +5,9 @@ refused unless section ``direct`` of the configuration names it. The engine choo
 section 26).
 """
 
+import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -35,13 +36,15 @@ log = structlog.get_logger("semq.direct")
 class PartnerLogins:
     """The ``Authenticator`` of a node with direct links: partners by certificate, all others by ``users``."""
 
-    def __init__(
-        self, users: UserTable, partners: Mapping[str, DirectSection], is_revoked: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, users: UserTable, partners: Iterable[str], is_revoked: Callable[[str], bool]) -> None:
         self.mechanisms = users.mechanisms
         self._users = users
-        self._partners = {str(partner_address(node_id)) for node_id in partners}
         self._is_revoked = is_revoked
+        self.replace(partners)
+
+    def replace(self, partners: Iterable[str]) -> None:
+        """Admit these institutions from now on."""
+        self._partners = {str(partner_address(node_id)) for node_id in partners}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
         """Return the name of the user, or None for a refusal, whose reason goes to the log but not to the client."""
@@ -79,24 +82,46 @@ class DirectLinks:
         self._partners = partners
         self._links = links
         self._dialled = dialled
+        self._stops: set[asyncio.Task[None]] = set()  #: ends of links that a reload has removed
         self.uplinks: dict[Address, Uplink] = {}
 
     def open(self, vhost: VirtualHost, frame_bytes_max: int) -> None:
         """Open the door for partners that dial."""
         vhost.register(self._links.exchange(frame_bytes_max))
-        for queue in self._links.queues([partner_address(node_id) for node_id in self._partners]):
-            vhost.register(queue)
+        self._vhost = vhost
+        self._register(self._partners)
         vhost.hooks.append(SessionHooks(on_open=self._links.opened))
 
     def dial(self, own: Address, tls: ssl.SSLContext, bytes_max: int) -> None:
         """Start to dial the partners with addresses."""
-        for node_id, section in self._partners.items():
-            if section.urls:
-                partner = partner_address(node_id)
-                ways = [
-                    replace(way, limits=link_limits(bytes_max)) for way in ways_to_partner(section, own, partner, tls)
-                ]
-                uplink = self.uplinks[partner] = self._dialled(partner, HubAddresses(ways))
+        self._own, self._tls, self._bytes_max = own, tls, bytes_max
+        self._dial(self._partners)
+
+    def change(self, partners: Mapping[str, DirectSection]) -> None:
+        """Have links with these partners from now on; the broker ends the sessions of partners that were removed."""
+        before, self._partners = self._partners, partners
+        self._register(partners.keys() - before.keys())
+        changed = [node_id for node_id in {*before, *partners} if before.get(node_id) != partners.get(node_id)]
+        for uplink in (self.uplinks.pop(partner_address(node_id), None) for node_id in changed):
+            if uplink is not None:
+                task = asyncio.create_task(uplink.stop(), name="direct link removed")
+                self._stops.add(task)
+                task.add_done_callback(self._stops.discard)
+        self._dial(node_id for node_id in changed if node_id in partners)
+
+    def _register(self, node_ids: Iterable[str]) -> None:
+        for queue in self._links.queues([partner_address(node_id) for node_id in node_ids]):
+            if queue.name not in self._vhost.queues:
+                self._vhost.register(queue)
+
+    def _dial(self, node_ids: Iterable[str]) -> None:
+        for node_id in node_ids:
+            partner, section = partner_address(node_id), self._partners[node_id]
+            ways = ways_to_partner(section, self._own, partner, self._tls)
+            if ways:
+                limits = link_limits(self._bytes_max)
+                addresses = HubAddresses([replace(way, limits=limits) for way in ways])
+                uplink = self.uplinks[partner] = self._dialled(partner, addresses)
                 uplink.start()
 
     async def restart(self) -> None:
@@ -110,9 +135,11 @@ class DirectLinks:
         self._links.end_all(ConnectionForced("the node stops"))
         for uplink in self.uplinks.values():
             await uplink.stop()
+        await asyncio.gather(*self._stops)
 
     def use(self, tls: ssl.SSLContext) -> None:
         """Use this TLS context for further dials."""
+        self._tls = tls
         for uplink in self.uplinks.values():
             uplink.use(tls)
 

@@ -46,6 +46,11 @@ class Partners:
         """Return the directory of a node without a hub: these partners, and no agreements or groups."""
         return cls(has_hub=False, complete=True, allowed=dict.fromkeys(nodes, True))
 
+    def replace(self, nodes: Iterable[str]) -> None:
+        """Take the changed partners of a node without a hub."""
+        self.allowed.clear()
+        self.allowed.update(dict.fromkeys(nodes, True))
+
     def take_over(self, old: "Partners") -> None:
         """Continue for an engine whose store was lost: share everything that is known."""
         self.complete, self.overflow = old.complete, old.overflow

@@ -51,7 +51,7 @@ class StuckCause(Enum):
     )
     TARGET_NOT_CONFIGURED = (
         "this node has no hub, and its configuration does not name the target (any more)",
-        "add the target to [direct] and restart the node, or `semq msg cancel {id}`",
+        "add the target to [direct] and `semq node reload`, or `semq msg cancel {id}`",
     )
     TARGET_UNKNOWN = (
         "the hub does not know its target (any more)",

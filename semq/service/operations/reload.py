@@ -33,6 +33,7 @@ RELOADED: dict[str, tuple[str, ...]] = {
     ),
     "nodes": (),
     "hub": ("answer_partners",),
+    "direct": (),
     "alerts": (),
     "protocol": ("quota_rows_per_partner", "quota_piece_bytes_per_partner", "overdue_s"),
 }
@@ -103,7 +104,8 @@ class Reloading:
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
             section, old = getattr(read, name), getattr(before, name)
-            if keys and None in (section, old):  # a hub has no section hub
+            # A hub has no section hub. The first partner of direct links needs a virtual host and a certificate.
+            if (keys and None in (section, old)) or (name == "direct" and bool(section) != bool(old)):
                 section = old
             elif keys:
                 section = old.model_copy(update={key: getattr(section, key) for key in keys})

@@ -1,6 +1,7 @@
 """Direct links on real nodes with certificates: without the hub, back to the hub, and who may come in."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +17,19 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ConnectionForced
 from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, User, UserTable, digest_of
-from semq.config.sections import DirectSection
+from semq.engine.errors import UnknownTarget
 from semq.engine.uplink import DIRECTLY
 from semq.pki.errors import WrongName
-from semq.service.credentials.identity import must_be
+from semq.service.credentials.identity import must_be, ring_of
 from semq.service.links.rights import UMX
+from semq.store.files import write_safely
 from semq.store.rows import Event
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address
 from tests.flows.real_nodes.test_left_alone import QUEUES, count
-from tests.pki.people import authority, issued
+from tests.pki.people import add, authority, issued, trust
 from tests.service.inprocess import LOCAL, InProcess, linked
 from tests.waiting import until
 
@@ -190,7 +192,7 @@ async def test_a_name_is_not_proved_by_a_password() -> None:
     certificate = ssl.PEM_cert_to_DER_cert(issued(authority()).pem.decode())
     users = UserTable([User(A, digest_of("right"), {"/": Permissions()})])
     revoked: set[str] = set()
-    logins = PartnerLogins(users, {"10008": DirectSection()}, lambda node: node in revoked)
+    logins = PartnerLogins(users, ["10008"], lambda node: node in revoked)
     peer = PeerInfo("127.0.0.1", 1, tls="TLSv1.3", certificate=certificate)
     assert await logins.authenticate("PLAIN", Credentials(A, b"right"), peer) is None
     assert await logins.authenticate("EXTERNAL", Credentials("", None), peer) == A
@@ -200,3 +202,70 @@ async def test_a_name_is_not_proved_by_a_password() -> None:
     must_be(Address(1, "10008"))(peer)
     with pytest.raises(WrongName):
         must_be(Address(1, "56001"))(peer)
+
+
+class Hubless:
+    """Nodes without a hub, with certificates of a common authority."""
+
+    def __init__(self, inprocess: InProcess) -> None:
+        self._inprocess = inprocess
+        self._authority = authority("institutions")
+
+    async def started(self, name: str, direct: str) -> LocalNode:
+        """Return a node that serves, whose port has TLS; ``direct`` is the end of its file."""
+        text = re.sub(r"\[hub\].*(?=\[protocol\])", "", LOCAL.format(name=name, hub=1), flags=re.DOTALL)
+        settings = self._inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + direct)
+        ring = ring_of(settings)
+        add(ring, self._authority)
+        write_safely(ring.trust_path, trust(self._authority).pem)
+        return await self._inprocess.started(settings)
+
+
+def refused(node: LocalNode, target: str) -> bool:
+    """Whether a node refuses documents for a target as unknown."""
+    try:
+        node.engine.partners.check(target)
+    except UnknownTarget:
+        return True
+    return False
+
+
+async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inprocess: InProcess) -> None:
+    hubless = Hubless(inprocess)
+    b = await hubless.started("56001", '[direct."10008"]\n')
+    c = await hubless.started("88001", '[direct."10008"]\n')
+    to_b = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n'
+    to_c = f'[direct."88001"]\nurls = ["amqps://127.0.0.1:{c.port}"]\n'
+    a = await hubless.started("10008", to_b)
+    await until(lambda: bool(a.engine.uplink.partners))
+    assert refused(a, "1.88001")
+    file = a.settings.file
+    assert file is not None
+    text = file.read_text()
+    file.write_text(text.replace(to_b, to_b + to_c))
+    told = await a.reloading.reload()
+    assert (told["changed"], told["restart"], told["ended"]) == (["direct.88001.urls"], [], [])
+    await until(lambda: len(a.engine.uplink.partners) == 2)
+    assert not refused(a, "1.88001")
+    assert not refused(a, B)
+    file.write_text(text.replace(to_b, to_c))
+    await a.reloading.reload()
+    await until(lambda: list(map(str, a.engine.uplink.partners)) == ["1.88001"])
+    assert refused(a, B)
+    assert list((await a.status())["direct"]) == list((await a.status())["partners"]) == ["1.88001"]
+    file.write_text(text)  # 56001 comes back, 88001 goes
+    await a.reloading.reload()
+    await until(lambda: list(map(str, a.engine.uplink.partners)) == [B])
+    at_b = b.settings.file
+    assert at_b is not None
+    at_b.write_text(at_b.read_text().replace('[direct."10008"]', '[direct."77001"]'))
+    assert (await b.reloading.reload())["ended"] == [A]
+    await until(lambda: not b.engine.uplink.partners and not a.engine.uplink.partners)
+
+
+async def test_the_last_partner_of_a_node_goes_with_a_restart_only(scene: DirectScene) -> None:
+    file = scene.a.settings.file
+    assert file is not None
+    file.write_text(re.sub(r'\[direct."56001"\]\nurls = .*\n', "", file.read_text()))
+    assert (await scene.a.reloading.reload())["restart"] == ["direct", "direct.56001.urls"]
+    assert scene.is_direct
