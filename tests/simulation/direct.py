@@ -29,7 +29,8 @@ class DirectPair:
         self._dialling = False
         if self.session is not None:
             return
-        if not all(end.is_up() for end in self.ends):
+        has_hub = self._world.plan.has_hub  # with a hub, a node is offline for the hub only
+        if not all(end.is_up() and (has_hub or not end.is_offline) for end in self.ends):
             self.dial()
             return
         self.session = SimSession(self._world, *self.ends)

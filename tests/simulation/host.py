@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from semq.engine.errors import UnknownTarget
 from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
+from semq.engine.partners import Partners
 from semq.engine.ports import Submission
 from semq.engine.sender.lanes import Lane
 from semq.store.memory import CommitFault, MemoryStore
@@ -284,7 +285,12 @@ class LocalHost(Host):
             self.application,
             SimOpener(),
             self.mail_waits,
+            partners=self._partners(),
         )
+
+    def _partners(self) -> Partners | None:
+        """Return the partners that a configuration without a hub names."""
+        return None if self.world.plan.has_hub else Partners.configured(str(one.address) for one in self.world.locals)
 
     def started(self) -> None:
         self.doors = SimulatedDoors(self)
@@ -313,8 +319,8 @@ class LocalHost(Host):
         return link if link is not None and link.up else None
 
     def dial(self) -> None:
-        """Try to connect to the hub soon."""
-        if not self._dialling:
+        """Try to connect to the hub soon, if there is one."""
+        if self.world.plan.has_hub and not self._dialling:
             self._dialling = True
             self.world.time.after(self.world.chance.uniform(0.05, self.world.plan.redial_s), self._dial)
 

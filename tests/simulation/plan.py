@@ -15,7 +15,7 @@ from semq.umx_t.grids import Heard, Standing
 from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument, attributes
 from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
-from tests.simulation.disturbances.faults import DISASTERS, HELL_ONLY, KINDS
+from tests.simulation.disturbances.faults import DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
 from tests.simulation.timeline import EPOCH
 
 HELL_SHARE = 0.25  # of the seeds
@@ -38,6 +38,8 @@ class Theme:
 THEME_SHARE = 0.3  # share of the seeds that are not drills
 SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # of the seeds without a theme: some documents are scheduled (@NotBefore)
 DIRECT_EVERY, DIRECT_AT = 10, 3  # of the seeds without a theme: nodes have direct sessions, too
+# Of the seeds without a theme: nodes have no hub, only direct sessions.
+NO_HUB_EVERY, NO_HUB_AT = 20, 9
 DRILL_EVERY = 5  # every so many seeds; the goals take turns, so that each gets its share of any campaign
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", whims=0.5)
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")  # without knowledge of what has arrived
@@ -92,6 +94,11 @@ class Plan:
     crash_at_step: float  #: probability of a crash at each step of a process
     documents: list[tuple[float, str, list[PlannedDocument]]]  #: time, institution, documents
 
+    @property
+    def has_hub(self) -> bool:
+        """Whether the nodes have a hub."""
+        return "no_hub" not in self.kinds
+
 
 def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(), goal: Goal | None = None) -> Plan:
     """Return the plan of a seed. ``hell`` overrides the seed's own mode, ``goal`` its aim; ``focus`` adds kinds of
@@ -109,6 +116,10 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         kinds |= {"schedule"}
     if theme is None and not focus and seed % DIRECT_EVERY == DIRECT_AT:
         kinds |= {"direct"}
+    if theme is None and not focus and seed % NO_HUB_EVERY == NO_HUB_AT:
+        kinds |= {"no_hub"}
+    if "no_hub" in kinds:
+        kinds = kinds - set(OF_THE_HUB) | {"direct"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from semq.umx_t.grids import GRIDS, HANDLING, HandlingHeard
+from semq.umx_t.grids import GRIDS, HANDLING, HUB, HandlingHeard
 from semq.umx_t.status import AppStatus
 from tests.simulation.campaign import Totals, covered, focus_of, run_share
 from tests.simulation.runs import Runs
@@ -50,6 +50,13 @@ def test_every_decided_cell_of_the_grids_is_reached(runs: Runs, size: int) -> No
     coverage = totals.report()["coverage"]
     assert coverage["missing"] == []
     assert coverage["reached"] == sum(1 for grid in GRIDS for _ in grid.cells())
+
+
+def test_nothing_is_found_among_nodes_without_a_hub(runs: Runs) -> None:
+    totals = runs(run_share, 0, 60, focus=frozenset({"no_hub"}))
+    found_nothing(totals, 60)
+    assert totals.outcomes["DELIVERED"] > totals.messages / 3
+    assert not [cell for cell in totals.cells if cell[0] == HUB.name]
 
 
 def test_drills_reach_a_document_that_is_given_back_after_it_was_parked(runs: Runs) -> None:

@@ -63,6 +63,11 @@ KINDS: dict[str, float] = {
 }
 # Besides, in drills only: "second_thoughts", applications mostly fail permanently, and answer twice.
 DIRECT_RATE = 6.0  # cuts of direct sessions, in seeds that have them
+# Also for the whole run: "no_hub", nodes without a hub, whose partners are those of their configurations.
+OF_THE_HUB = (
+    "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
+    "rumours", "refusal",
+)  # fmt: skip
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
 DISASTERS = ("restore_local", "restore_hub", "wipe_hub", "lose_store")
 
@@ -138,6 +143,8 @@ class Faults:
         host.is_offline = True
         if host.session is not None:
             host.session.cut(0.1, self.chance.choice((0.1, 20.0)))
+        if not self.world.plan.has_hub:
+            self.world.direct.died(host)  # its partners notice the end of their sessions now or later
         self.world.time.after(self.chance.choice((5.0, 30.0, 100.0)), self._back_online, host)
 
     def _back_online(self, host: "LocalHost") -> None:
