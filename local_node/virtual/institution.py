@@ -137,9 +137,10 @@ class HostedInstitution:
         if node is None:
             return state
         limits = node.server.limits
+        link = "none" if node.settings.has_no_hub else "up" if node.uplink.link is not None else "down"
         return state | {
-            "error": self.error or ("" if node.uplink.link is not None else node.uplink.last_error),
-            "link": "up" if node.uplink.link is not None else "down",
+            "error": self.error or (node.uplink.last_error if link == "down" else ""),
+            "link": link,
             "waiting": sum(node.engine.rows.unsettled.values()),
             "connections": len(node.server.sessions),
             "memory_bytes": node.server.memory.bytes + node.server.journal.pending_bytes,

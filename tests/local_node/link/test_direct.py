@@ -17,6 +17,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ConnectionForced
 from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, User, UserTable, digest_of
+from semq.config.settings import Settings
 from semq.engine.errors import UnknownTarget
 from semq.engine.uplink import DIRECTLY
 from semq.pki.errors import WrongName
@@ -215,10 +216,14 @@ class Hubless:
         """Return a node that serves, whose port has TLS; ``direct`` is the end of its file."""
         text = re.sub(r"\[hub\].*(?=\[protocol\])", "", LOCAL.format(name=name, hub=1), flags=re.DOTALL)
         settings = self._inprocess.settings(name, text.replace("port = 0\n", "port = 0\ntls = true\n") + direct)
+        self.certify(settings)
+        return await self._inprocess.started(settings)
+
+    def certify(self, settings: Settings) -> None:
+        """Give a node a certificate, and the authority to trust."""
         ring = ring_of(settings)
         add(ring, self._authority)
         write_safely(ring.trust_path, trust(self._authority).pem)
-        return await self._inprocess.started(settings)
 
 
 def refused(node: LocalNode, target: str) -> bool:

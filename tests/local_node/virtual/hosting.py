@@ -1,7 +1,7 @@
 """A virtual server inside the test's own event loop, with databases of its own in the Postgres server of the tests."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -42,24 +42,11 @@ cleanup_s = 0.1
 
 
 @dataclass
-class Hosting:
-    """A hub and a virtual server; ``names`` are the institutions that the hub knows."""
+class Hosted:
+    """A virtual server and its clients."""
 
     inprocess: InProcess
-    hub: HubNode
-    names: Sequence[str]
-    database: str
     server: VirtualServer
-    options: str = ""
-
-    def write(self, tables: Mapping[str, str]) -> None:
-        """Write the server's file, with a table for each institution: further lines of it."""
-        text = "\n".join(
-            f'[institutions."{name}"]\nhub.password = "{name}"\n{more}' for name, more in tables.items()
-        )  # fmt: skip
-        self.server.file.write_text(
-            SERVER.format(database=self.database, hub=self.hub.port, tables=text, server=self.options)
-        )
 
     def node(self, name: str) -> LocalNode:
         """The running node of an institution."""
@@ -99,6 +86,38 @@ class Hosting:
         await until(is_there)
 
 
+@dataclass
+class Hosting(Hosted):
+    """A hub and a virtual server; ``names`` are the institutions that the hub knows."""
+
+    hub: HubNode
+    names: Sequence[str]
+    database: str
+    options: str = ""
+
+    def write(self, tables: Mapping[str, str]) -> None:
+        """Write the server's file, with a table for each institution: further lines of it."""
+        text = "\n".join(
+            f'[institutions."{name}"]\nhub.password = "{name}"\n{more}' for name, more in tables.items()
+        )  # fmt: skip
+        self.server.file.write_text(
+            SERVER.format(database=self.database, hub=self.hub.port, tables=text, server=self.options)
+        )
+
+
+@contextmanager
+def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
+    """Return a database for a server; at the end, drop those of its institutions."""
+    database = inprocess.new_database()
+    try:
+        yield database
+    finally:
+        with psycopg.connect(database, autocommit=True) as connection:
+            for name in names:
+                drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+                connection.execute(drop.format(sql.Identifier(database_name(name))))
+
+
 @asynccontextmanager
 async def hosting(
     inprocess: InProcess, tables: Sequence[str] = ("", "", ""), options: str = "", *, secure: bool = False
@@ -109,21 +128,19 @@ async def hosting(
     names = [f"{uuid4().hex[:8]}-{number}" for number in range(5)]
     text = HUB + "".join(f'[nodes."{name}"]\npassword = "{name}"\n' for name in names)
     hub = await inprocess.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") if secure else text)
-    database, file = inprocess.new_database(), inprocess.folder / "server.toml"
+    file = inprocess.folder / "server.toml"
     file.write_text('[server]\nid = "x"\ndata_dir = "x"\n')
-    found = Hosting(inprocess, hub, names, database, VirtualServer(read_server(file), file, {}, SystemClock()), options)
-    found.write(dict(zip(names, tables, strict=False)))
-    if secure:
-        file.write_text(file.read_text().replace("amqp://127", "amqps://127"))
-        for name in names[: len(tables)]:
-            await inprocess.enrol(load(file, {}, name), hub)
-    found.server = VirtualServer(read_server(file), file, {}, SystemClock())
-    try:
-        await found.server.start()
-        yield found
-    finally:
-        await found.server.stop()
-        with psycopg.connect(database, autocommit=True) as connection:
-            for name in names:
-                drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-                connection.execute(drop.format(sql.Identifier(database_name(name))))
+    with databases(inprocess, names) as database:
+        server = VirtualServer(read_server(file), file, {}, SystemClock())
+        found = Hosting(inprocess, server, hub, names, database, options)
+        found.write(dict(zip(names, tables, strict=False)))
+        if secure:
+            file.write_text(file.read_text().replace("amqp://127", "amqps://127"))
+            for name in names[: len(tables)]:
+                await inprocess.enrol(load(file, {}, name), hub)
+        found.server = VirtualServer(read_server(file), file, {}, SystemClock())
+        try:
+            await found.server.start()
+            yield found
+        finally:
+            await found.server.stop()

@@ -6,15 +6,20 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
 
+from local_node.virtual.server import VirtualServer, read_server
 from semq.amqp.errors import AccessRefused, InvalidPath, NotAllowed
 from semq.app import Client
+from semq.clock import SystemClock
+from semq.config import load
 from semq.config.institutions import database_url
 from semq.store.embedded.server import EmbeddedPostgres
-from tests.local_node.virtual.hosting import HUB, Hosting, hosting
+from tests.local_node.link.test_direct import Hubless
+from tests.local_node.virtual.hosting import HUB, Hosted, Hosting, databases, hosting
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
@@ -264,6 +269,37 @@ async def test_a_revoked_certificate_ends_one_link(inprocess: InProcess) -> None
         await inprocess.enrol(found.node(revoked).settings, found.hub)
         await found.node(revoked)._maintain_certificate()  # as its job does, every few seconds
         await found.arrived(revoked, waiting)
+
+
+WITHOUT_HUB = """
+[server]
+id = "east"
+data_dir = "east"
+[database]
+url = "{database}"
+[amqp]
+port = 0
+[institutions."{name}".direct."56001"]
+urls = ["amqps://127.0.0.1:{port}"]
+"""
+
+
+async def test_an_institution_without_a_hub_dials_its_partner_and_misses_no_link(inprocess: InProcess) -> None:
+    hubless, name = Hubless(inprocess), uuid4().hex[:8]
+    partner = await hubless.started("56001", f'[direct."{name}"]\n')
+    file = inprocess.folder / "server.toml"
+    with databases(inprocess, [name]) as database:
+        file.write_text(WITHOUT_HUB.format(database=database, name=name, port=partner.port))
+        hubless.certify(load(file, {}, name))
+        found = Hosted(inprocess, VirtualServer(read_server(file), file, {}, SystemClock()))
+        try:
+            await found.server.start()
+            await until(lambda: [str(one) for one in found.node(name).engine.uplink.partners] == ["1.56001"])
+            row = (await found.listed())[name]
+            assert (row["state"], row["link"], row["error"]) == ("serving", "none", "")
+            await found.arrived(partner, await found.send(name, "56001"))
+        finally:
+            await found.server.stop()
 
 
 FILE = """
