@@ -15,6 +15,7 @@ from local_node.doors.schedule import POLL_S as SCHEDULE_POLL_S
 from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.doors.submission import Sizes, SubmitExchange
+from local_node.doors.user_presence import UserPresence
 from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
 from local_node.link.direct import DirectLinks, PartnerLogins, partner_address
@@ -27,6 +28,7 @@ from local_node.operations.messages import LocalOperations
 from local_node.operations.submission import SubmitOperation
 from local_node.operations.table import OPERATIONS
 from local_node.operations.trace import Traces
+from local_node.operations.users import UserOperations
 from local_node.pieces.assembly import Assembly
 from local_node.pieces.remains import SWEEP_S, Remains
 from local_node.pieces.transfer import EventsWithPieces, Transfers
@@ -111,7 +113,11 @@ class LocalNode(Node[LocalEngine]):
     def build_engine(self, recovered: Recovered) -> LocalEngine:
         if self.engine_starts == 1:
             self.assembly = Assembly(lambda: self.engine, lambda: self.store)
-            self.inboxes = Inboxes(lambda: self.engine, self.turn, self._waiting_for, self.assembly)
+            presence = UserPresence(lambda: self.engine)
+            self.inboxes = presence.inboxes = Inboxes(
+                lambda: self.engine, self.turn, self._waiting_for, self.assembly, presence.changed
+            )
+            self._begun.callback(presence.stop)
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
             self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.poll())
             self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
@@ -318,6 +324,7 @@ class LocalNode(Node[LocalEngine]):
             SubmitOperation(self),
             LocalOperations(self),
             FailedOperations(self),
+            UserOperations(self),
             CertificateOperations(self),
             TrustOperations(self),
             InquiryOperation(self),

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from local_node.doors.inbox import Inboxes
 from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.link.uplink import Uplink
@@ -25,6 +26,7 @@ class OperatedLocalNode(ReadableNode, Protocol):
     address: Address
     store: PostgresStore
     engine: LocalEngine
+    inboxes: Inboxes
     submissions: SqlSubmissions
     schedule: ScheduledDocuments
     transfers: Transfers

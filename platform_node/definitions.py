@@ -5,6 +5,7 @@ force.
 
     [nodes."10008"]                     # beside those in the hub's configuration file
     name = "Lindwurm Trading"
+    users = ["desk", "sales"]           # one document may be sent to all of them: 4.10008
 
     [groups.retailers]                  # one document may be sent to all of them: 3.retailers
     members = ["56001", "56002"]
@@ -24,7 +25,7 @@ With at least one agreement, only documents with an agreement are allowed; witho
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -41,9 +42,13 @@ NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Institution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that the hub serves."""
+    """A node that the hub serves, and its users to whom others may send one document together."""
 
     name: str = ""
+    users: tuple[str, ...] = ()
+
+
+NOBODY = Institution()
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,6 +116,7 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
             raise DefinitionsRefused(
                 f"{node[:80]!r} is no name of a node: letters, digits, '-' and '_' only, 64 at most."
             )
+    _check_users(read.nodes)
     _check_groups(read.groups, None if configured is None else known - {ANY})
     for number, one in enumerate(read.agreements, 1):
         if not one.from_ or not one.to or not one.types:
@@ -122,6 +128,20 @@ def read_definitions(document: str, configured: Sequence[str] | None = None) -> 
                 f"{did_you_mean(strangers[0], known - {ANY}) or '.'}"
             ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{strangers[0][:64]}"].')
     return read
+
+
+def _check_users(nodes: Mapping[str, Institution]) -> None:
+    """Refuse names that are none, repeated names, and too many users."""
+    if sum(len(one.users) for one in nodes.values()) > MEMBERS_MAX:
+        raise DefinitionsRefused(f"More than {MEMBERS_MAX} users of all institutions.")
+    for node, one in nodes.items():
+        bad = [name for name in one.users if not NODE_ID.fullmatch(name)]
+        if bad:
+            raise DefinitionsRefused(
+                f"{bad[0][:80]!r} is no name of a user: letters, digits, '-' and '_' only, 64 at most."
+            )
+        if len(one.users) > GROUP_MAX or len(set(one.users)) < len(one.users):
+            raise DefinitionsRefused(f"Node {node} has a user twice, or more than {GROUP_MAX}.")
 
 
 def _check_groups(groups: dict[str, Group], known: Collection[str] | None) -> None:
@@ -163,7 +183,12 @@ def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
     said += [
         f"~ node {node}: {old.name!r} -> {after.nodes[node].name!r}"
         for node, old in before.nodes.items()
-        if node in after.nodes and after.nodes[node] != old
+        if node in after.nodes and after.nodes[node].name != old.name
+    ]
+    said += [
+        f"~ users of {node}: {shortened(', '.join(new.users), 300) or 'none'}"
+        for node, new in after.nodes.items()
+        if new.users != before.nodes.get(node, NOBODY).users
     ]
     said += [f"- group {name}" for name in before.groups if name not in after.groups]
     said += [

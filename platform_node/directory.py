@@ -4,7 +4,7 @@ They come from the configuration (``[nodes]``) and from the imported definitions
 There is one object per process, so that an import takes effect immediately in all parts of the hub.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from platform_node.certificate_directory import KnownCertificates
 from platform_node.definitions import HubDefinitions
@@ -69,6 +69,10 @@ class HubDirectory:
     def groups(self, node: Address) -> Sequence[Presence]:
         """Return the groups to which an institution may send, as the records that it gets."""
         return self._index.groups(node)
+
+    def users(self, node: Address) -> Collection[str]:
+        """Return the users of an institution that others may address together, and whose presence they see."""
+        return self._index.users(node)
 
     def may_send(self, source: Address, target: Address) -> bool:
         """Whether an agreement allows a pair anything; without agreements, whether the configuration does."""

@@ -50,6 +50,7 @@ class PartnerIndex:
             name: [one for one in map(_address, group.members) if one in self.known]
             for name, group in definitions.groups.items()
         }
+        self._users = {_address(node_id): one.users for node_id, one in definitions.nodes.items() if one.users}
         self._groups_found: dict[Address, Sequence[Presence]] = {}
 
     def terms(self, source: Address, target: Address) -> tuple[Terms, ...] | None:
@@ -79,11 +80,11 @@ class PartnerIndex:
         return found
 
     def groups(self, node: Address) -> Sequence[Presence]:
-        """Return the groups of which an institution may send to any member, as the records that it gets. Members to
-        which it may not send are counted, not named."""
+        """Return the groups of which an institution may send to any member, as the records that it gets; also those of
+        the users of an institution. Members to which it may not send are counted, not named."""
         found = self._groups_found.get(node)
         if found is None:
-            found = self._groups_found[node] = [
+            found = [
                 Presence(
                     node=str(Address(NodeType.GROUP, name)),
                     allowed=False,  # a node of an older version must not send to the group as to an institution
@@ -94,7 +95,21 @@ class PartnerIndex:
                 if (others := [one for one in members if one != node])
                 and (named := [one for one in others if self.may_send(node, one)])
             ]
+            found += [
+                Presence(
+                    node=str(Address(NodeType.USERS, one.id)),
+                    allowed=False,
+                    members=tuple(str(one._replace(user=name)) for name in self._users[one]),
+                )
+                for one in dict.fromkeys((node, *self.partners(node)))
+                if one in self._users and (one == node or self.may_send(node, one))
+            ]
+            self._groups_found[node] = found
         return found
+
+    def users(self, node: Address) -> Sequence[str]:
+        """Return the users of an institution that the definitions name."""
+        return self._users.get(node, ())
 
     def _names(self, node: Address) -> Iterable[str]:
         if self._agreements:

@@ -24,6 +24,7 @@ platform_node.operations.authority     platform_node/test_authority_roll.py
 semq.cli.hub.authority                 cli/test_output_of_commands.py
 local_node.operations.failed           cli/messages/test_worker.py
 local_node.operations.messages         local_node/test_node.py
+local_node.operations.users            local_node/doors/test_user_presence.py
 local_node.operations.submission       local_node/test_node.py
 local_node.renewal                     local_node/test_enrolment.py
 platform_node.ask_exchange             local_node/operations/test_trace.py

@@ -41,9 +41,17 @@ class InboxQueue(ServiceQueue):
     """The consumers of one user: the next document goes to the one with credit that has waited longest."""
 
     def __init__(
-        self, user: str, engine: Callable[[], LocalEngine], turn: Turn, count: Count, assembly: Assembly
+        self,
+        user: str,
+        engine: Callable[[], LocalEngine],
+        turn: Turn,
+        count: Count,
+        assembly: Assembly,
+        changed: Callable[[], None],
     ) -> None:
+        """``changed`` is called when a consumer comes or goes."""
         super().__init__(inbox_name(user))
+        self._changed = changed
         self.user = user
         self._engine = engine
         self._turn = turn
@@ -57,6 +65,11 @@ class InboxQueue(ServiceQueue):
         self._assembly = assembly
         self._joining = 0  #: documents in pieces whose pieces are being found
         self._is_settling = False  #: settlements are in progress, after which more documents may be available
+
+    @property
+    def has_consumer(self) -> bool:
+        """Whether a program receives documents of this user."""
+        return bool(self._consumers)
 
     # --- for the engine
     def free(self) -> int:
@@ -99,10 +112,12 @@ class InboxQueue(ServiceQueue):
     # --- for the broker
     def attach(self, consumer: ServiceConsumer) -> None:
         self._consumers.append(consumer)
+        self._changed()
         self._feed_soon()
 
     def detach(self, consumer: ServiceConsumer) -> None:
         self._consumers.remove(consumer)
+        self._changed()
         if not self._consumers and self._early:
             early, self._early = self._early, deque()
             self._engine().answers.give_back([delivery.bref for delivery in early])
@@ -206,7 +221,16 @@ class InboxQueue(ServiceQueue):
 class Inboxes:
     """The engine's ``Inbox``: one queue for each user of the node, created on first use."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn, count: Count, assembly: Assembly) -> None:
+    def __init__(
+        self,
+        engine: Callable[[], LocalEngine],
+        turn: Turn,
+        count: Count,
+        assembly: Assembly,
+        changed: Callable[[], None],
+    ) -> None:
+        """``changed`` is called when a consumer comes or goes."""
+        self._changed = changed
         self._assembly = assembly
         self.queues: dict[str, InboxQueue] = {}
         self._engine = engine
@@ -217,8 +241,14 @@ class Inboxes:
         """Return the queue of a user."""
         found = self.queues.get(user)
         if found is None:
-            found = self.queues[user] = InboxQueue(user, self._engine, self._turn, self._count, self._assembly)
+            found = self.queues[user] = InboxQueue(
+                user, self._engine, self._turn, self._count, self._assembly, self._changed
+            )
         return found
+
+    def users_present(self) -> list[str]:
+        """Return the users, by name, whose documents a program receives now."""
+        return sorted(user for user, queue in self.queues.items() if user and queue.has_consumer)
 
     def named(self, name: str) -> InboxQueue | None:
         """Return the queue of that name; None for other names, and beyond the maximum number of inboxes."""

@@ -6,6 +6,7 @@ from local_node.operations.legacy import LEGACY
 from local_node.operations.messages import MESSAGES
 from local_node.operations.submission import SUBMISSION
 from local_node.operations.trace import TRACE
+from local_node.operations.users import USERS
 from semq.service.operations.audit import AUDIT
 from semq.service.operations.broker import BROKER
 from semq.service.operations.inquiry import INQUIRY
@@ -23,6 +24,7 @@ OPERATIONS = (
     *JOBS,
     *SUBMISSION,
     *MESSAGES,
+    *USERS,
     *READING,
     *OVERVIEW,
     *OUTLOOK,

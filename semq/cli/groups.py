@@ -56,7 +56,7 @@ GROUPS = (
         "Send, receive, show and manage messages.",
         ("semq.cli.messages.inbox", "semq.cli.messages.acts"),
     ),
-    CommandGroup("queue", "semq.cli.messages.queues:group", "Numbers of messages by queue and status."),
+    CommandGroup("queue", "semq.cli.messages.queues:group", "Numbers of messages by queue and status; users."),
     CommandGroup("stuck", "semq.cli.messages.stuck:group", "Stuck messages, their causes and next steps."),
     CommandGroup("failed", "semq.cli.messages.failed:group", "Failed documents: list, requeue, remove."),
     CommandGroup(

@@ -115,13 +115,15 @@ class HubEngine:
                 self.core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def _presence(self, peer: Address, node: Address, *, online: bool) -> Presence:
-        certificates = self.directory.certificates(node)
+        certificates, session = self.directory.certificates(node), self.sessions.get(str(node))
+        present = () if session is None else session.users_present
         return Presence(
             node=str(node),
             online=online,
             allowed=self.directory.may_send(peer, node),
             terms=self.directory.terms(peer, node),
             certificates=certificates,
+            present=tuple(sorted(present & set(self.directory.users(node)))) if present else None,
         )
 
     def defined(self) -> None:
@@ -199,18 +201,32 @@ class HubEngine:
                 self.core.count("unknown_packet")
 
     def _hear_introduction(self, session: PresentNode, records: Sequence[Presence]) -> None:
-        """Take the certificates that a node presents for itself, and send them to all nodes with which it may exchange
-        documents."""
+        """Take the certificates that a node presents for itself, and its users who receive now, and send them to all
+        nodes with which it may exchange documents."""
         peer = session.link.peer
         for record in records:
-            if record.node == str(peer) and record.certificates is not None:
-                if not session.may_introduce(self.core.now()):
-                    self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
-                    continue
-                try:
+            if record.node != str(peer) or (record.certificates is None and record.present is None):
+                continue
+            if not session.may_introduce(self.core.now()):
+                self.relay.note_violation(IntroducedTooOften(peer=str(peer)), str(peer))
+                continue
+            if record.present is not None:
+                self.note_users(peer, record.present)
+            try:
+                if record.certificates is not None:
                     self.introduced(peer, record.certificates)
-                except SemqError as error:
-                    self.relay.note_violation(error, str(peer))
+            except SemqError as error:
+                self.relay.note_violation(error, str(peer))
+
+    def note_users(self, node: Address, present: Sequence[str]) -> None:
+        """Note which users of a node receive documents now, and send it to all that may see it."""
+        session = self.sessions.get(str(node))
+        if session is None or session.users_present == set(present):
+            return
+        session.users_present = frozenset(present)
+        self._send_presence(node, online=True)
+        if session.is_here and self.instances is not None:
+            self.instances.fronts.changed(node)
 
     def introduced(self, node: Address, certificates: Sequence[str]) -> None:
         """Keep the certificates of a node and send them to all. Raises SemqError for certificates that are refused."""

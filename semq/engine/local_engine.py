@@ -63,6 +63,7 @@ class LocalEngine:
         core = self.core = Core(home.node, home, recovered, store, clock, settings, events, on_mail, spans)
         self.uplink = HubSession(home.node)
         self.secrecy = secrecy
+        self.users_present: tuple[str, ...] = ()  #: users of this institution who receive documents now
         self._searched: set[str] = set()  #: partners whose refused documents this engine has searched
         self.partners = partners or Partners()
         self.sender = Sender(core, recovered, secrecy, self.uplink, self._loop)
@@ -93,6 +94,7 @@ class LocalEngine:
 
     def take_over(self, old: "LocalEngine") -> None:
         """Continue for an engine whose store was lost: keep the applications' documents and the hub's directory."""
+        self.users_present = old.users_present
         self.handing.take_over(old.handing)
         self.accepting.take_over(old.accepting)
         self.partners.take_over(old.partners)
@@ -125,16 +127,27 @@ class LocalEngine:
         self.rows.pump.run(self.rows.pump.lane(str(link.peer)))
 
     def introduce(self) -> None:
-        """Send this node's certificates to the hub's directory: at each login, and when they have changed. Without a
-        hub, send changed ones to the partners themselves.
+        """Send this node's certificates and its users to the hub's directory: at each login, and when certificates have
+        changed. Without a hub, send changed certificates to the partners themselves.
         """
         certificates = self.secrecy.introduction()
         self._searched.clear()  # with another own key, refused documents may be accepted
-        if certificates and (link := self.uplink.link) is not None:
-            record = Presence(node=str(self.core.address), online=True, certificates=certificates)
-            self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
+        if certificates or self.users_present:
+            self._send_own(certificates or None)
         for partner in () if self.partners.has_hub else self.uplink.partners:
             self.direct.introduce(partner, certificates)
+
+    def note_users(self, present: tuple[str, ...]) -> None:
+        """Note which users of this institution receive documents now, and send it to the hub."""
+        self.users_present = present
+        self._send_own(None)
+
+    def _send_own(self, certificates: tuple[str, ...] | None) -> None:
+        if (link := self.uplink.link) is not None:
+            record = Presence(
+                node=str(self.core.address), online=True, certificates=certificates, present=self.users_present
+            )
+            self.core.mail.add(link.peer, Function.PRESENCE, Primitive.INDICATION, record)
 
     def link_down(self, link: Link) -> None:
         """End the session; messages under way are in doubt and lead to inquiries in the next session, or by the other

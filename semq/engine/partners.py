@@ -16,6 +16,7 @@ from semq.umx_t.records import Presence
 
 PARTNERS_MAX = 50_000
 MEMBERS_MAX = 20_000  # of all groups together
+USERS_MAX = 20_000  # who are present, of all partners together
 TERMS_BYTES_MAX = 16 << 20  # of all agreements together
 
 
@@ -36,6 +37,7 @@ class Partners:
     online: dict[str, bool] = field(default_factory=dict)
     terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: where agreements are in force
     groups: dict[str, KnownGroup] = field(default_factory=dict)
+    present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
     meter: Meter = field(default_factory=lambda: Meter(1.0))
     overflow: bool = False  #: the hub named more than are kept, so any target is accepted
     _named: set[str] = field(default_factory=set)  #: in this session
@@ -55,7 +57,7 @@ class Partners:
         """Continue for an engine whose store was lost: share everything that is known."""
         self.complete, self.overflow = old.complete, old.overflow
         self.allowed, self.online, self.terms, self.meter = old.allowed, old.online, old.terms, old.meter
-        self.groups = old.groups
+        self.groups, self.present = old.groups, old.present
         self._named, self._terms_bytes = old._named, old._terms_bytes
 
     def begin(self) -> None:
@@ -75,6 +77,7 @@ class Partners:
             elif record.node and self.keeps(record):
                 self.allowed[record.node] = record.allowed
                 self.online[record.node] = record.online
+                self._hear_users(record)
                 self._agree(record.node, record.terms)
                 self._named.add(record.node)
             elif record.node:
@@ -83,11 +86,18 @@ class Partners:
                 self.complete = not self.overflow
                 for node in self.allowed.keys() - self._named:
                     del self.allowed[node], self.online[node]
+                    self.present.pop(node, None)
                     self._agree(node, None)
                 for name in self.groups.keys() - self._named:
                     del self.groups[name]
         if self.overflow and not before:
             raise errors.DirectoryTooLarge(kept=len(self.allowed), most=PARTNERS_MAX)
+
+    def _hear_users(self, record: Presence) -> None:
+        """Take the users of a partner who receive documents now; those beyond the bound are not known."""
+        self.present.pop(record.node, None)
+        if record.online and record.present and sum(map(len, self.present.values())) + len(record.present) <= USERS_MAX:
+            self.present[record.node] = record.present
 
     def _hear_group(self, name: str, group: KnownGroup) -> None:
         """Take a group; one without members no longer exists for this node, one beyond the bound is not known."""

@@ -3,7 +3,7 @@
 A ``Link`` has three implementations: an AMQP connection, a loop within the node, and the simulator.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -254,6 +254,9 @@ class Directory(Protocol):
 
     def groups(self, node: Address) -> Sequence[Presence]:
         """Return the groups to which an institution may send, as the records that it gets."""
+
+    def users(self, node: Address) -> Collection[str]:
+        """Return the users of an institution that others may address together, and whose presence they see."""
 
     def serves(self, node: Address) -> bool:
         """Whether an address is one of them."""

@@ -90,8 +90,8 @@ class CannotSeal(Unavailable):
 
     code = "SEMQ-5207"
     remedy = (
-        "Submit it again when the certificate has arrived, with the hub's directory or by the direct link;"
-        " `semq node status` shows it in column sealing."
+        "Submit it again when the certificate has arrived, from the hub or by the direct link"
+        " (`semq node status`, sealing)."
     )
 
 

@@ -44,6 +44,7 @@ Digest = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 Inc = Annotated[str, Meta(pattern=r"^([0-7][0-9a-f]{15}|[0-9a-f]{1,15})\Z")]
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z", max_length=4000)]
 NodeName = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._/-]{0,140}\Z")]
+UserName = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_-]{1,64}\Z")]
 Certificate = Annotated[str, Meta(pattern=r"^[^\x00]*\Z", max_length=16_384)]
 Copy = tuple[StoreNumber, StoreNumber, Number]  #: an LK1
 ChannelId = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
@@ -164,6 +165,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: of a group: the members that this node may send to; empty if the group no longer exists for it
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
     others: Number = 0  #: of a group: the number of members that this node may not send to
+    #: of a partner: its users, of those that the definitions name, who receive documents now; a node sends its own
+    present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

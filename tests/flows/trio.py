@@ -107,6 +107,10 @@ class TrioDirectory:
             for name, members in self.named.items()
         ]
 
+    def users(self, node: Address) -> Sequence[str]:
+        named = self.named.get(str(node._replace(type=NodeType.USERS)), [])
+        return [name.partition("/")[2] for name in named]
+
     def may_send(self, source: Address, target: Address) -> bool:
         return target not in self.forbidden
 

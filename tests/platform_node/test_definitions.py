@@ -59,6 +59,10 @@ def test_terms_of_a_pair() -> None:
         "[[agreements]]\nfrom = ['10008']\nto = ['56001']\nper_minute = 1.5\n",
         "[nodes.'no spaces']\n",
         "[nodes.'77001']\npassword = 'x'\n",
+        "[nodes.'77001']\nusers = ['no spaces']\n",
+        "[nodes.'77001']\nusers = ['desk', 'desk']\n",
+        f"[nodes.'77001']\nusers = {[str(n) for n in range(1001)]}\n",
+        "\n".join(f"[nodes.n{n}]\nusers = {[str(u) for u in range(1000)]}\n" for n in range(11)),
         "not toml",
         "x" * (4 * 1024 * 1024 + 1),
         "a = " + "[" * 100_000,
@@ -88,6 +92,9 @@ def test_changes_are_listed_before_an_import() -> None:
     ]
     assert changes(read, none)[-1] == "! from now on may_send_to of the configuration decides"
     assert changes(read, read_definitions(DOCUMENT.replace("Nord", "Süd"), KNOWN)) == ["~ node 77001: 'Nord' -> 'Süd'"]
+    staffed = read_definitions(DOCUMENT.replace('name = "Nord"', 'name = "Nord"\nusers = ["desk", "sales"]'), KNOWN)
+    assert changes(read, staffed) == ["~ users of 77001: desk, sales"]
+    assert changes(staffed, read) == ["~ users of 77001: none"]
     turned = HubDefinitions(read.nodes, read.agreements[::-1])
     assert changes(read, turned) == ["~ agreements in another order: the first one that fits counts"]
 
@@ -145,3 +152,16 @@ def test_a_node_gets_the_groups_to_which_it_may_send_without_the_names_of_others
     assert index.groups(B) == []
     assert "+ group retailers: 10008, 56001, 77001" in changes(HubDefinitions(), read)
     assert "- group retailers" in changes(read, HubDefinitions())
+
+
+def test_a_node_gets_the_users_of_institutions_to_which_it_may_send_and_its_own() -> None:
+    users = (
+        '[nodes.10008]\nusers = ["desk"]\n[nodes.56001]\nusers = ["desk", "sales"]\n[nodes.77001]\nusers = ["buyer"]\n'
+    )
+    index = PartnerIndex({}, read_definitions(users + '[[agreements]]\nfrom = ["10008"]\nto = ["56001"]\n', KNOWN))
+    assert {record.node: record.members for record in index.groups(A)} == {
+        "4.10008": ("1.10008/desk",),
+        "4.56001": ("1.56001/desk", "1.56001/sales"),
+    }
+    assert [record.node for record in index.groups(B)] == ["4.56001"]
+    assert not any(record.allowed for record in index.groups(A))

@@ -442,6 +442,10 @@ class SimDirectory:
         """Return no groups: their messages are those that the plan submits one by one."""
         return ()
 
+    def users(self, node: Address) -> Sequence[str]:
+        """Return no users: their presence changes nothing for a message."""
+        return ()
+
     def serves(self, node: Address) -> bool:
         return node.id not in self._world.struck_off
 

@@ -1,7 +1,7 @@
-"""``semq queue``: numbers of messages in the queues of a node."""
+"""``semq queue``: numbers of messages in the queues of a node, and users of institutions."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from semq.sizes import size
 from semq.status_words import WORDS
 
 group = typer.Typer()
+OneInstitution = Annotated[str | None, typer.Argument(metavar="NODE", help="Only users of this institution.")]
 
 
 @group.command("list")
@@ -37,6 +38,21 @@ async def partners(session: Session) -> None:
         print_rows(
             session.out, columns, rows,
             lambda row: (node_name(row["partner"]), row["rows"], size(row["bytes"]), brief(row["oldest_at"])),
+        )  # fmt: skip
+
+
+@group.command()
+@on_node
+async def users(session: Session, institution: OneInstitution = None) -> None:
+    """List users of institutions that a document to 4.NODE reaches, and who of them receives documents now."""
+    rows = await session.ask("users.list", node=institution)
+    if session.out.as_json:
+        session.out.data(rows)
+    else:
+        columns = (("institution", "<"), ("user", "<"), ("receives now", "<"))
+        print_rows(
+            session.out, columns, rows,
+            lambda row: (node_name(row["node"]), row["user"], "yes" if row["present"] else ""),
         )  # fmt: skip
 
 

@@ -57,6 +57,7 @@ class Came(msgspec.Struct, frozen=True):
     since_ms: int  #: of its login, in milliseconds since 1970 UTC
     room: int
     certificates: tuple[str, ...] | None
+    users_present: tuple[str, ...] = ()
 
 
 class Went(msgspec.Struct, frozen=True):

@@ -50,6 +50,9 @@ class CarriedHub(Protocol):
     def introduced(self, node: Address, certificates: Sequence[str]) -> None:
         """Take the certificates of a node. Raises SemqError."""
 
+    def note_users(self, node: Address, present: Sequence[str]) -> None:
+        """Note which users of a node receive documents now."""
+
 
 class Fronts:
     """The sessions of this instance and of the others, which are named by their incarnations."""
@@ -79,11 +82,12 @@ class Fronts:
         self._carrier.to_all(self.own[node])
 
     def changed(self, node: Address) -> None:
-        """Report to the others changed certificates of a node that is present here."""
+        """Report to the others changed certificates or users of a node that is present here."""
         own = self.own.get(str(node))
         if own is not None:
             certificates = self._hub.directory.certificates(node)
-            self.own[own.node] = Came(own.node, own.session, own.since_ms, own.room, certificates)
+            users = tuple(sorted(self._hub.sessions[own.node].users_present))
+            self.own[own.node] = Came(own.node, own.session, own.since_ms, own.room, certificates, users)
             self._carrier.to_all(self.own[own.node])
 
     def went(self, link: Link) -> None:
@@ -206,11 +210,13 @@ class Fronts:
         link = present.link if present is not None else None
         if isinstance(link, CarriedLink):
             if (link.life, link.session) == (life, came.session):
+                self._hub.note_users(peer, came.users_present)
                 return
             known = self._reported.get(link.life, {}).get(came.node)
             if link.life != life and known is not None and known.since_ms > came.since_ms:
                 return
         self._hub.link_up(CarriedLink(self._core, self._carrier, peer, life, came.session, came.room))
+        self._hub.note_users(peer, came.users_present)
 
     def _introduce(self, node: Address, certificates: Sequence[str]) -> bool:
         try:

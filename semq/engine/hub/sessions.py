@@ -19,6 +19,7 @@ class PresentNode:
     is_here: bool = True  #: at this instance (``instances``)
     partners: Sequence[Address] = ()  #: as last sent to the node
     groups: Sequence[Presence] = ()  #: as last sent to the node
+    users_present: frozenset[str] = frozenset()  #: as the node has named them
     #: Ident to source, attempt, and when it was sent (monotonic seconds); oldest first.
     forwarded: dict[str, tuple[Address, int, float]] = field(default_factory=dict)
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))

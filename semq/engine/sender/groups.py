@@ -1,4 +1,5 @@
-"""Documents to a group of institutions: one submission becomes a message for each member, in one commit.
+"""Documents to a group of institutions, or to all users of one: one submission becomes a message for each member, in
+one commit.
 
 Used by ``submission``. The group has a name of its own (an LK0), and its members the record ids that follow; the ledger
 line of each member has both (PROTOCOL.md section 2.1).
@@ -14,7 +15,7 @@ from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Submission
 from semq.errors import SemqError, Unavailable
 from semq.umx_t.address import Address, NodeType, parse_address
-from semq.umx_t.errors import BadCombination
+from semq.umx_t.errors import BadAddress, BadCombination
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SaveFwd
 
@@ -24,8 +25,8 @@ NAMED_MAX = 5  # members that an error names
 
 
 def is_group(target: Address) -> bool:
-    """Whether a target is a group of institutions."""
-    return target.type == NodeType.GROUP
+    """Whether a target is a group of institutions, or all users of one."""
+    return target.type in (NodeType.GROUP, NodeType.USERS)
 
 
 def member_detail(number: int, count: int, group: LK0, target: Address) -> str:
@@ -42,11 +43,15 @@ class GroupExpansion:
         self._uncommitted = 0
 
     def check(self, submission: Submission, size: int) -> tuple[Address, ...]:
-        """Return the targets of a document to a group, without the own institution.
+        """Return the targets of a document to a group, without the own institution, or to all users of an institution.
 
-        Raises UnknownTarget, GroupRefused, BadCombination, DocumentTooLarge.
+        Raises UnknownTarget, GroupRefused, BadAddress, BadCombination, DocumentTooLarge.
         """
         target = submission.target
+        if target.type == NodeType.USERS and target.user:
+            raise BadAddress(
+                "The address of all users of an institution names no user.", address=str(target)
+            ).with_remedy(f"Send to {target.node}, or to one user: {NodeType.LOCAL:d}.{target.id}/{target.user}.")
         if submission.attributes.save_fwd is not SaveFwd.MUST:
             raise BadCombination("A document to a group has a receipt from each member, so it needs @SaveFwd=3.")
         group = self._partners.groups.get(str(target.node))
@@ -56,11 +61,11 @@ class GroupExpansion:
             ).with_remedy("Send the document to each institution by itself.")
         if group is None:
             raise errors.UnknownTarget(
-                "The hub has named no such group to this institution.", target=str(target),
+                "The hub has named no such group, or no users of such an institution.", target=str(target),
                 known=" ".join(sorted(self._partners.groups)[:NAMED_MAX]),
             ).with_remedy(
-                "Check the name. The hub's operator defines groups (`semq definitions import`). A node learns those"
-                " with a member to which it may send, while its link is up."
+                "Check the name. The hub's operator defines groups and users (`semq definitions import`). A node learns"
+                " those with a member to which it may send, while its link is up."
             )  # fmt: skip
         if group.others:
             raise errors.GroupRefused(
@@ -73,7 +78,8 @@ class GroupExpansion:
                 "A document to a group is stored once for each member.", size=size, allowed=allowed,
                 target=str(target), members=len(group.members),
             ).with_remedy("Send it to each member by itself, or to smaller groups.")  # fmt: skip
-        return tuple(parse_address(name)._replace(user=target.user) for name in group.members)
+        members = map(parse_address, group.members)
+        return tuple(one if one.user else one._replace(user=target.user) for one in members)
 
     def expand(
         self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]

@@ -171,3 +171,47 @@ def test_a_group_at_its_time() -> None:
     trio.settle()
     assert trio.targets == []
     assert len(trio.a.store.tables.submitted) == 1
+
+
+USERS = [f"1.56001/{name}" for name in ("desk", "sales")]
+
+
+class UsersTrio(GroupTrio):
+    """A knows the users of B, and its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory.named |= {"4.56001": USERS, "4.10008": ["1.10008/desk", "1.10008/sales"]}
+        self.hub.defined()
+        self.settle()
+
+
+def test_a_document_to_all_users_of_an_institution_has_a_receipt_for_each() -> None:
+    trio = UsersTrio()
+    trio.a.send(b"x", to="4.56001", token="t")
+    trio.settle()
+    trio.later(5)
+    (accepted,) = trio.a.accepted
+    assert accepted.members == 2
+    delivered = [event for event in trio.a.told.events if event.kind == "delivered"]
+    assert sorted(str(event.target) for event in delivered) == USERS
+    details = [line.detail for line in trio.a.store.tables.ledger if line.event is Event.ACCEPTED]
+    assert details == [f"member {n} of 2 of {accepted.lk0} to 4.56001" for n in (1, 2)]
+
+
+def test_a_document_to_all_users_of_the_own_institution() -> None:
+    trio = UsersTrio()
+    trio.a.send(b"x", to="4.10008")
+    trio.settle()
+    trio.later(5)
+    assert trio.codes == []
+    assert sorted(str(event.target) for event in trio.a.told.events if event.kind == "delivered") == [
+        "1.10008/desk", "1.10008/sales",
+    ]  # fmt: skip
+
+
+def test_the_address_of_all_users_names_no_user() -> None:
+    trio = UsersTrio()
+    trio.a.send(b"x", to="4.56001/desk")
+    trio.a.send(b"x", to="4.56002")
+    assert trio.codes == ["SEMQ-1101", "SEMQ-1201"]

@@ -1,0 +1,42 @@
+"""The users of this institution who receive documents now, reported to the hub.
+
+A user is present while a program consumes the user's inbox. Reports are bounded, because the hub takes few
+introductions of a session in a minute; the state at the time of a report counts, not each change before it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from local_node.doors.inbox import Inboxes
+from semq.engine.local_engine import LocalEngine
+from semq.umx_t.records import GROUP_MAX
+
+SOON_S = 0.1
+PAUSE_S = 10.0  # between two reports
+
+
+class UserPresence:
+    """The reports of one node."""
+
+    def __init__(self, engine: Callable[[], LocalEngine]) -> None:
+        self.inboxes: Inboxes
+        self._engine = engine
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_at = -PAUSE_S
+
+    def changed(self) -> None:
+        """Note that a consumer has come or gone: a report follows."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(max(loop.time() + SOON_S, self._last_at + PAUSE_S), self._report)
+
+    def stop(self) -> None:
+        """Report nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _report(self) -> None:
+        self._timer, self._last_at = None, asyncio.get_running_loop().time()
+        present = tuple(self.inboxes.users_present()[:GROUP_MAX])
+        if present != self._engine().users_present:
+            self._engine().note_users(present)
