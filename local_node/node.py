@@ -20,6 +20,8 @@ from local_node.enrolment import HubAddress
 from local_node.link.answers import Answers
 from local_node.link.direct import DirectLinks, PartnerLogins, partner_address
 from local_node.link.hub_addresses import HubAddresses, ways_to_hub
+from local_node.link.hub_request import VIRTUAL_HOST
+from local_node.link.partner_questions import PartnerQuestions
 from local_node.link.uplink import Uplink, UplinkSettings, link_limits
 from local_node.operations.certificates import CertificateOperations
 from local_node.operations.failed import FailedOperations
@@ -94,7 +96,7 @@ class LocalNode(Node[LocalEngine]):
     async def prepare(self) -> None:
         hub = self.settings.hub
         if self.settings.direct:
-            self.vhosts = (APPLICATIONS, UMX)
+            self.vhosts = (APPLICATIONS, UMX, VIRTUAL_HOST)
         if self.settings.amqp.tls or self.settings.direct or (hub is not None and hub.is_tls):
             self.who = NodeIdentity(self.settings, self.clock)
         elif hub is not None and hub.allow_plain:
@@ -172,14 +174,17 @@ class LocalNode(Node[LocalEngine]):
         if self.settings.datagrams is not None:
             self.datagrams = TakingEnd(self.settings.datagrams, self.address, self.clock)
             self._begun.callback(self.datagrams.stop)
+        answers = Answers(self)
         self.uplink = Uplink(
             self.address, self._hub_addresses(), self._uplink_settings(), lambda: self.engine, self.identity,
-            self.clock, self.turn, Answers(self).listen, self.datagrams,
+            self.clock, self.turn, answers.listen, self.datagrams,
         )  # fmt: skip
         if self.settings.direct:
             links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes)
             self.direct = DirectLinks(self.settings.direct, links, self._partner_link)
             self.direct.open(self.server.vhosts[UMX], self.link_bytes_max)
+            asking = self.server.vhosts[VIRTUAL_HOST]
+            asking.register(PartnerQuestions(answers).exchange(asking))
         if self.who is not None and self.settings.hub is not None and self.settings.hub.is_tls:
             self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
 

@@ -5,6 +5,7 @@ from typing import Protocol
 from local_node.doors.inbox import Inboxes
 from local_node.doors.schedule import ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
+from local_node.link.direct import DirectLinks
 from local_node.link.uplink import Uplink
 from local_node.pieces.transfer import Transfers
 from local_node.renewal import Renewing
@@ -31,6 +32,7 @@ class OperatedLocalNode(ReadableNode, Protocol):
     schedule: ScheduledDocuments
     transfers: Transfers
     uplink: Uplink
+    direct: DirectLinks | None
     renewing: Renewing | None
     sealing: Sealing | None
 

@@ -1,4 +1,5 @@
-"""Answers of a local node to partners' questions about their messages, which the hub passes on, and to the hub's own.
+"""Answers of a local node to partners' questions about their messages, which the hub passes on or which a partner asks
+directly (``partner_questions``), and to the hub's own.
 
 Questions arrive over the link, from queue ``node.ID.asked`` (``platform_node.questions``); with ``hub.answer_partners =
 false`` none is answered. ``semq.service.story`` decides what is answered to whom, from this node's ledger.
@@ -96,17 +97,26 @@ class Answers:
     async def _answer_of(self, question: PassedQuestion) -> Mapping[str, Any]:
         if question.authority is not None:
             return await self._duty.carry_out(question.authority)
-        if self._node.settings.hub is None or not self._node.settings.hub.answer_partners:
-            raise NotTold
-        lk0, me = str(parse_lk0(question.lk0)), str(self._node.address)
         link = self._node.uplink.link
         if link is None:
-            raise NotThere(id=lk0)
+            raise NotThere(id=question.lk0)
+        return await self._story(question.lk0, question.asker, question.nonce, str(link.peer))
+
+    async def story(self, lk0: str, asker: str, nonce: str) -> Mapping[str, Any]:
+        """Return the story for a partner that asks directly. Raises BadLocator, NotThere, NotTold, Unavailable."""
+        if self._is_too_much():
+            raise Unavailable("It is busy.")
+        return await self._story(lk0, asker, nonce, "")
+
+    async def _story(self, name: str, asker: str, nonce: str, hub: str) -> Mapping[str, Any]:
+        section = self._node.settings.hub
+        if section is not None and not section.answer_partners:
+            raise NotTold
+        lk0, me = str(parse_lk0(name)), str(self._node.address)
         events = await self._node.store.read(messages.trace, lk0)
-        said = story.story_for(events, lk0, me, question.asker, str(link.peer))
+        said = story.story_for(events, lk0, me, asker, hub)
         keys = self._node.sealing.keys if self._node.sealing is not None else None
-        signature = story.signed(keys, me, question.asker, question.nonce, lk0, said)
-        return {"node": me, "story": said.decode(), "signature": signature}
+        return {"node": me, "story": said.decode(), "signature": story.signed(keys, me, asker, nonce, lk0, said)}
 
 
 def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, Any]) -> None:

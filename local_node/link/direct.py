@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from local_node.link.hub_addresses import CONNECT_S, HubAddresses
+from local_node.link.hub_request import VIRTUAL_HOST
 from local_node.link.uplink import Uplink, link_limits
 from semq.amqp.errors import ConnectionForced
 from semq.amqp.sasl import Credentials
@@ -30,6 +31,8 @@ from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address, NodeType
 
+# Of a partner in the virtual host of questions (``partner_questions``).
+ASK_PERMISSIONS = Permissions(configure=r"^amq\.gen-", write=r"^(semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-")
 log = structlog.get_logger("semq.direct")
 
 
@@ -67,10 +70,10 @@ class PartnerLogins:
         return name
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
-        """Return a user's permissions in a virtual host; a partner has its queues of the links only."""
+        """Return a user's permissions in a virtual host; a partner has its queues of the links, and may ask."""
         if user in self._partners:
-            return link_permissions(user) if vhost == UMX else None
-        return None if vhost == UMX else self._users.permissions(user, vhost)
+            return {UMX: link_permissions(user), VIRTUAL_HOST: ASK_PERMISSIONS}.get(vhost)
+        return None if vhost in (UMX, VIRTUAL_HOST) else self._users.permissions(user, vhost)
 
 
 class DirectLinks:
@@ -123,6 +126,11 @@ class DirectLinks:
                 addresses = HubAddresses([replace(way, limits=limits) for way in ways])
                 uplink = self.uplinks[partner] = self._dialled(partner, addresses)
                 uplink.start()
+
+    def way_to(self, partner: Address, virtual_host: str) -> DialConfig | None:
+        """Return how to dial a virtual host of a partner; None if this node does not dial it."""
+        uplink = self.uplinks.get(partner)
+        return uplink.way_to(virtual_host) if uplink is not None else None
 
     async def restart(self) -> None:
         """End all sessions, because a new engine or other authorities are in force; they are dialled again."""

@@ -1,4 +1,4 @@
-"""One request of a node to its hub, over a separate connection that ends with the answer.
+"""One request of a node to its hub, or to a partner, over a separate connection that ends with the answer.
 
 It uses the virtual host of enrolment and is independent of the link. Used by ``enrolment``, and by
 ``operations.trace`` for the hub's records of messages.
@@ -24,13 +24,20 @@ PATIENCE_S = 30.0
 
 
 async def request(
-    config: DialConfig, clock: Clock, exchange: str, operation: str, arguments: Mapping[str, Any]
+    config: DialConfig,
+    clock: Clock,
+    exchange: str,
+    operation: str,
+    arguments: Mapping[str, Any],
+    asked: str = "The hub",
 ) -> Mapping[str, Any]:
-    """Send the request and return the result. Raises DialFailed, RefusedByHub, Unavailable."""
+    """Send the request and return the result; ``asked`` names the other node in errors. Raises DialFailed,
+    RefusedByHub, Unavailable.
+    """
     try:
         link = await dial(config, clock, Turn())
     except AmqpError as error:
-        raise RefusedByHub("The hub refused the login.", fault=error.text) from error
+        raise RefusedByHub(f"{asked} refused the login.", fault=error.text) from error
     try:
         async with asyncio.timeout(PATIENCE_S):
             channel = await link.open_channel()
@@ -43,14 +50,14 @@ async def request(
             channel.publish(exchange, operation, header, body)
             reply = msgspec.json.decode(await answer, type=dict[str, Any])
     except AmqpError as error:
-        raise RefusedByHub("The hub does not take this request.", operation=operation, fault=error.text) from error
+        raise RefusedByHub(f"{asked} does not take this request.", operation=operation, fault=error.text) from error
     except (TimeoutError, LinkLost, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Unavailable("The hub did not answer.", host=config.host, cause=repr(error)) from error
+        raise Unavailable(f"{asked} did not answer.", host=config.host, cause=repr(error)) from error
     finally:
         await link.close(1.0)
     if not reply.get("ok"):
         why = reply.get("error") or {}
-        text = f"The hub refused: {why.get('code')} {why.get('text')}"
+        text = f"{asked} refused: {why.get('code')} {why.get('text')}"
         raise RefusedByHub(text, operation=operation, reason=str(why.get("code")))
     result = reply.get("result")
     return result if isinstance(result, dict) else {}

@@ -1,6 +1,7 @@
 """Operation ``msg.trace`` of a local node: with ``parties`` the records of a message at sender, hub and receiver.
 
-The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. Each
+The node asks its hub (``platform_node.ask_exchange``), which passes the question on to the node at the other end. If
+there is no hub, or it does not answer, the node asks the other end itself, if it dials it (``partner_questions``). Each
 line names its node. The answer of the other end comes through the hub: with a certificate it is signed for this
 question (``proved``); if a required signature is missing, the answer is left out and reported. Parties that do not
 answer are listed in ``unheard``.
@@ -21,11 +22,14 @@ from semq.service.operations.messages import MessageReading, TraceMessage
 from semq.service.operations.operation import look
 from semq.store.rows import Event
 from semq.store.views import submissions
+from semq.transport.dialer import DialConfig
+from semq.umx_t.address import parse_address
 
 EXCHANGE = "semq.ask"
 PATIENCE_S = 6.0  # less than the time limit of a command
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
-NO_HUB = "no hub passes the question on; its operator can trace the document there"
+NOT_DIALLED = "this node does not dial it, so it cannot ask directly; its operator can trace the document there"
+DIRECT_PATIENCE_S = 3.0
 Events = list[dict[str, Any]]
 
 
@@ -54,10 +58,22 @@ class Traces:
         return await self.asked(lk0, target)
 
     async def asked(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:
-        """Return the lines of hub and other end, and the parties without an answer, with reasons."""
-        if self._node.settings.has_no_hub:
-            return [], self._without_hub(lk0, target)
+        """Return the lines of hub and other end, and the parties without an answer, with reasons.
+
+        The other end is asked directly if there is no hub, or if the hub does not answer and this node dials the other
+        end.
+        """
         nonce = self._node.clock.uuid().hex
+        if self._node.settings.has_no_hub:
+            return await self._directly(lk0, nonce, target)
+        lines, unheard = await self._by_hub(lk0, nonce, target)
+        if len(unheard) > 1 and self._way(lk0, target) is not None:
+            theirs, silent = await self._directly(lk0, nonce, target)
+            return [*lines, *theirs], [unheard[0], *silent]
+        return lines, unheard
+
+    async def _by_hub(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+        """Return the lines of hub and other end; two parties are unheard if the hub does not answer."""
         asked = {"lk0": lk0, "nonce": nonce, "target": target}
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -75,18 +91,41 @@ class Traces:
             return [], _unheard(hub, f"its answer cannot be read: {error}", target)
         return self._merged(lines, hub, theirs.get("other"), lk0, nonce, target)
 
-    def _without_hub(self, lk0: str, target: str) -> list[dict[str, str]]:
-        """Return the other end as a party without an answer."""
-        me, source = str(self._node.address), ".".join(lk0.split(".")[:2])
-        other = target if source == me else source
-        return [] if other == me else [{"node": other or "the other end", "why": NO_HUB}]
+    async def _directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+        """Return the lines of the other end, asked over a connection to its node."""
+        other = self._other_end(lk0, target)
+        if other == str(self._node.address):
+            return [], []
+        way = self._way(lk0, target)
+        if way is None:
+            return [], [{"node": other or "the other end", "why": NOT_DIALLED}]
+        try:
+            async with asyncio.timeout(DIRECT_PATIENCE_S):
+                asked = {"lk0": lk0, "nonce": nonce}
+                theirs = await request(way, self._node.clock, EXCHANGE, "trace", asked, other)
+        except TimeoutError:
+            return [], [{"node": other, "why": f"it did not answer within {DIRECT_PATIENCE_S:.0f} s"}]
+        except SemqError as error:
+            return [], [{"node": other, "why": str(error)}]
+        return self._merged([], other, theirs.get("other"), lk0, nonce, target)
+
+    def _other_end(self, lk0: str, target: str) -> str:
+        """Return the node at the other end of a message; empty if it is not known."""
+        source = ".".join(lk0.split(".")[:2])
+        return target if source == str(self._node.address) else source
+
+    def _way(self, lk0: str, target: str) -> DialConfig | None:
+        """Return how to ask the other end of a message directly, if this node dials it."""
+        other = self._other_end(lk0, target)
+        if self._node.direct is None or not other:
+            return None
+        return self._node.direct.way_to(parse_address(other), VIRTUAL_HOST)
 
     def _merged(
         self, lines: Events, hub: str, other: Any, lk0: str, nonce: str, target: str
     ) -> tuple[Events, list[dict[str, str]]]:
         me = str(self._node.address)
-        source = ".".join(lk0.split(".")[:2])
-        teller = target if source == me else source  # from the locator, not from the hub
+        teller = self._other_end(lk0, target)  # from the locator, not from the hub
         if teller == me:
             return lines, []
         if not isinstance(other, dict):

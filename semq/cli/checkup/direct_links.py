@@ -1,7 +1,8 @@
 """Checks of the ways to partners with direct links, by the certificate of the node.
 
-The login ends at a virtual host that partners do not have, so that the sessions of the running node are not touched. A
-partner that is not reached is a warning only: documents for it wait, or go by the hub.
+The login is at the virtual host of questions, so that the sessions of the running node are not touched; a partner of an
+older version refuses this virtual host after the login. A partner that is not reached is a warning only: documents for
+it wait, or go by the hub.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 
-CONNECT_S = 8.0  # less than the time limit of a check; a partner delays the refusal of a virtual host
+CONNECT_S = 8.0  # less than the time limit of a check; an older version delays the refusal of the virtual host
 AWAY = (
     "Check that its node runs, the address in [direct], the network, and that both nodes trust each other's authority."
 )
@@ -56,7 +57,7 @@ async def _dialled(config: DialConfig, own: Address, partner: Address) -> Findin
     check, where = f"way to {partner}", f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())
-    except (NotAllowed, InvalidPath):  # the login was accepted
+    except (NotAllowed, InvalidPath):  # of an older version: the login was accepted
         return Finding(check, OK, f"{where} lets {own} in")
     except AccessRefused as error:
         return Finding(check, WARNING, f"{where} does not let {own} in: {error.text}", REFUSED)

@@ -179,7 +179,7 @@ async def test_documents_for_a_partner_that_is_away_wait_with_a_cause_and_leave_
     await until(lambda: not scene.rows(), 60)
 
 
-async def test_targets_that_need_a_hub_are_refused_at_submit(scene: HublessProcesses) -> None:
+async def test_targets_that_need_a_hub_are_refused_and_a_trace_asks_the_partner(scene: HublessProcesses) -> None:
     for target in ("77001", "3.banks"):
         refused = await semq_aside("msg", "send", "--to", target, "--file=-", "--node", scene.nodes[A].url, stdin=b"x")
         refused.fails(refused.status, "SEMQ-1201", "has no hub" if target == "77001" else "this node has none")
@@ -187,5 +187,8 @@ async def test_targets_that_need_a_hub_are_refused_at_submit(scene: HublessProce
     sent = await scene.clients[A].send(B, b"traced")
     await until(lambda: list(scene.got[B].values()) == [b"traced"])
     traced = await scene.clients[A].request("msg.trace", {"id": str(sent.lk0), "parties": True})
-    assert [(one["node"], "no hub" in one["why"]) for one in traced["unheard"]] == [("1.56001", True)]
+    assert traced["unheard"] == []
     assert ("SENT", DIRECTLY) in [(one["event"], one["detail"]) for one in traced["events"]]
+    assert ("1.56001", "RECEIVED", True) in [(one["node"], one["event"], one.get("proved")) for one in traced["events"]]
+    known = await scene.clients[B].request("msg.trace", {"id": str(sent.lk0), "parties": True})
+    assert [(one["node"], "does not dial" in one["why"]) for one in known["unheard"]] == [("1.10008", True)]

@@ -1,0 +1,43 @@
+"""Exchange ``semq.ask`` at a node with direct links: a partner that dials it asks about messages between the two.
+
+The question and the form of the answer are those of a hub (PROTOCOL.md section 20), with the same story, rights and
+signature. Only the dialling node can ask this way. ``answers`` decides.
+"""
+
+from typing import Any
+
+import msgspec
+
+from local_node.link.answers import Answers
+from semq.broker.services import SessionInfo
+from semq.broker.vhost import VirtualHost
+from semq.service.admin import AskedExchange, typed
+
+ASK_EXCHANGE = "semq.ask"
+AT_ONCE = 4  # requests of one partner
+REQUEST_BYTES_MAX = 4 * 1024
+NONCE_MAX = 64  # characters
+
+
+class DirectQuestion(msgspec.Struct, frozen=True):
+    """A question of a partner; arguments of newer versions are ignored."""
+
+    lk0: str
+    nonce: str = ""
+
+
+class PartnerQuestions:
+    """The handler of ``semq.ask`` at a local node."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def exchange(self, vhost: VirtualHost) -> AskedExchange:
+        """Return the exchange to register in the virtual host."""
+        requests = {"trace": typed("trace", DirectQuestion, self.trace)}
+        return AskedExchange(ASK_EXCHANGE, vhost, requests, AT_ONCE, REQUEST_BYTES_MAX)
+
+    async def trace(self, session: SessionInfo, question: DirectQuestion) -> dict[str, Any]:
+        """Return this node's story of a message for the partner. Raises BadLocator, NotThere, NotTold, Unavailable."""
+        story = await self._answers.story(question.lk0, session.user, question.nonce[:NONCE_MAX])
+        return {"node": story["node"], "events": [], "other": story}
