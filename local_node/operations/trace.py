@@ -30,6 +30,7 @@ PATIENCE_S = 6.0  # less than the time limit of a command
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
 NOT_DIALLED = "this node does not dial it, so it cannot ask directly; its operator can trace the document there"
 DIRECT_PATIENCE_S = 3.0
+GROUP = "they know each member by its own name (`semq msg show`)"
 Events = list[dict[str, Any]]
 
 
@@ -45,6 +46,8 @@ class Traces:
         traced = await self._reading.trace(arguments.id)
         if not arguments.parties:
             return traced
+        if "members" in traced:
+            return traced | {"unheard": [{"node": "hub and receivers", "why": GROUP}]}
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in traced["events"]):
             return traced | {"unheard": []}  # a submission that was never accepted is unknown to others
         own: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]

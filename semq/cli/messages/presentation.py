@@ -160,6 +160,8 @@ def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -
             break
     for one in traced.get("unheard") or ():
         out.talk(f"without the lines of {one['node']}: {one['why']}")
+    if traced.get("members", 0) > traced.get("members_traced", 0):
+        out.talk(f"the first {traced['members_traced']} of {traced['members']} members; `semq msg show` names all")
     if traced.get("before"):
         out.talk(f"before that it was refused as {', '.join(map(short_name, traced['before']))}")
     if traced.get("others"):

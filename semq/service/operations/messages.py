@@ -42,6 +42,8 @@ Part = Annotated[
     int, Meta(ge=0, le=INT64_MAX, description="Part of the body, from 0. Only documents in pieces have several.")
 ]
 
+TRACED_MAX = 20  # members of a group whose lines a trace has
+
 
 class ReadSide(StrEnum):
     """The queues to read; ``submitted``: only submissions by SQL that are waiting or refused."""
@@ -155,17 +157,34 @@ class MessageReading:
     async def trace(self, name: str) -> dict[str, Any]:
         """Return this node's ledger lines about one message. If several have the key: the newest, and the ``others``.
 
-        A refused SQL submission that was tried again also has the lines under its earlier names (``before``).
+        A refused SQL submission that was tried again also has the lines under its earlier names (``before``). A
+        document to a group has the lines of its first members, with the number of all (``members``).
         """
         store = self._node.store
         rows = await store.read(names.find_messages, name)
-        lk0, *others = newest(name, [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name))
+        found = [row["lk0"] for row in rows] + await store.read(names.find_in_ledger, name)
+        if not found and (group := await find_group(store, name)) is not None:
+            return await self._trace_group(group)
+        lk0, *others = newest(name, found)
         before = await store.read(submissions.names_before, lk0)
         events = [line for one in (*before, lk0) for line in await store.read(messages.trace, one)]
         submitted = (row for row in rows if row["lk0"] == lk0 and (_waits(row) or "pieces" in row))
         events += [line for row in submitted for line in submissions.events(row)]
         others = [one for one in others if one not in before]
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
+
+    async def _trace_group(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        events = [
+            {**line, "detail": " ".join(filter(None, (f"{member['target']}:", line.get("detail"))))}
+            for member in group["members"][:TRACED_MAX]
+            for line in await self._node.store.read(messages.trace, member["lk0"])
+        ]
+        events.sort(key=lambda line: str(line["at"]))
+        many = len(group["members"])
+        known = {
+            "name": group["name"], "lk0": group["lk0"], "members": many, "members_traced": min(many, TRACED_MAX)
+        }  # fmt: skip
+        return known | {"events": events, "others": [], "before": []}
 
     async def body(self, arguments: ReadBody) -> dict[str, Any]:
         """Return the payload of a message that is still in a queue; of a document in pieces, one part."""

@@ -93,3 +93,11 @@ async def test_one_submission_reaches_all_users(inprocess: InProcess) -> None:
             return bool(row["outcome"] == "DELIVERED" and len(row["members"]) == 2)
 
         await until(all_delivered)
+        traced = (await ask(app, "msg.trace", {"id": sent.lk0, "parties": True}))["result"]
+        accepted = [line["detail"] for line in traced["events"] if line["event"] == "ACCEPTED"]
+        assert [detail.split()[:3] for detail in accepted] == [
+            ["1.56001/desk:", "member", "1"],
+            ["1.56001/sales:", "member", "2"],
+        ]
+        assert sum(line["event"] == "DELIVERED" for line in traced["events"]) == traced["members"] == 2
+        assert traced["unheard"]
