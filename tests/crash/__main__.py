@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--cluster",
         action="store_true",
-        help="two instances of the hub, a store each, and a carrier, which is killed, too",
+        help="two instances of the hub with a store each, a standby, and a carrier, which is killed, too",
     )
     parser.add_argument(
         "--rabbitmq", action="store_true", help="with --cluster: the carrier is a cluster of three RabbitMQ nodes"

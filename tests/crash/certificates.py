@@ -29,11 +29,14 @@ async def insist(act: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(RETRY_S)
 
 
-async def ask(node: CrashProcess, operation: str, **arguments: Any) -> Any:
-    """Request an operation until it is answered; return the answer. Raises TimeoutError."""
+async def ask(node: CrashProcess | Callable[[], CrashProcess], operation: str, **arguments: Any) -> Any:
+    """Request an operation until it is answered; return the answer. ``node`` may return another one each time. Raises
+    TimeoutError.
+    """
 
     async def act() -> Any:
-        async with Client(node.url, patience_s=10.0) as client:
+        one = node if isinstance(node, CrashProcess) else node()
+        async with Client(one.url, patience_s=10.0) as client:
             return await client.request(operation, arguments)
 
     return await insist(act)

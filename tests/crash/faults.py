@@ -14,6 +14,8 @@ from random import Random
 from semq.installation.configuration import CARRIER, HUB
 from semq.service import failpoints
 from tests.crash import certificates
+from tests.crash.process import CrashProcess
+from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, HUB_2, SIDES, CrashWorld
 
 PLACES = {
@@ -24,9 +26,10 @@ PLACES = {
 }
 CLUSTER_PLACES = PLACES | {
     "nodes": (HUB, HUB_2, *SIDES),
-    "links": ("link-a", "link-b", "other-a", "other-b"),
+    "links": ("link-a", "link-b", "other-a", "other-b", "standby-a", "standby-b"),
     "hubs": (HUB, HUB_2),
-    "ways": ("way-hub", "way-hub-2"),
+    "shared store": (HUB_2,),
+    "ways": ("way-hub", "way-hub-2", "way-standby"),
     "carrier": (CARRIER,),
     "carrier with a store": (CARRIER,),
     "brokers": (),
@@ -36,6 +39,12 @@ STORE = {HUB: "1.1", HUB_2: "2.2"}
 SPAN_S = 2.0  # faults of a cycle begin within this time
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
+TEXTS = {
+    "move": SIDES,
+    "silence": ("silent_there", "silent_back"),
+    "take over": ("kill", "stop", "freeze"),  # what happens to the owner of the store
+}
+FROZEN_S_MAX = 40.0  # the lease of a frozen owner ends after 15 s
 
 # share | kind | where
 KINDS: list[tuple[int, str, str]] = [
@@ -65,6 +74,7 @@ SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 # Further kinds in campaigns with several instances of the hub.
 CLUSTER_KINDS = [
     (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
+    (4, "take over", "shared store"),  # the standby serves the store of an owner that has ended or is frozen
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
     (2, "freeze", "carrier"),
@@ -139,8 +149,8 @@ def _draw(
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
     if kind == "kill two":
         text = chance.choice([node for node in places[group] if node != where])
-    if kind == "move":
-        text = chance.choice(SIDES)
+    if kind in TEXTS:
+        text = chance.choice(TEXTS[kind])
     if kind == "failpoint":
         where, point = next(points)
         text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"
@@ -148,8 +158,6 @@ def _draw(
         value = chance.uniform(0.0, 3.0)
     if kind in ("freeze", "silence", "refuse"):
         value = chance.uniform(0.5, 4.0)
-    if kind == "silence":
-        text = chance.choice(("silent_there", "silent_back"))
     if kind == "delay":
         value = chance.uniform(0.01, 0.5)
     if kind == "throttle":
@@ -167,7 +175,9 @@ class Harm:
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
         self.done: Counter[str] = Counter()
+        self.taken_over: Counter[str] = Counter()  #: stores by a standby, by what happened to their owner
         self._revoking = {side: asyncio.Lock() for side in SIDES}
+        self._taking_over = asyncio.Lock()
         self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
             "kill": self._kill,
             "kill two": self._kill_two,
@@ -189,11 +199,16 @@ class Harm:
             "renew": self._renew,
             "revoke": self._revoke,
             "move": self._move,
+            "take over": self._take_over,
         }
 
     async def run(self, faults: list[CycleFault]) -> None:
         """Carry out all faults of a cycle, each at its time; return when the last one has ended."""
         await asyncio.gather(*(self._one(fault) for fault in faults))
+
+    def _process(self, name: str) -> CrashProcess | BrokerProcess:
+        """Return what a fault strikes: a broker, or a node that serves."""
+        return self._world.brokers.get(name) or self._world.owner(name)
 
     async def _one(self, fault: CycleFault) -> None:
         await asyncio.sleep(fault.at_s)
@@ -201,45 +216,47 @@ class Harm:
         await self._kinds[fault.kind](fault)
 
     async def _kill(self, fault: CycleFault) -> None:
-        self._world.processes[fault.where].kill(fault.value)
+        self._process(fault.where).kill(fault.value)
 
     async def _kill_two(self, fault: CycleFault) -> None:
-        self._world.processes[fault.where].kill(fault.value)
-        self._world.processes[fault.text].kill(fault.value)
+        self._process(fault.where).kill(fault.value)
+        self._process(fault.text).kill(fault.value)
 
     async def _kill_postgres(self, fault: CycleFault) -> None:
         self._world.nodes[fault.where].kill_postgres()
 
     async def _kill_both(self, fault: CycleFault) -> None:
-        self._world.nodes[fault.where].kill_postgres()
-        self._world.nodes[fault.where].kill(fault.value)
+        node = self._world.owner(fault.where)
+        node.kill_postgres()
+        node.kill(fault.value)
 
     async def _kill_ends(self, fault: CycleFault) -> None:
         for side in SIDES:
             self._world.nodes[side].kill(fault.value)
 
     async def _kill_twice(self, fault: CycleFault) -> None:
-        node = self._world.nodes[fault.where]
+        node = self._world.owner(fault.where)
         node.kill(0.0)
         await asyncio.sleep(fault.value)
         node.kill(0.0)
 
     async def _kill_postgres_at_start(self, fault: CycleFault) -> None:
-        node = self._world.nodes[fault.where]
+        node = self._world.owner(fault.where)
         node.kill_postgres()
         node.kill(0.0)
         await asyncio.sleep(fault.value)
         node.kill_postgres()
 
     async def _arm(self, fault: CycleFault) -> None:
-        node = self._world.nodes[fault.where]
+        node = self._world.owner(fault.where)
         node.kill(fault.value, fault.text)
         await node.may_die(STRIKE_S)
 
     async def _freeze(self, fault: CycleFault) -> None:
-        self._world.processes[fault.where].freeze(True)
+        process = self._process(fault.where)
+        process.freeze(True)
         await asyncio.sleep(fault.value)
-        self._world.processes[fault.where].freeze(False)
+        process.freeze(False)
 
     async def _cut(self, fault: CycleFault) -> None:
         self._world.proxies[fault.where].cut()
@@ -267,7 +284,7 @@ class Harm:
         """Replace a node's key immediately; documents sealed for the old key are on their way."""
         world, where = self._world, fault.where
         world.changes.renewed[where] += 1
-        await certificates.ask(world.nodes[where], "cert.renew")
+        await certificates.ask(lambda: world.owner(where), "cert.renew")
 
     async def _revoke(self, fault: CycleFault) -> None:
         """Revoke the certificates of an institution; its node enrols again, with another key.
@@ -288,8 +305,33 @@ class Harm:
     async def _move(self, fault: CycleFault) -> None:
         """Move the home of an institution to another store; documents for it wait in the former one, too."""
         await certificates.ask(
-            self._world.nodes[fault.where], "stores.move", store=STORE[fault.where], nodes=[ADDRESS[fault.text]]
-        )
+            lambda: self._world.owner(fault.where), "stores.move",
+            store=STORE[fault.where], nodes=[ADDRESS[fault.text]],
+        )  # fmt: skip
+
+    async def _take_over(self, fault: CycleFault) -> None:
+        """End or freeze the owner of a store until its standby serves it; then the former owner continues.
+
+        A frozen owner has not noticed that its store was taken over: it must not write any more.
+        """
+        async with self._taking_over:
+            owner = self._world.owner(fault.where)
+            standby = owner.other
+            assert standby is not None
+            if fault.text == "freeze":
+                owner.freeze(True)
+            else:
+                await owner.down(orderly=fault.text == "stop")
+            try:
+                async with asyncio.timeout(FROZEN_S_MAX if fault.text == "freeze" else None):
+                    await standby.has_store_now()
+                self.taken_over[fault.text] += 1
+            except TimeoutError:
+                if fault.text != "freeze":  # the transaction of a frozen owner may hold the lease
+                    self._world.complaints.append(f"{standby.name} did not take over the store of {owner.name}")
+            finally:
+                owner.freeze(False)
+                owner.up()
 
     async def _weather(self, fault: CycleFault, name: str, last_s: float, value: float | None = None) -> None:
         proxy = self._world.proxies[fault.where]

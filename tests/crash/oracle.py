@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from semq.installation.configuration import CARRIER
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import USER as PIECES_USER
@@ -78,7 +79,9 @@ def judge(world: CrashWorld) -> OracleFindings:
     for node in world.ledgers:
         lines = _judge_any_ledger(node, _url(world, node), found)
         found.violations += map(str, world.changes.unexplained(lines, given_up))
-        _judge_log(node, world.nodes[node].place.log, found)
+    for process in world.nodes.values():
+        if process.name != CARRIER:
+            _judge_log(process.name, process.place.log, found)
     found.violations += world.complaints
     return found
 

@@ -1,4 +1,4 @@
-"""Processes that are killed and restarted, as by a service manager: the base of all, and a node.
+"""Processes that are killed and restarted, as by a service manager: the base of all, a node, a database server.
 
 ``begin`` runs for the whole campaign. The caller of ``kill`` states when the node may restart, and with
 which failpoint; any other end of the process is a fault.
@@ -9,14 +9,18 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from semq.installation.configuration import NodePlace
 from semq.installation.process import STOP_S, NodeProcess
 from semq.service.failpoints import VARIABLE
+from semq.store.embedded.errors import ServerFailed
+from semq.store.embedded.server import EmbeddedPostgres
 
 READY_S = 180.0  # from the start until it serves, on a busy machine
 EXIT_UNAVAILABLE = 69  # semq.service.process: its database was lost during the start
 UNAVAILABLE_MAX = 5
+CHECK_S = 0.2  # between two checks of a shared server
 
 
 class RestartedProcess:
@@ -60,7 +64,8 @@ class CrashProcess(RestartedProcess, NodeProcess):
         RestartedProcess.__init__(self)
         self._complaints = complaints
         self._over = asyncio.Event()  #: the present or last run of the process has ended
-        self._expected = False  #: the node was killed on purpose
+        self._expected = False  #: the node was ended on purpose
+        self.other: CrashProcess | None = None  #: the other process of its store: one serves, one is the standby
         self._may_start = asyncio.Event()  #: cleared while its files are changed
         self._may_start.set()
         self._failpoint = ""  #: failpoint of the next start
@@ -70,6 +75,32 @@ class CrashProcess(RestartedProcess, NodeProcess):
 
     # ------------------------------------------------------------ life
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it serves now, or the other process of its store."""
+        return self.owns_store or (self.other is not None and self.other.owns_store)
+
+    @property
+    def owns_store(self) -> bool:
+        """Whether this process serves now."""
+        return self._serving.is_set()
+
+    async def served_now(self) -> None:
+        """Wait until it serves, or the other process of its store. Raises TimeoutError."""
+        ways = [one.has_store_now() for one in (self, self.other) if one is not None]
+        tasks = [asyncio.ensure_future(way) for way in ways]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+        for task in done:
+            task.result()
+
+    async def has_store_now(self) -> None:
+        """Wait until this process serves. Raises TimeoutError."""
+        await super().served_now()
+
     def kill(self, back_after_s: float, failpoint: str = "") -> None:
         """Send SIGKILL; it restarts after a pause, optionally with a failpoint."""
         self._pause_s, self._failpoint = back_after_s, failpoint
@@ -78,10 +109,14 @@ class CrashProcess(RestartedProcess, NodeProcess):
             self._serving.clear()
             self.signal(signal.SIGKILL)
 
-    async def down(self) -> None:
-        """Send SIGKILL; it stays down until ``up``."""
+    async def down(self, *, orderly: bool = False) -> None:
+        """Send SIGKILL, or SIGTERM; it stays down until ``up``."""
         self._may_start.clear()
-        self.kill(0.0)
+        if orderly and self.pid is not None:
+            self._expected, self._pause_s = True, 0.0
+            self.signal(signal.SIGTERM)
+        else:
+            self.kill(0.0)
         await self._over.wait()
 
     def up(self) -> None:
@@ -130,7 +165,8 @@ class CrashProcess(RestartedProcess, NodeProcess):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.to_thread(self.end, signal.SIGKILL)
-        await asyncio.to_thread(self.postgres.stop)
+        if self.other is None:  # two processes of one store did not start its server
+            await asyncio.to_thread(self.postgres.stop)
 
     # ------------------------------------------------------------ inside
 
@@ -171,3 +207,36 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self._over.set()
         self.on_end()
         return status
+
+
+class SharedServer:
+    """The database server of two nodes that use one store in turns: restarted whenever it was killed.
+
+    A node restarts the server that it has started itself. This one is started by ``world``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.postgres = EmbeddedPostgres(folder)
+        self._over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> str:
+        """Start the server, and return the URL of its database."""
+        url = await asyncio.to_thread(self.postgres.start)
+        self._task = asyncio.create_task(self._keep(), name="keep the shared server")
+        return url
+
+    async def stop(self) -> None:
+        """Stop the server; harmless if it was never started."""
+        self._over.set()
+        if self._task is not None:
+            await self._task
+            await asyncio.to_thread(self.postgres.stop)
+
+    async def _keep(self) -> None:
+        while not self._over.is_set():
+            if self.postgres.pid is None:
+                with suppress(ServerFailed):  # it was killed while it started
+                    await asyncio.to_thread(self.postgres.start)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), CHECK_S)

@@ -56,8 +56,17 @@ def test_nothing_is_lost_and_nothing_is_duplicated_after_random_kills(factor: in
     judged(CYCLES * factor, SEED, "--group", "4")
 
 
-def test_instances_of_the_hub_and_their_carrier_may_be_killed(factor: int) -> None:
-    judged(CLUSTER_CYCLES * factor, SEED, "--cluster")
+def takes_over(seed: int) -> bool:
+    """Whether a standby takes the store of a frozen owner over in a campaign of this seed."""
+    points = failpoints_by_turn(seed, cluster=True)
+    faults = [fault for number in range(1, CLUSTER_CYCLES + 1) for fault in plan(seed, number, points, cluster=True)]
+    return ("take over", "freeze") in {(fault.kind, fault.text) for fault in faults}
+
+
+def test_instances_of_the_hub_and_their_carrier_may_be_killed_and_a_standby_takes_over(factor: int) -> None:
+    seed = next(seed for seed in count(SEED) if takes_over(seed))
+    report = judged(CLUSTER_CYCLES * factor, seed, "--cluster")
+    assert report["takeovers"]["freeze"] >= 1
 
 
 def has_all(seed: int) -> bool:

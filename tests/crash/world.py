@@ -3,7 +3,8 @@ both sides.
 
     application ─ app-a ─ a ─ link-a ─ hub ─ link-b ─ b ─ app-b ─ application
 
-A cluster has two instances of the hub. ``other-a`` and ``other-b`` are the second addresses of the institutions.
+A cluster has two instances of the hub with a store each, and a standby of the second one. ``other-a`` and ``other-b``
+are the second addresses of the institutions; the third ones, ``standby-a`` and ``standby-b``, lead to the standby.
 
     application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
                              └ other-a ─╮╭─╯              carrier
@@ -23,14 +24,14 @@ from pathlib import Path
 from random import Random
 
 from bench.rabbitmq.server import cluster_nodes, port_mapper
-from semq.installation.configuration import CARRIER, HUB, ApplicationLogin, InstallationPlan
+from semq.installation.configuration import CARRIER, HUB, STANDBY, ApplicationLogin, InstallationPlan
 from semq.installation.enrolment import enrolled
 from tests.crash import certificates
 from tests.crash.application import DocumentTaker, Submitter
 from tests.crash.book import Book
 from tests.crash.documents import PIECES_FROM, DocumentStream
 from tests.crash.excuses import CertificateChanges
-from tests.crash.process import CrashProcess
+from tests.crash.process import CrashProcess, SharedServer
 from tests.crash.proxy import Proxy
 from tests.crash.rabbitmq import BrokerProcess
 
@@ -42,10 +43,12 @@ ADDRESS = {A: "1.10008", B: "1.56001"}
 # each proxy and the node that it leads to
 PROXIES = {"link-a": HUB, "link-b": HUB, "app-a": A, "app-b": B}
 CLUSTER_PROXIES = PROXIES | {
-    "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "way-hub": CARRIER, "way-hub-2": CARRIER,
+    "link-b": HUB_2, "other-a": HUB_2, "other-b": HUB, "standby-a": STANDBY, "standby-b": STANDBY,
+    "way-hub": CARRIER, "way-hub-2": CARRIER, "way-standby": CARRIER,
 }  # fmt: skip
 BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # with RabbitMQ
-RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1]}
+RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
+WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}  # of each process of the hub to the carrier
 PAUSE_S = {A: 0.2, B: 0.6}  # pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
@@ -69,8 +72,8 @@ class CrashWorld:
     def __init__(
         self, folder: Path, seed: int, *, secure: bool = False, cluster: bool = False, rabbitmq: bool = False
     ) -> None:
-        """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub;
-        ``rabbitmq``: with a cluster of RabbitMQ between them.
+        """``secure``: links by TLS and certificate, most documents sealed. ``cluster``: two instances of the hub and a
+        standby; ``rabbitmq``: with a cluster of RabbitMQ between them.
         """
         self.folder = folder
         self.secure = secure
@@ -83,6 +86,7 @@ class CrashWorld:
         self.proxies = {name: Proxy(name) for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
         self.brokers: dict[str, BrokerProcess] = {}
+        self.server = SharedServer(folder / "store-2") if cluster else None  #: of the second instance and its standby
         self.streams = {side: DocumentStream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
         self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
         self.submitters: dict[str, Submitter] = {}
@@ -94,6 +98,11 @@ class CrashWorld:
     def processes(self) -> dict[str, CrashProcess | BrokerProcess]:
         """Everything that is killed and restarted."""
         return {**self.nodes, **self.brokers}
+
+    def owner(self, name: str) -> CrashProcess:
+        """Return the node of this name, or the other process of its store while that one serves it."""
+        node = self.nodes[name]
+        return node.other if node.other is not None and node.other.owns_store else node
 
     async def start(self) -> None:
         """Start everything, until all nodes serve and the applications run."""
@@ -129,15 +138,21 @@ class CrashWorld:
         links = {
             name: [self.proxies[proxy].port for proxy in proxies if proxy in self.proxies]
             for name, proxies in {
-                A: ("link-a", "other-a"), B: ("link-b", "other-b"), HUB: ("way-hub",), HUB_2: ("way-hub-2",),
+                A: ("link-a", "other-a", "standby-a"), B: ("link-b", "other-b", "standby-b"),
             }.items()
         }  # fmt: skip
-        for hub, way in ((HUB, "way-hub"), (HUB_2, "way-hub-2")):
+        for hub, way in WAYS.items() if self.cluster else ():
+            links[hub] = [self.proxies[way].port]
             links[hub] += [broker.port for name, broker in self.brokers.items() if name != self._targets[way]]
         outside = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
-        shape = replace(PLAN, secure=self.secure, instances=2 if self.cluster else 1, carrier=outside)
+        shared = await self.server.start() if self.server is not None else ""
+        shape = replace(PLAN, secure=self.secure, instances=2 if self.cluster else 1, carrier=outside, shared=shared)
         places = shape.write(self.folder, links)
         self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
+        if self.server is not None:
+            first, second = self.nodes[HUB_2], self.nodes[STANDBY]
+            first.other, second.other = second, first
+            first.postgres = second.postgres = self.server.postgres
         for name, process in self.processes.items():
             self._wire(process, *(proxy for proxy, target in self._targets.items() if target == name))
 
@@ -178,6 +193,8 @@ class CrashWorld:
             await proxy.stop()
         for book in self.books.values():
             book.close()
+        if self.server is not None:
+            await self.server.stop()
         self._resources.close()
 
     # ------------------------------------------------------------ inside
