@@ -3,7 +3,8 @@
 The session proves the partner's name. Its messages are those that it accepted itself, its packets carry statements of
 its own, with the same signatures as by way of the hub (``secrecy.testimony`` and ``receiver.recording`` check the
 rest). Its certificates are taken from the session only if none was ever known: the hub's directory decides otherwise.
-A node without a hub takes them always, because its partners are the only source. Called by ``local_engine``.
+While the hub is away, a renewed certificate is taken that a known key has signed. A node without a hub takes them
+always, because its partners are the only source. Called by ``local_engine``.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from semq.engine.core import Core
 from semq.engine.errors import IntroducedTooOften, NotYours
 from semq.engine.hub.speakers import message_fault
 from semq.engine.ports import Link, Secrecy
+from semq.engine.uplink import HubSession
 from semq.errors import SemqError
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
@@ -31,10 +33,12 @@ class DirectSessions:
         secrecy: Secrecy,
         violation: Callable[..., Any],
         learn: Callable[[str, Sequence[str]], None],
+        uplink: HubSession,
         *,
         has_hub: bool,
     ) -> None:
         self._core = core
+        self._uplink = uplink
         self._has_hub = has_hub
         self._secrecy = secrecy
         self._violation = violation
@@ -74,7 +78,7 @@ class DirectSessions:
         return None
 
     def _introduced(self, peer: Address, packet: Packet) -> None:
-        """Take the certificates of a partner of which none was ever known; without a hub, of any partner."""
+        """Take the certificates of a partner, as far as the session may bring them."""
         self._introductions[peer] = self._introductions.get(peer, 0) + 1
         if self._introductions[peer] > INTRODUCTIONS_MAX:
             self._violation(peer, IntroducedTooOften(peer=str(peer)))
@@ -83,5 +87,15 @@ class DirectSessions:
         for record in packet.records[:1]:
             if record.node != node:
                 self._violation(peer, NotYours("A partner introduces another node.", peer=node))
-            elif record.certificates and (not self._has_hub or self._secrecy.known(node) is None):
-                self._learn(node, record.certificates[:CERTIFICATES_MAX])
+            elif certificates := self._acceptable(node, (record.certificates or ())[:CERTIFICATES_MAX]):
+                self._learn(node, certificates)
+
+    def _acceptable(self, node: str, shown: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the certificates to learn: all without a hub, or if none was ever known; while the hub is away, those
+        known and their successors; otherwise none.
+        """
+        known = self._secrecy.known(node)
+        if not self._has_hub or known is None:
+            return shown
+        new = () if self._uplink.is_up else self._secrecy.successors(node, shown)
+        return (*new, *known) if new else ()

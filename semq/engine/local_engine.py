@@ -79,7 +79,7 @@ class LocalEngine:
         self.reacks = ReAcks(core, self.uplink, self.handing)
         self.operating = Operating(core, self.rows, recovered.unsettled > 0)
         self.direct = DirectSessions(
-            core, secrecy, self.note_violation, self._learn_directly, has_hub=self.partners.has_hub
+            core, secrecy, self.note_violation, self._learn_directly, self.uplink, has_hub=self.partners.has_hub
         )
         self.cleaner = Cleaner(core, self.rows.to_clean, self.handing.to_clean)
         self._start(recovered)
@@ -128,13 +128,13 @@ class LocalEngine:
 
     def introduce(self) -> None:
         """Send this node's certificates and its users to the hub's directory: at each login, and when certificates have
-        changed. Without a hub, send changed certificates to the partners themselves.
+        changed. Send certificates to the partners of direct sessions, too.
         """
         certificates = self.secrecy.introduction()
         self._searched.clear()  # with another own key, refused documents may be accepted
         if certificates or self.users_present:
             self._send_own(certificates or None)
-        for partner in () if self.partners.has_hub else self.uplink.partners:
+        for partner in self.uplink.partners:
             self.direct.introduce(partner, certificates)
 
     def note_users(self, present: tuple[str, ...]) -> None:

@@ -245,6 +245,11 @@ class Secrecy(Protocol):
     def known(self, node: str) -> tuple[str, ...] | None:
         """Return the accepted certificates of a partner, to be stored; None if none was ever accepted."""
 
+    def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
+        """Return those certificates that were issued after all known ones of a partner, and that one of its known keys
+        has signed.
+        """
+
 
 class Directory(Protocol):
     """The institutions of the hub, and the pairs that may exchange documents."""
@@ -347,6 +352,9 @@ class InClear:
 
     def known(self, node: str) -> tuple[str, ...] | None:
         return None
+
+    def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
+        return ()
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from semq.umx_t.address import Address, NodeType
 from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.records import HubFlag, Presence, Receipt
 from semq.umx_t.status import SendStatus
+from tests.flows.sealed import KEYS, SealedWorld, keys_of
 from tests.flows.trio import Trio, TrioWire, is_message, records
 
 
@@ -159,3 +160,51 @@ def test_of_two_sessions_of_a_pair_one_is_used_and_the_other_stays_ready() -> No
     trio.settle()
     assert trio.b.app.payloads == [b"1", b"2"]
     assert records(second[1].sent)
+
+
+def sealed() -> SealedWorld:
+    """Return A and B, which know each other's certificates, with a direct session and without the hub."""
+    world = SealedWorld()
+    world.connect_directly()
+    world.settle()
+    for node in (world.a, world.b):
+        world.cut(node)
+    world.time.now += 3600
+    return world
+
+
+def test_a_renewed_certificate_that_a_known_key_has_signed_is_taken_while_the_hub_is_away() -> None:
+    world = sealed()
+    world.roll(world.b, "B2", "B1")
+    world.settle()
+    world.b.send(b"signed with B2", to="10008")
+    world.a.send(b"sealed for B2", encrypt=True)
+    world.settle()
+    assert world.a.app.payloads == [b"signed with B2"]
+    assert world.b.app.payloads == [b"sealed for B2"]
+    assert keys_of(world.a).receiver("1.56001") == KEYS["B2"].public_key()
+
+
+def test_a_certificate_without_the_signature_of_a_known_key_is_left_to_the_hub() -> None:
+    world = sealed()
+    world.roll(world.b, "B2")
+    world.settle()
+    assert keys_of(world.a).receiver("1.56001") == KEYS["B1"].public_key()
+
+
+def test_a_renewed_certificate_is_left_to_the_hub_while_there_is_a_session_with_it() -> None:
+    world = sealed()
+    world.connect(world.a)
+    world.roll(world.b, "B2", "B1")
+    world.settle()
+    assert keys_of(world.a).receiver("1.56001") == KEYS["B1"].public_key()
+
+
+def test_a_certificate_that_is_older_than_a_known_one_is_left_to_the_hub() -> None:
+    """It may have been revoked: B's newer key had signed it before."""
+    world = sealed()
+    world.time.now -= 7200
+    world.roll(world.b, "B2", "B1")
+    world.time.now += 7200
+    world.settle()
+    assert keys_of(world.a).receiver("1.56001") == KEYS["B1"].public_key()

@@ -79,6 +79,9 @@ class KeyHolder(Protocol):
     def known(self, node: str) -> tuple[str, ...]:
         """Return the accepted certificates of a partner in PEM."""
 
+    def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
+        """Return certificates issued after all known ones of a partner, and signed by one of its known keys."""
+
     def check_all(self) -> None:
         """Check all known certificates again, and accept only those that are valid now."""
 
@@ -430,6 +433,10 @@ class Sealing:
     def known(self, node: str) -> tuple[str, ...] | None:
         """Return the certificates of a partner to be kept; None if there never was one."""
         return self.keys.known(node) if self.keys.knows(node) else None
+
+    def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
+        """Return certificates issued after all known ones of a partner, and signed by one of its known keys."""
+        return self.keys.successors(node, certificates)
 
     def session_of(self, envelope: Envelope) -> bytes:
         """Return the name of the session key of a sealed message. Raises SealMalformed."""

@@ -155,6 +155,24 @@ class NodeKeys:
         after = self.receiver(node)
         return after is not None and (before is None or key_id(before) != key_id(after))
 
+    def successors(self, node: str, certificates: Sequence[str]) -> tuple[str, ...]:
+        """Return the valid certificates that were issued after all known ones of a node, and that one of its known keys
+        has signed. An older one may have been revoked, so its signature by a newer key proves nothing.
+        """
+        known = self._partners.get(node, ())
+        keys = {found.key_id: found.public_key for found, _ in known}
+        found = []
+        for pem in certificates[:CERTIFICATES_MAX] if known else ():
+            try:
+                one = self._believed(parse_address(node), pem)
+            except SemqError as error:
+                log.warning("certificate_not_believed", node=node, error=str(error))
+                continue
+            is_later = one.not_before > max(each.not_before for each, _ in known)
+            if is_later and (one.key_id in keys or is_vouched(pem, node, one.fingerprint, keys)):
+                found.append(pem)
+        return tuple(found)
+
     def _log_keys(
         self, node: str, believed: Sequence[tuple[NodeCertificate, str]], known: Mapping[str, PublicKey]
     ) -> None:
