@@ -45,6 +45,7 @@ class CampaignReport:
     faults_by_kind: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
     takeovers: dict[str, int] = field(default_factory=dict)  #: stores by a standby, by what happened to their owner
+    retired: int = 0  #: number of stores that were retired and replaced
     failpoints: dict[str, int] = field(default_factory=dict)  #: node/STEP:PHASE of each failpoint that ended a process
     settled_s_max: float = 0.0  #: longest time from the last fault of a group until all work had ended
     seconds: float = 0.0
@@ -185,6 +186,7 @@ class Campaign:
         report.details += [f"violation: {text}" for text in world.complaints[complaints:]]
         report.faults_by_kind = dict(sorted(self._harm.done.items()))
         report.faults = sum(report.faults_by_kind.values())
+        report.retired = self._harm.retired
         report.takeovers = dict(sorted(self._harm.taken_over.items()))
         fired = Counter(
             f"{name}/{point.rpartition(':')[0]}" for name, node in world.nodes.items() for point in node.fired

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import cycle
 from random import Random
 
-from semq.installation.configuration import CARRIER, HUB
+import psycopg
+
+from semq.installation.configuration import CARRIER, HUB, STANDBY
 from semq.service import failpoints
-from tests.crash import certificates
+from tests.crash import certificates, oracle
 from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, HUB_2, SIDES, CrashWorld
@@ -35,15 +37,17 @@ CLUSTER_PLACES = PLACES | {
     "brokers": (),
 }
 RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
-STORE = {HUB: "1.1", HUB_2: "2.2"}
+POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
 STRIKE_S = 3.0  # time under load for an armed node to reach its failpoint; then the cycle continues
 BACK_S_MAX = 5.0  # longest pause before a killed node is started again
 TEXTS = {
     "move": SIDES,
+    "retire": SIDES,  # the institution that gets its home in the new store
     "silence": ("silent_there", "silent_back"),
     "take over": ("kill", "stop", "freeze"),  # what happens to the owner of the store
 }
+EMPTY_S_MAX = 120.0  # until a store is empty after its homes were moved
 FROZEN_S_MAX = 40.0  # the lease of a frozen owner ends after 15 s
 
 # share | kind | where
@@ -75,6 +79,7 @@ SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
 CLUSTER_KINDS = [
     (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
     (4, "take over", "shared store"),  # the standby serves the store of an owner that has ended or is frozen
+    (3, "retire", "shared store"),  # when its homes have moved and it is empty; another store is added
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
     (2, "freeze", "carrier"),
@@ -175,9 +180,10 @@ class Harm:
     def __init__(self, world: CrashWorld) -> None:
         self._world = world
         self.done: Counter[str] = Counter()
+        self.retired = 0  #: number of stores
         self.taken_over: Counter[str] = Counter()  #: stores by a standby, by what happened to their owner
         self._revoking = {side: asyncio.Lock() for side in SIDES}
-        self._taking_over = asyncio.Lock()
+        self._changing_store = asyncio.Lock()  #: one takeover, retirement or move at a time
         self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
             "kill": self._kill,
             "kill two": self._kill_two,
@@ -200,6 +206,7 @@ class Harm:
             "revoke": self._revoke,
             "move": self._move,
             "take over": self._take_over,
+            "retire": self._retire,
         }
 
     async def run(self, faults: list[CycleFault]) -> None:
@@ -304,17 +311,20 @@ class Harm:
 
     async def _move(self, fault: CycleFault) -> None:
         """Move the home of an institution to another store; documents for it wait in the former one, too."""
-        await certificates.ask(
-            lambda: self._world.owner(fault.where), "stores.move",
-            store=STORE[fault.where], nodes=[ADDRESS[fault.text]],
-        )  # fmt: skip
+        async with self._changing_store:
+            await self._moved(fault.where, fault.text)
+
+    async def _moved(self, hub: str, *sides: str) -> None:
+        world = self._world
+        nodes = [ADDRESS[side] for side in sides]
+        await certificates.ask(lambda: world.owner(hub), "stores.move", store=world.store(hub), nodes=nodes)
 
     async def _take_over(self, fault: CycleFault) -> None:
         """End or freeze the owner of a store until its standby serves it; then the former owner continues.
 
         A frozen owner has not noticed that its store was taken over: it must not write any more.
         """
-        async with self._taking_over:
+        async with self._changing_store:
             owner = self._world.owner(fault.where)
             standby = owner.other
             assert standby is not None
@@ -332,6 +342,45 @@ class Harm:
             finally:
                 owner.freeze(False)
                 owner.up()
+
+    async def _retire(self, fault: CycleFault) -> None:
+        """Move all homes out of a store, retire it when it is empty, add another one, and move a home into that."""
+        world, hub = self._world, self._world.nodes[HUB]
+        async with self._changing_store:
+            store = world.store(fault.where)
+            pair = [world.nodes[name] for name in (fault.where, STANDBY)]
+            try:
+                async with asyncio.timeout(EMPTY_S_MAX):
+                    await self._moved(HUB, *SIDES)
+                    await self._stopped_empty(fault.where, pair)
+                await certificates.ask(hub, "stores.retire", store=store, why="its homes have moved")
+                await world.renumber()
+                await certificates.ask(hub, "stores.add", store=world.store(fault.where))
+                self.retired += 1
+            except TimeoutError:
+                world.complaints.append(f"store {store} was not retired: {self._left(fault.where)}")
+            finally:
+                for node in pair:
+                    node.up()
+            await self._moved(fault.where, fault.text)
+
+    async def _stopped_empty(self, hub: str, pair: list[CrashProcess]) -> None:
+        """Stop both processes of a store when it is empty. What was under way for the store may still arrive."""
+        while True:
+            while self._left(hub):  # noqa: ASYNC110  (it happens in another process)
+                await asyncio.sleep(POLL_S)
+            await asyncio.gather(*(node.down(orderly=True) for node in pair))
+            if not self._left(hub):
+                return
+            for node in pair:
+                node.up()
+
+    def _left(self, hub: str) -> dict[str, int]:
+        """Return the numbers of rows that a store still has."""
+        try:
+            return oracle.leftovers_of(self._world, hub)
+        except psycopg.OperationalError:
+            return {"its server is away": 1}
 
     async def _weather(self, fault: CycleFault, name: str, last_s: float, value: float | None = None) -> None:
         proxy = self._world.proxies[fault.where]

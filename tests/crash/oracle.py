@@ -88,14 +88,18 @@ def judge(world: CrashWorld) -> OracleFindings:
 
 def leftovers(world: CrashWorld) -> dict[str, int]:
     """Return the numbers of rows in tables that should be empty."""
+    return {name: rows for node in world.ledgers for name, rows in leftovers_of(world, node).items()}
+
+
+def leftovers_of(world: CrashWorld, node: str) -> dict[str, int]:
+    """Return the numbers of rows of one store in tables that should be empty. Raises psycopg.OperationalError."""
     found = {}
-    for node in world.ledgers:
+    with psycopg.connect(_url(world, node)) as connection:
         stays = world.changes.staying(node)
-        with psycopg.connect(_url(world, node)) as connection:
-            for table in CLEAN:
-                rows = _one(connection, f"SELECT count(*) FROM {table} WHERE ({stays.get(table, 'false')}) IS NOT TRUE")
-                if rows:
-                    found[f"{node}.{table}"] = rows
+        for table in CLEAN:
+            rows = _one(connection, f"SELECT count(*) FROM {table} WHERE ({stays.get(table, 'false')}) IS NOT TRUE")
+            if rows:
+                found[f"{node}.{table}"] = rows
     return found
 
 
@@ -256,7 +260,7 @@ def _judge_log(node: str, log: Path, found: OracleFindings) -> None:
 
 
 def _url(world: CrashWorld, node: str) -> str:
-    url = world.nodes[node].postgres.running_url()
+    url = world.database(node)
     if url is None:
         raise psycopg.OperationalError(f"no server runs for {node}")
     return url

@@ -5,6 +5,7 @@ both sides.
 
 A cluster has two instances of the hub with a store each, and a standby of the second one. ``other-a`` and ``other-b``
 are the second addresses of the institutions; the third ones, ``standby-a`` and ``standby-b``, lead to the standby.
+A retirement gives the second instance and its standby another store, in a new database of their server.
 
     application ─ app-a ─ a ─┬ link-a ──── hub ─── way-hub ──┐
                              └ other-a ─╮╭─╯              carrier
@@ -18,10 +19,14 @@ Started and ended by ``campaign``; ``faults`` damages it, ``oracle`` reads its d
 """
 
 import asyncio
+import json
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+
+import psycopg
+from psycopg import sql
 
 from bench.rabbitmq.server import cluster_nodes, port_mapper
 from semq.installation.configuration import CARRIER, HUB, STANDBY, ApplicationLogin, InstallationPlan
@@ -79,7 +84,9 @@ class CrashWorld:
         self.secure = secure
         self.cluster = cluster
         self.rabbitmq = rabbitmq
-        self.ledgers = (HUB, HUB_2, *SIDES) if cluster else (HUB, *SIDES)  #: the nodes that have a part in documents
+        #: database of the store of the second instance, and of each one that it had before, which is retired
+        self.shared: dict[str, str] = {}
+        self.number = 2  #: both numbers of the store of the second instance
         self.complaints: list[str] = []
         self.changes = CertificateChanges(ADDRESS, OTHER)
         self._targets = RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else PROXIES
@@ -98,6 +105,21 @@ class CrashWorld:
     def processes(self) -> dict[str, CrashProcess | BrokerProcess]:
         """Everything that is killed and restarted."""
         return {**self.nodes, **self.brokers}
+
+    @property
+    def ledgers(self) -> tuple[str, ...]:
+        """The stores with a part in documents: the names of their nodes, and of retired stores."""
+        return HUB, *self.shared, *SIDES
+
+    def database(self, ledger: str) -> str | None:
+        """Return the URL of a store, or None while its server does not run."""
+        if self.server is None or ledger not in self.shared:
+            return self.nodes[ledger].postgres.running_url()
+        return self.shared[ledger] if self.server.postgres.pid is not None else None
+
+    def store(self, hub: str) -> str:
+        """Return the present store of an instance of the hub."""
+        return "1.1" if hub == HUB else f"{self.number}.{self.number}"
 
     def owner(self, name: str) -> CrashProcess:
         """Return the node of this name, or the other process of its store while that one serves it."""
@@ -145,7 +167,9 @@ class CrashWorld:
             links[hub] = [self.proxies[way].port]
             links[hub] += [broker.port for name, broker in self.brokers.items() if name != self._targets[way]]
         outside = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
-        shared = await self.server.start() if self.server is not None else ""
+        shared = ""
+        if self.server is not None:
+            shared = self.shared[HUB_2] = await self.server.start()
         shape = replace(PLAN, secure=self.secure, instances=2 if self.cluster else 1, carrier=outside, shared=shared)
         places = shape.write(self.folder, links)
         self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
@@ -168,6 +192,20 @@ class CrashWorld:
         """Let the institutions' nodes remove the pieces of interrupted uploads now; alone they do it each minute."""
         for side in SIDES:
             await certificates.ask(self.nodes[side], "job.run", name="remains")
+
+    async def renumber(self) -> None:
+        """Give the second instance and its standby, which are stopped, another store, with a new database."""
+        assert self.server is not None
+        before, number = self.shared[HUB_2], self.number + 1
+        database = await certificates.insist(lambda: self._created(f"store_{number}"))
+        for name in (HUB_2, STANDBY):
+            file = self.nodes[name].place.config
+            text = file.read_text("utf-8").replace(json.dumps(before), json.dumps(database))
+            for key in ("semq_id", "semq_db_id"):
+                text = text.replace(f"{key} = {self.number}\n", f"{key} = {number}\n")
+            file.write_text(text, "utf-8")
+        self.shared |= {f"{HUB_2} with {self.store(HUB_2)}": before, HUB_2: database}
+        self.number = number
 
     async def stop(self) -> None:
         """Stop everything in an orderly way."""
@@ -198,6 +236,19 @@ class CrashWorld:
         self._resources.close()
 
     # ------------------------------------------------------------ inside
+
+    async def _created(self, database: str) -> str:
+        """Create a database in the shared server; return its URL. Raises OSError."""
+        assert self.server is not None
+        server = self.server.postgres
+        try:
+            async with await psycopg.AsyncConnection.connect(server.url_of("postgres"), autocommit=True) as connection:
+                await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+        except psycopg.errors.DuplicateDatabase:
+            pass  # it was created before the server was killed
+        except psycopg.OperationalError as error:  # the server was killed
+            raise ConnectionError(str(error)) from error
+        return server.url_of(database)
 
     def _wire(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
         """Let proxies lead to a node's port, and to no port while it does not run."""
