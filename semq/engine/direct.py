@@ -44,15 +44,18 @@ class DirectSessions:
         self._violation = violation
         self._learn = learn  #: takes the certificates of a partner
         self._introductions: dict[Address, int] = {}  #: of the present session
+        self._shown: dict[Address, Sequence[str]] = {}  #: own certificates that the present session has carried
 
     def began(self, link: Link, certificates: Sequence[str]) -> None:
         """Introduce this node to the partner of a new session."""
         self._introductions[link.peer] = 0
+        self._shown.pop(link.peer, None)
         self.introduce(link.peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
-        """Send this node's certificates to a partner."""
-        if certificates:
+        """Send this node's certificates to a partner, unless it has them from this session: it takes few of them."""
+        if certificates and self._shown.get(peer) != certificates:
+            self._shown[peer] = certificates
             record = Presence(node=str(self._core.address), online=True, certificates=tuple(certificates))
             self._core.mail.add(peer, Function.PRESENCE, Primitive.INDICATION, record)
 

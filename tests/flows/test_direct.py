@@ -208,3 +208,15 @@ def test_a_certificate_that_is_older_than_a_known_one_is_left_to_the_hub() -> No
     world.time.now += 7200
     world.settle()
     assert keys_of(world.a).receiver("1.56001") == KEYS["B1"].public_key()
+
+
+def test_logins_at_the_hub_repeat_no_introduction_to_a_partner() -> None:
+    world = sealed()
+    for _ in range(20):
+        world.connect(world.b)
+        world.settle()
+        world.cut(world.b)
+    assert world.a.lines(Event.VIOLATION) == 0
+    world.roll(world.b, "B2", "B1")
+    world.settle()
+    assert keys_of(world.a).receiver("1.56001") == KEYS["B2"].public_key()
