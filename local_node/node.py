@@ -52,7 +52,7 @@ from semq.pki.errors import NoIdentity
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.service.credentials.secrecy import sealing_of
-from semq.service.datagrams.ends import TakingEnd
+from semq.service.datagrams.ends import OfferingEnd, TakingEnd, status_of
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import Links
 from semq.service.node import APPLICATIONS, Node
@@ -89,7 +89,7 @@ class LocalNode(Node[LocalEngine]):
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: if the hub signs the certificate
     sealing: Sealing | None = None  #: with certificates
-    datagrams: TakingEnd | None = None  #: with [datagrams]
+    offering: OfferingEnd | None = None  #: of datagrams on direct links; with [datagrams]
     direct: DirectLinks | None = None  #: with [direct]
     _introduced: tuple[str, ...] = ()
 
@@ -171,16 +171,17 @@ class LocalNode(Node[LocalEngine]):
         vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn, self._sizes(), self.uploads))
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
-        if self.settings.datagrams is not None:
-            self.datagrams = TakingEnd(self.settings.datagrams, self.address, self.clock)
-            self._begun.callback(self.datagrams.stop)
         answers = Answers(self)
         self.uplink = Uplink(
             self.address, self._hub_addresses(), self._uplink_settings(), lambda: self.engine, self.identity,
-            self.clock, self.turn, answers.listen, self.datagrams,
+            self.clock, self.turn, answers.listen, self._taking_end(),
         )  # fmt: skip
         if self.settings.direct:
-            links = Links(lambda: self.engine, self.turn, self.settings.protocol.credit_bytes)
+            if self.settings.datagrams is not None:
+                self.offering = OfferingEnd(self.settings.datagrams, self.address, self.clock)
+                self._begun.callback(self.offering.stop)
+            credit_bytes = self.settings.protocol.credit_bytes
+            links = Links(lambda: self.engine, self.turn, credit_bytes, datagrams=self.offering)
             self.direct = DirectLinks(self.settings.direct, links, self._partner_link)
             self.direct.open(self.server.vhosts[UMX], self.link_bytes_max)
             asking = self.server.vhosts[VIRTUAL_HOST]
@@ -191,8 +192,18 @@ class LocalNode(Node[LocalEngine]):
     def _partner_link(self, partner: Address, addresses: HubAddresses) -> Uplink:
         return Uplink(
             self.address, addresses, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn,
-            partner=partner,
+            datagrams=self._taking_end(), partner=partner,
         )  # fmt: skip
+
+    def _taking_end(self) -> TakingEnd | None:
+        """Return the end of datagrams for a link that this node dials; with direct links the configured port is that of
+        the end that listens.
+        """
+        section = self.settings.datagrams
+        if section is None:
+            return None
+        own = section.model_copy(update={"port": None}) if self.settings.direct else section
+        return TakingEnd(own, self.address, self.clock)
 
     def _sizes(self) -> Sizes:
         p, message_max = self.settings.protocol, self.settings.amqp.max_message_bytes
@@ -221,6 +232,8 @@ class LocalNode(Node[LocalEngine]):
         return replace(common, reconnect_s_min=hub.reconnect_s_min, reconnect_s_max=hub.reconnect_s_max)
 
     async def began(self) -> None:
+        if self.offering is not None and not self.offering.port.is_open:
+            await self.offering.start(self.settings.amqp.host)
         if self.engine_starts == 1:
             self.dial()
         else:
@@ -368,8 +381,10 @@ class LocalNode(Node[LocalEngine]):
             "node": str(link.peer) if link is not None else None,
             "last_error": self.uplink.last_error,
         }  # fmt: skip
-        if self.datagrams is not None:
-            base["datagrams"] = self.datagrams.status()
+        if self.uplink.datagrams is not None:
+            uplinks = self.direct.uplinks.values() if self.direct is not None else ()
+            dialled = (one.datagrams for one in (self.uplink, *uplinks))
+            base["datagrams"] = status_of(end for end in (self.offering, *dialled) if end is not None)
         base["direct"] = self.direct.status() if self.direct is not None else {}
         base["drained"] = self.engine.accepting.stopping
         if self.who is not None:

@@ -144,7 +144,7 @@ class Uplink:
         """``linked`` is started with each session; ``partner``: the node to be found there, None for the hub."""
         self._partner = partner
         self._linked = linked
-        self._datagrams = datagrams
+        self.datagrams = datagrams
         self._address = address
         self._hub = addresses
         self._settings = settings
@@ -177,6 +177,8 @@ class Uplink:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._end()
+        if self.datagrams is not None:
+            self.datagrams.stop()
 
     def use(self, tls: ssl.SSLContext) -> None:
         """Use this TLS context for further dials."""
@@ -232,9 +234,9 @@ class Uplink:
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
             peer = self._peer(client)
             link = self.link = HubLink(peer, version, data, control, self._settings.unconfirmed_max)
-            if self._datagrams is not None:
+            if self.datagrams is not None:
                 host = client.link.peer.host
-                link.datagrams = self._datagrams.begin(peer, host, link.send, self._take_datagram)
+                link.datagrams = self.datagrams.begin(peer, host, link.send, self._take_datagram)
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", peer=str(peer))
@@ -261,7 +263,7 @@ class Uplink:
             await client.close(1.0)
 
     def _properties(self) -> Mapping[str, Any]:
-        return self._identity() if self._datagrams is None else {**self._identity(), **self._datagrams.properties()}
+        return self._identity() if self.datagrams is None else {**self._identity(), **self.datagrams.properties()}
 
     def _peer(self, client: ClientLink) -> Address:
         """Return the partner, whose certificate was checked at the dial; or the hub's address, from its certificate,

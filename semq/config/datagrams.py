@@ -14,13 +14,13 @@ class DatagramsSection(Section):
     """Datagrams (UDP) for documents with @Reliable=0. Without this section, they go by the connection."""
 
     host: Annotated[str, Field(max_length=253)] = ""
-    """address of the UDP port; default: amqp.host at the hub, any address at a local node"""
+    """address of the UDP port; default: amqp.host at the hub and with direct links, otherwise any address"""
     port: Port | None = None
-    """UDP port; default: 5671 at the hub, any free port at a local node"""
+    """UDP port; default: 5671 at the hub and with direct links, otherwise any free port"""
     advertised_host: Annotated[str, Field(pattern=r"^[0-9A-Za-z._:-]{0,253}$")] = ""
-    """hub: host to which nodes send datagrams; default: the one that they have dialled"""
+    """hub, direct links: host to which others send datagrams; default: the one that they have dialled"""
     advertised_port: Port | None = None
-    """hub: port to which nodes send datagrams, if a router changes it; default: port"""
+    """hub, direct links: port to which others send datagrams, if a router changes it; default: port"""
     bytes_per_s: Annotated[int, Field(ge=10_000)] = 12_500_000
     """most bytes sent as datagrams per second and peer; further documents go by the connection"""
     answer_s: Seconds = 1.0

@@ -291,11 +291,13 @@ def _telemetry_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _datagram_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """Return the faults of the section of datagrams."""
-    if settings.datagrams is not None and settings.has_no_hub:
-        yield "datagrams", "a node without [hub] sends no datagrams; remove this section"
-    for key in ("advertised_host", "advertised_port") if settings.node.kind == "local" else ():
+    is_dialled = settings.node.kind == "platform" or bool(settings.direct)
+    for key in ("advertised_host", "advertised_port") if not is_dialled else ():
         if settings.datagrams is not None and getattr(settings.datagrams, key):
-            yield f"datagrams.{key}", "only the hub offers an address for datagrams; remove this key"
+            yield (
+                f"datagrams.{key}",
+                "only a hub, or a node with direct links, offers an address for datagrams; remove this key",
+            )
 
 
 def _hub_faults(settings: Settings) -> Iterator[tuple[str, str]]:

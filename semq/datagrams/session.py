@@ -18,6 +18,7 @@ from semq.datagrams.path import SIZES, PathTimes
 from semq.umx_t.records import ChannelRecord
 
 DOCUMENT, PROBE, ANSWER = b"\0", b"\1", b"\2"  # the first byte of a content
+NO_LINK = "there is no link"
 NUMBER_BYTES = 8
 
 
@@ -267,7 +268,7 @@ class DatagramSession:
         if channel is not None:
             return {"state": "open", "why": "", "datagram_bytes": channel.path.size, **self.counts.shown()}
         if self._is_closed:
-            why = "there is no link"
+            why = NO_LINK
         elif not self.channels:
             why = "the other end has offered no channel"
         elif self.channels[-1].address is None:

@@ -25,7 +25,7 @@ def test_the_end_that_listens_has_a_port_of_its_own_unless_one_is_given() -> Non
     assert DatagramsSection(port=0).listening_port == 0
 
 
-def test_only_the_hub_advertises_an_address(tmp_path: Path) -> None:
+def test_only_an_end_that_is_dialled_advertises_an_address(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     section = '[datagrams]\nadvertised_host = "hub.example"\nadvertised_port = 7000\n'
     file.write_text(HUB + section)

@@ -1,11 +1,12 @@
-"""The two ends of datagrams: the hub listens at a UDP port and offers channels; a node takes them, from any port.
+"""The two ends of datagrams: the end that is dialled (the hub; of a direct link the partner that listens) offers
+channels at a UDP port; the end that dials takes them, from any port.
 
 Made by nodes whose configuration has ``[datagrams]``.
 """
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -120,6 +121,18 @@ class TakingEnd(DatagramEnd):
             return
         if self._links.get(str(link.peer)) is link:
             link.session.accept(record, address)
+
+
+def status_of(ends: Iterable[DatagramEnd]) -> dict[str, Any]:
+    """Return the state of several ends of one node; of two channels with a peer, that of the open one."""
+    found: dict[str, Any] = {"port": None, "strangers": 0, "peers": {}}
+    for status in (end.status() for end in ends):
+        found["port"] = found["port"] or status["port"]
+        found["strangers"] += status["strangers"]
+        for peer, facts in status["peers"].items():
+            if peer not in found["peers"] or facts["state"] == "open":
+                found["peers"][peer] = facts
+    return found
 
 
 async def _resolved(host: str, port: int) -> tuple[int, Any]:

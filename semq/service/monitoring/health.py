@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from semq.datagrams.session import NO_LINK
 from semq.moments import utc_text
 
 Status = Mapping[str, Any]
@@ -30,14 +31,7 @@ class Check:
 
 def checks(status: Status, warn_days: float) -> list[Check]:
     """Derive the checks from the status of a node; ``warn_days``: days before the end of a certificate."""
-    found = [_store(status)]
-    hub = status.get("hub")
-    if hub is not None:
-        is_up = hub["link"] == "up"
-        found.append(Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"])))
-    if direct := status.get("direct"):
-        down = [f"{partner}: {link['last_error']}" for partner, link in direct.items() if link["link"] != "up"]
-        found.append(Check("direct", WARNING if down else OK, "; ".join(down)))
+    found = [_store(status), *_links(status)]
     drained = status.get("drained")
     if drained is not None:
         found.append(Check("intake", WARNING if drained else OK, DRAINED if drained else ""))
@@ -78,6 +72,30 @@ def _store(status: Status) -> Check:
         return Check("store", FAILING, "being opened")
     went_back = status.get("store", {}).get("went_back")
     return Check("store", WARNING, WENT_BACK) if went_back else Check("store", OK)
+
+
+def _links(status: Status) -> Iterable[Check]:
+    """Yield the checks of the links to the hub and to partners, and of datagrams beside them."""
+    hub = status.get("hub")
+    if hub is not None:
+        is_up = hub["link"] == "up"
+        yield Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"]))
+    if direct := status.get("direct"):
+        down = [f"{partner}: {link['last_error']}" for partner, link in direct.items() if link["link"] != "up"]
+        yield Check("direct", WARNING if down else OK, "; ".join(down))
+    if datagrams := status.get("datagrams"):
+        yield _datagrams(datagrams["peers"])
+
+
+def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
+    """Return the check of the paths for datagrams: closed ones to peers with a link, for which there were documents."""
+    closed = [
+        f"{peer}: {one['why']}"
+        for peer, one in sorted(peers.items())
+        if one["state"] != "open" and one["why"] != NO_LINK and one["not_open"]
+    ]
+    detail = f"documents with @Reliable=0 go by the connection; {'; '.join(closed)}" if closed else ""
+    return Check("datagrams", WARNING if closed else OK, detail)
 
 
 def _companion(name: str, state: Mapping[str, Any]) -> Check:

@@ -47,10 +47,10 @@ class DirectApplication:
 
     async def submit(self, target: str, *bodies: bytes) -> None:
         """Submit documents of one order; all are accepted when this returns."""
-        assert all(await asyncio.gather(*(self._submit(target, body) for body in bodies)))
-
-    async def _submit(self, target: str, body: bytes) -> bool:
         headers: dict[str, Any] = {"@SaveFwd": 3, "@Ack2": 1, "@OrderKey": "k"}
+        assert all(await asyncio.gather(*(self.publish(target, body, headers) for body in bodies)))
+
+    async def publish(self, target: str, body: bytes, headers: dict[str, Any]) -> bool:
         return await self._channel.publish_and_wait(
             "semq", target, ContentHeader.build(len(body), Properties(headers=headers)), body
         )
@@ -102,9 +102,14 @@ def ways(node: LocalNode, event: Event) -> list[str]:
 
 @pytest.fixture
 async def scene(inprocess: InProcess) -> DirectScene:
+    return await direct_scene(inprocess)
+
+
+async def direct_scene(inprocess: InProcess, more: str = "") -> DirectScene:
+    """Return two institutions with a direct link; ``more``: of both configurations."""
     hub = await inprocess.secure_hub()
-    b = await started(inprocess, hub, "56001", '[direct."10008"]\n')
-    a = await started(inprocess, hub, "10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n')
+    b = await started(inprocess, hub, "56001", f'[direct."10008"]\n{more}')
+    a = await started(inprocess, hub, "10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n{more}')
     await linked(a, b)
     scene = DirectScene(inprocess, hub, a, b)
     await until(lambda: scene.is_direct)
@@ -134,6 +139,38 @@ async def test_documents_and_receipts_go_on_without_the_hub_in_both_directions(s
     assert ways(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as by way of the hub
     assert (await scene.a.status())["direct"] == {B: {"link": "up", "dialled_by": "this node", "last_error": ""}}
     assert (await scene.b.status())["direct"] == {A: {"link": "up", "dialled_by": "partner", "last_error": ""}}
+
+
+DATAGRAMS = '[datagrams]\nhost = "127.0.0.1"\nport = 0\nanswer_s = 0.1\nkeep_s = 0.2\nreport_s = 0.1\n'
+BEST_EFFORT: dict[str, Any] = {"@SaveFwd": 1, "@Reliable": 0, "@Ack2": 0}
+
+
+async def datagrams(node: LocalNode, peer: str) -> dict[str, Any]:
+    """Return what a node says about datagrams to a peer."""
+    found: dict[str, Any] = (await node.status())["datagrams"]["peers"].get(peer, {"state": "closed"})
+    return found
+
+
+async def test_best_effort_documents_are_datagrams_on_a_direct_link(inprocess: InProcess) -> None:
+    scene = await direct_scene(inprocess, DATAGRAMS)
+
+    async def both_open() -> bool:
+        return all([(await datagrams(*end))["state"] == "open" for end in ((scene.a, B), (scene.b, A))])
+
+    await until(both_open)
+    await scene.hub.stop()
+    a, b = await scene.applications()
+    for sender, target in ((a, "56001"), (b, "10008")):
+        for number in range(10):
+            assert await sender.publish(target, b"%d" % number, BEST_EFFORT)
+    await until(lambda: len(a.got) == len(b.got) == 10)
+    for node, peer in ((scene.a, B), (scene.b, A)):
+        found = await datagrams(node, peer)
+        assert (found["sent"], found["received"], found["lost"]) == (10, 10, 0)
+    # What must arrive goes by the connection.
+    await a.submit("56001", b"must arrive")
+    await until(lambda: b"must arrive" in b.got)
+    assert (await datagrams(scene.a, B))["sent"] == 10
 
 
 async def test_changes_of_the_way_in_mid_stream_lose_double_and_reorder_nothing(scene: DirectScene) -> None:

@@ -92,8 +92,8 @@ def by_connection(one: dict[str, Any]) -> int:
 
 def facts(node: LocalNode) -> dict[str, Any]:
     """Return what a node says about datagrams to the hub."""
-    assert node.datagrams is not None
-    found: dict[str, Any] = node.datagrams.status()["peers"].get(HUB, CLOSED)
+    assert node.uplink.datagrams is not None
+    found: dict[str, Any] = node.uplink.datagrams.status()["peers"].get(HUB, CLOSED)
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from platform_node.node import HubNode
+from semq.datagrams.session import NO_LINK
 from semq.service.monitoring.health import checks, health
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
@@ -42,6 +43,11 @@ def test_health_names_failing_webhooks_and_since_when() -> None:
     assert check.detail.endswith("; 2 more in node.status")
 
 
+def path(**facts: Any) -> dict[str, Any]:
+    """Return a status with a path for datagrams, closed although there were documents for it."""
+    return STATUS | {"datagrams": {"peers": {"2.hub": {"state": "closed", "why": "blocked", "not_open": 1} | facts}}}
+
+
 @pytest.mark.parametrize(
     ("status", "verdict", "check"),
     [
@@ -61,6 +67,10 @@ def test_health_names_failing_webhooks_and_since_when() -> None:
         (STATUS | {"store_open": False}, "failing", "store"),
         (changed(store={"went_back": 1}), "warning", "store"),
         (STATUS | {"shortage": "low on disk"}, "warning", "resources"),
+        (path(), "warning", "datagrams"),
+        (path(not_open=0), "ok", ""),
+        (path(why=NO_LINK), "ok", ""),
+        (path(state="open"), "ok", ""),
         (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
         (changed(extract={"at": "2031-01-01", "exit_status": 78, "said": "SEMQ-6008"}), "warning", "extract"),
         (changed(extract={"at": "2031-01-01", "exit_status": 0, "said": ""}), "ok", ""),

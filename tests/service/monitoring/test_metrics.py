@@ -80,7 +80,7 @@ def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
 
 def test_datagrams_are_summed_over_the_peers() -> None:
     peer = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, too_large=3, forged=1).shown()
-    peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", **peer}}
+    peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", "why": "", **peer}}
     told = samples(render(figures(datagrams={"port": 5671, "strangers": 7, "peers": peers})))
     results = {name: told["semq_datagram_documents_total", f"result={name}"] for name in ("sent", "too_large")}
     assert results == {"sent": 10, "too_large": 6}
