@@ -1,7 +1,8 @@
 """Runs with several instances of the hub: a store each, a carrier that loses, doubles and delays, and homes that move.
 
 ``InstancesWorld`` is a ``World`` in which nodes dial any instance. Kind ``other_store`` moves a home instead of all
-nodes; the other kinds of faults, the oracle and the end of a run are those of ``world``.
+nodes; the other kinds of faults, the oracle and the end of a run are those of ``world``. Only here stores are
+replaced: all homes move out of one, which is retired when it is empty, and another one is added.
 """
 
 from dataclasses import replace
@@ -26,6 +27,9 @@ FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
 LATE_S = 15.0  # the broker drops older ones
 AWAY_EVERY_S = 60.0
+REPLACING = 4  # stores are replaced in each fourth seed, because their homes move away, which hides other faults
+REPLACED_EVERY_S = 60.0
+EMPTY_CHECK_S = 1.0  # between two checks whether a store without homes is empty
 KEY = bytes(KEY_BYTES)
 COUNTED = Said | Passed | Acknowledged  # messages that have to arrive before a run is at rest
 Destination = tuple[str, int | StoreName]
@@ -224,7 +228,7 @@ class InstancesWorld(World):
     def __init__(self, plan: Plan, count: int, trace: Trace | None = None) -> None:
         self.homes: dict[str, StoreName] = {}
         seed, plan = plan.seed, replace(plan, sites=count, kinds=plan.kinds | {"other_store"})
-        self._of_instances = Random(seed * 7 + 3)
+        self._of_instances, self._of_stores = Random(seed * 7 + 3), Random(seed * 7 + 5)
         super().__init__(plan, trace)
         self.carrier = SimCarrier(self, Random(seed * 7 + 4))
         for local in self.locals:
@@ -270,6 +274,39 @@ class InstancesWorld(World):
             self.site = self.sites[0]
         return super().lose_site(site)
 
+    def _replace_store(self) -> None:
+        """Move all homes out of a store, which is retired when it is empty; another store is added."""
+        site = self._of_stores.choice(self.sites)
+        others = [one for one in self.sites if one is not site]
+        if self.faults.active and others:
+            for node, home in list(self.homes.items()):
+                if home == (site.home.semq_id, site.home.semq_db_id):
+                    self._set_home(node, self._of_stores.choice(others))
+            self.time.after(FOLLOW_S, self._retire_empty, site)
+
+    def _retire_empty(self, site: SimulatedSite) -> None:
+        tables, home = site.tables, (site.home.semq_id, site.home.semq_db_id)
+        if not self.faults.active or site not in self.sites or len(self.sites) < 2 or home in self.homes.values():
+            return  # it is lost, or a home has moved there meanwhile
+        if tables.outbound or tables.pending or tables.submitted:
+            self.time.after(EMPTY_CHECK_S, self._retire_empty, site)
+            return
+        self.trace("replaced", site.host.name, "")
+        self.faults.count += 1
+        for host in self._made:
+            if host.tables is tables:
+                host.is_retired = True
+                host.crash()
+        self.sites.remove(site)
+        self.lost.append(site)
+        new = self._site(len(self.sites) + len(self.lost) + 1)
+        self.sites.append(new)
+        if site is self.site:
+            self.site = new
+        new.host.start()
+        self.faults.retire(site.home)
+        self._set_home(self._of_stores.choice(self.locals).name, new)
+
     def _set_home(self, node: str, site: SimulatedSite) -> None:
         home = site.home.semq_id, site.home.semq_db_id
         self.homes[node] = home
@@ -286,6 +323,10 @@ class InstancesWorld(World):
         while when < self.plan.faulty_s:
             self.time.at(when, self._lose_carrier, self._of_instances.choice((1.0, 20.0)))
             when += self._of_instances.expovariate(1 / AWAY_EVERY_S)
+        when = self._of_stores.expovariate(1 / REPLACED_EVERY_S)
+        while when < self.plan.faulty_s and self.plan.seed % REPLACING == 0:
+            self.time.at(when, self._replace_store)
+            when += self._of_stores.expovariate(1 / REPLACED_EVERY_S)
 
     def _lose_carrier(self, away_s: float) -> None:
         """Take the carrier from all instances, or from one."""

@@ -6,7 +6,7 @@ import pytest
 
 from semq.engine.hub.instances import Instances
 from tests.simulation.campaign import Totals, coverage, run_share
-from tests.simulation.instances import SimCarrier, simulate_instances
+from tests.simulation.instances import REPLACING, SimCarrier, simulate_instances
 from tests.simulation.runs import Runs
 
 SEEDS = 100
@@ -41,6 +41,21 @@ def test_every_kind_of_message_crosses_the_carrier(monkeypatch: pytest.MonkeyPat
         simulate_instances(seed, count=3)
     names = ("Said", "Passed", "Credit", "Acknowledged", "Came", "Went", "PresentSessions", "Asking", "Alive")
     assert [name for name in names if not sent[name]] == []
+
+
+def test_homes_move_and_stores_are_lost_replaced_and_taken_over_from_owners_that_still_run() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(0, 40 * REPLACING, REPLACING):
+        traced: list[str] = []
+        assert simulate_instances(seed, count=3, trace=traced.append).found == {}
+        started: set[str] = set()
+        for _, where, what, *_ in ([*line.split(), ""] for line in traced):
+            if what == "starts":
+                started.add(where)
+            seen[where if what == "FAULT" else what] += 1
+            seen["ended after its successor had started"] += what == "crashes" and f"{where}'" in started
+    kinds = ("other_store", "lose_store", "takeover", "replaced", "ended after its successor had started")
+    assert [kind for kind in kinds if not seen[kind]] == []
 
 
 def test_an_acknowledgement_that_is_not_carried_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -377,9 +377,9 @@ class Faults:
         """Lose one of two stores: the nodes use the other one."""
         if len(self.world.sites) > 1:
             home = self.world.lose_site(self.chance.choice(self.world.sites))
-            self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self._retire, home)
+            self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, home)
 
-    def _retire(self, home: Store) -> None:
+    def retire(self, home: Store) -> None:
         """Declare the loss at every process of the hub that has not noted it; a restored backup may have lost
         the note.
         """
@@ -389,7 +389,7 @@ class Faults:
             if engine is not None and name not in engine.holding.stores.retired:
                 engine.holding.stores.retire(name, "ops", "lost", lambda was: None, lambda error: None)
                 site.host.turn()
-        self.world.time.after(20.0, self._retire, home)
+        self.world.time.after(20.0, self.retire, home)
 
     def _restore(self, tables: Tables, backup: Tables, books: Books) -> None:
         if not self.active:
