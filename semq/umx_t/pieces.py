@@ -41,6 +41,14 @@ def parse_piece_name(text: str) -> PieceName:
     return PieceName(document, int(number))
 
 
+def document_detail(pieces: str) -> str:
+    """Return the words of a ledger line for the attribute ``@Pieces`` of a piece or of a manifest.
+
+    The reconciliation reads the name of the document from them.
+    """
+    return f"piece {pieces}" if "/" in pieces else f"manifest of {pieces}"
+
+
 class PiecesManifest(msgspec.Struct, frozen=True):
     """The payload of the manifest of a document in pieces."""
 

@@ -38,9 +38,14 @@ SELECT = (
     ("app_subtype", "{disclosed}app_subtype END"),
     ("digest", "encode(digest, 'hex')"),
     ("size", "size"),
-    ("reason", "substring(detail FROM '^(SEMQ-[0-9][0-9][0-9][0-9]|{directly}$)')"),
+    ("reason", "coalesce(substring(detail FROM {code}), CASE WHEN event = {accepted} THEN {document} END)"),
     ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
     ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
+)
+# The document of a piece, with the number of the piece, or of a manifest, in the detail of its line ACCEPTED.
+_DOCUMENT = (
+    "(?:^|, )(?:piece |manifest of |scheduled as (?=[^,]+, [0-9]+ pieces))"
+    "([0-9]+[.][A-Za-z0-9_-]+[.][0-9]+[.][0-9]+[.][0-9a-f]+[.][0-9]+(?:/[0-9]+)?)(?:,|$)"
 )
 _APP_KEY = "app_domain || '/' || app_type || '/' || app_subtype || '/' || app_key"
 _HASH = f"""CASE WHEN app_domain || app_type || app_subtype || app_key <> ''
@@ -82,8 +87,9 @@ def _statement(window: Window, disclosure: Disclosure) -> sql.Composed:
         hashed = sql.SQL(_HASH).format(salt=sql.Literal(disclosure.salt))  # type: ignore[assignment]
     words = {
         "app_key_hash": hashed,
-        "directly": sql.SQL(DIRECTLY),
+        "code": sql.Literal(f"^(SEMQ-[0-9][0-9][0-9][0-9]|{DIRECTLY}$)"),
         "disclosed": sql.SQL("CASE WHEN {} THEN ").format(sql.Literal(disclosure.type_in_clear)),
+        "document": sql.SQL("substring(detail FROM {})").format(sql.Literal(_DOCUMENT)),
         "accepted": sql.Literal(int(Event.ACCEPTED)),
     }
     return sql.SQL(

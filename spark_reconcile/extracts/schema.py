@@ -42,7 +42,7 @@ COLUMNS = (
     Column("app_subtype", pa.string(), "string", False, "AppKey subtype in clear; null unless disclosed"),
     Column("digest", pa.string(), "string", False, "SHA-256 of the payload, lower-case hex; empty where not said"),
     Column("size", pa.int64(), "bigint", False, "payload bytes; 0 where the line does not say"),
-    Column("reason", pa.string(), "string", False, "code SEMQ-nnnn of a refusal or resend; or the direct link"),
+    Column("reason", pa.string(), "string", False, "code SEMQ-nnnn, the direct link, or a document in pieces"),
     Column("save_fwd", pa.int8(), "tinyint", False, "class 1, 2 or 3, on ACCEPTED lines; null is judged as class 3"),
     Column("ack2", pa.bool_(), "boolean", False, "whether a receipt is wanted, on ACCEPTED lines; null is true"),
 )

@@ -19,6 +19,7 @@ from spark_reconcile.judgement.facts import (
     BEST_EFFORT,
     BY_DIRECT_LINK,
     HAS_LK1,
+    LK0_PATTERN,
     NAMES,
     NO_ACK2,
     OUTSIDE,
@@ -45,8 +46,6 @@ from spark_reconcile.judgement.situation import (
 )
 from spark_reconcile.judgement.verdicts import RULES, VERDICT, Verdict
 from spark_reconcile.spark.session import small_table
-
-LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
 
 # Bounds of the buckets of latencies and ages, with their labels in the report.
 LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
@@ -380,9 +379,15 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
         F.coalesce("att", F.lit(0)).alias("att"),
         F.coalesce("size", F.lit(0)).alias("size"),
         F.expr(f"traits & {PIECE} <> 0").alias("is_piece"),
+        F.expr(f"if(document_id IS NULL OR document_inc IS NULL, '', {_document(readable('lk0'))})").alias("document"),
         F.expr(f"scope = 'carried' AND reported = 0 AND {_IS_EXCEPTION}").alias("turned"),
         kept.alias("open"),
     )
+
+
+def _document(lk0: str) -> str:
+    """Return SQL for the name of the document in pieces; its first four parts are those of its messages."""
+    return f"concat(substring_index({lk0}, '.', 4), '.', lower(hex(document_inc)), '.', document_id)"
 
 
 def _is(asked: Callable[[Verdict], bool]) -> str:

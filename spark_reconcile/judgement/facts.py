@@ -37,6 +37,8 @@ TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain
 TEXT_MAX = 1_000  # bytes
 SIZE_MAX = 2**40  # bytes; no document is larger
 
+LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
+
 _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
 _BORN = mask(Event.ACCEPTED)
 _TAKEN = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
@@ -69,6 +71,13 @@ _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substri
 _BY_DIRECT_LINK = (  # sent or recorded by a direct link
     f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
 )
+# The name of a document in pieces is an LK0 of the sender's store, and the reason of the lines ACCEPTED of its pieces
+# and its manifest. Incarnation and record id are kept as numbers, because texts would be grouped by sorting.
+_OF_DOCUMENT = (
+    f"side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 AND reason <> '' "
+    f"AND substring_index(reason, '/', 1) RLIKE r'{LK0_PATTERN}'"
+)
+_DOCUMENT_PART = "substring_index(substring_index(substring_index(reason, '/', 1), '.', {0}), '.', -1)".format
 _PIECE = f"endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0"
 
 FACTS = (
@@ -117,6 +126,9 @@ FACTS = (
     Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
     # values from ledgers, limited so that sums cannot overflow
     Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
+    # the document in pieces to which the message belongs
+    Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),
+    Fact("document_id", "max", f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)"),
     Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
 )
 NAMES = ("lk0", *(fact.name for fact in FACTS))

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from spark_reconcile.days import Calendar, Window
 from spark_reconcile.judgement.verdicts import VERDICT, VERDICTS
 from spark_reconcile.report.figures import VerdictFigures, figures
+from spark_reconcile.run.documents import LargeDocuments
 from spark_reconcile.run.limits import Breach, Plausibility, VerdictCount
 from spark_reconcile.sources.clocks import Skew
 from spark_reconcile.sources.gaps import Gap
@@ -103,6 +104,7 @@ class Findings:
     exceptions: DataFrame
     their_lines: DataFrame  #: of the exceptions
     other_dates: dict[str, int]  #: messages of other dates in the lines read, and identities that only notes name
+    documents: LargeDocuments = field(default_factory=LargeDocuments)
     breaches: list[Breach] = field(default_factory=list)
     plausibility: Plausibility = _BELIEVED
 

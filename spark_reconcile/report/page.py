@@ -23,6 +23,7 @@ from spark_reconcile.report.words import CHINESE, duration, event_words, percent
 from spark_reconcile.settings import ReconcileSettings
 
 BREACHES_SHOWN = 30
+DOCUMENTS_SHOWN = 20  # documents in pieces that are not matched
 NODES_SHOWN = 30  # of the nodes with a repair list, the longest lists
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
 SOURCES_OPEN = 12  # number of complete ledgers that are shown without unfolding
@@ -52,6 +53,7 @@ def render(content: PageContent, settings: ReconcileSettings) -> str:
         facts=content.facts,
         banner=banner(f, content.pairs, {name: f"f-{group['finding']}" for name, group in by_verdict.items()}),
         breaches_shown=BREACHES_SHOWN,
+        documents_shown=DOCUMENTS_SHOWN,
         duration=duration,
         young_ms=settings.in_flight_s * 1000,
         verdicts=sections.verdicts(f, settings),

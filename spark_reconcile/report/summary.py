@@ -29,6 +29,11 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[st
         "fingerprint": f.fingerprint,
         "messages": f.messages,
         "pieces": f.pieces,
+        "documents_in_pieces": {
+            "verdicts": f.documents.verdicts("date"),
+            "carried": f.documents.verdicts("carried"),
+            "worst": list(f.documents.worst),
+        },
         "verdicts": f.verdicts,
         "findings": _findings(f.tally, "date"),
         "carried": {

@@ -22,6 +22,7 @@ from spark_reconcile.report import write_report
 from spark_reconcile.report.banner import outcome_of
 from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.run import limits, runs, stages
+from spark_reconcile.run.documents import write_documents
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.sources import clocks, gaps
@@ -176,6 +177,8 @@ def _compare(
     with progress.step("collect the exceptions"):
         their_lines = stages.their_lines(lines, verdicts, numbers.exceptions, staging / "their_lines")
         exceptions = stages.exceptions(verdicts, their_lines, this.place / "exceptions.parquet")
+    with progress.step("judge the documents in pieces"):
+        documents = write_documents(verdicts, this.place / "documents.parquet")
     with progress.step("add up the pairs"):
         pairs = stages.pairs(cells, this.place / "pairs.parquet")
         return Findings(
@@ -197,6 +200,7 @@ def _compare(
                 neighbours(evidence.day, settings.days_before, settings.days_after),
             ),
             cells=cells,
+            documents=documents,
             limited_pairs=stages.of_pairs(pairs, settings.pair_thresholds) if settings.pair_thresholds else [],
             exceptions=exceptions,
             their_lines=their_lines,

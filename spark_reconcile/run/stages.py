@@ -164,6 +164,10 @@ _SUMS = (
 )
 
 
+# The reason of a line ACCEPTED is the name of a document in pieces.
+_REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
+
+
 def their_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
     """Write the lines of the messages that need an act."""
     wrong = _by_heart(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
@@ -182,7 +186,7 @@ def exceptions(verdicts: DataFrame, their_lines: DataFrame, place: Place) -> Dat
     wrong = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
     said = (
         their_lines.groupBy("lk0")
-        .agg(F.max("reason").alias("reason"), *(F.max(F.expr(f"nullif({name}, '')")).alias(name) for name in _APP_KEY),
+        .agg(F.expr(_REASON).alias("reason"), *(F.max(F.expr(f"nullif({name}, '')")).alias(name) for name in _APP_KEY),
              F.max(F.expr("nullif(lk1, '')")).alias("lk1"))
     )  # fmt: skip
     described = wrong.join(said, "lk0", "left").withColumns(

@@ -10,6 +10,7 @@ from semq.umx_t.pieces import (
     PieceName,
     PiecesManifest,
     digest_of,
+    document_detail,
     parse_piece_name,
     read_manifest,
 )
@@ -57,3 +58,8 @@ def test_a_manifest_that_cannot_be_true_is_refused(payload: bytes) -> None:
 
 def test_the_digest_depends_on_the_order() -> None:
     assert digest_of([b"a" * 32, b"b" * 32]) != digest_of([b"b" * 32, b"a" * 32])
+
+
+def test_ledger_lines_distinguish_a_piece_from_its_manifest() -> None:
+    assert document_detail("1.a.1.1.3f.7/2") == "piece 1.a.1.1.3f.7/2"
+    assert document_detail("1.a.1.1.3f.7") == "manifest of 1.a.1.1.3f.7"

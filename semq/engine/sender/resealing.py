@@ -28,6 +28,7 @@ from semq.store.unit import KeptKeys, Needs, RefusedBy, Unit
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import LK0
 from semq.umx_t.pieces import USER as PIECES_USER
+from semq.umx_t.pieces import document_detail
 from semq.umx_t.status import SendStatus
 
 ANEW_MAX = 10_000  # bound of ``_signed_anew``; beyond it a person decides
@@ -139,11 +140,12 @@ class Resealing:
             take_position(unit, row, stream)
         unit.insert_outbound(row, Stored(encode_envelope(again), stored.payload))
         unit.delete_outbound(old)
+        pieces = envelope.attributes.pieces
         how = f"signed with key {self._secrecy.signing_key()}" if in_clear else f"sealed for key {again.key_id}"
         unit.ledger += (
             LedgerLine(
                 at, Side.SENDER, Event.ACCEPTED, str(lk0), str(row.target), 0, "", row.app_key, row.digest,
-                row.size, f"the document of {old.lk0}, {how}",
+                row.size, f"the document of {old.lk0}, {how}" + (f", {document_detail(pieces)}" if pieces else ""),
             ),
             self._core.line(Side.SENDER, Event.OPERATOR, old, f"continues as {lk0}", at),
         )  # fmt: skip

@@ -38,7 +38,7 @@ from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
-from semq.umx_t.pieces import AFTER_PIECES_MS, read_manifest
+from semq.umx_t.pieces import AFTER_PIECES_MS, document_detail, read_manifest
 from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
@@ -292,7 +292,9 @@ def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
 def _detail(submission: Submission, envelope: Envelope) -> str:
     sealed = f"sealed {session_name(envelope)}" if submission.seal is not None else ""
     scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
-    parts = (sealed, scheduled, _in_pieces(submission) if scheduled else "", submission.member_of)
+    pieces = submission.attributes.pieces
+    described = _in_pieces(submission) if scheduled else pieces and document_detail(pieces)
+    parts = (sealed, scheduled, described, submission.member_of)
     return ", ".join(filter(None, parts))
 
 

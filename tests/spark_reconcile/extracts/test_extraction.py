@@ -16,11 +16,24 @@ import pytest
 from local_node.node import LocalNode
 from semq.app import Client
 from semq.clock import SystemClock
+from semq.store.rows import Event
+from semq.umx_t.locator import parse_lk0
 from spark_reconcile import commands
-from spark_reconcile.days import parse_date
+from spark_reconcile.days import Window, parse_date
+from spark_reconcile.extracts.ledger import read_ledger
 from spark_reconcile.sources import inputs
 from spark_reconcile.storage import Place
+from tests.local_node.pieces.test_transfer import (
+    SIZE,
+    KeepingConsumer,
+    body_of,
+    confirming,
+    is_clean,
+    local,
+    published,
+)
 from tests.service.inprocess import LOCAL, InProcess, linked
+from tests.waiting import until
 
 SECRET_KEY, SECRET_BODY = "S0001-secret", b"the price is 4711"
 TODAY = datetime.now(UTC).date().isoformat()
@@ -122,3 +135,47 @@ def test_without_a_node_or_its_database_nothing_is_extracted(tmp_path: Path) -> 
         commands.main(["extract", "--node", "1.a", "--database-url", "x", "--salt-file", str(tmp_path / "salt")]) == 78
     )
     assert commands.main(["collect"]) == 2
+
+
+async def test_the_lines_of_pieces_and_manifest_name_their_document(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
+    await linked(a, b)
+    assert await published(await confirming(inprocess, a), "56001", body_of(SIZE))
+    consumer = await KeepingConsumer.on(inprocess, b)
+    consumer.channel.ack((await consumer.next()).delivery_tag)
+    await until(lambda: is_clean(a) and is_clean(b))
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    with psycopg.connect(a.store.url) as connection:
+        batches = list(read_ledger(connection, Window(now - 3_600_000, now + 3_600_000), "1.10008", "1.1"))
+    lines = [line for batch in batches for line in batch.to_pylist() if line["event"] == Event.ACCEPTED]
+    manifest = next(line["reason"] for line in lines if not line["target"].endswith("/_pieces"))
+    assert {line["reason"] for line in lines} == {manifest, *(f"{manifest}/{number}" for number in range(21))}
+    assert str(parse_lk0(manifest)) == manifest
+
+
+@pytest.mark.parametrize(
+    ("event", "detail", "reason"),
+    [
+        (Event.ACCEPTED, "sealed k1, piece 1.a.1.1.3f.7/12", "1.a.1.1.3f.7/12"),
+        (Event.ACCEPTED, "scheduled as 1.a.1.1.3f.7, 2 pieces, 300000 bytes", "1.a.1.1.3f.7"),
+        (Event.ACCEPTED, "the document of 1.a.1.1.3f.8, sealed for key k, manifest of 1.a.1.1.3f.7", "1.a.1.1.3f.7"),
+        (Event.ACCEPTED, "scheduled as 1.a.1.1.3f.7", None),
+        (Event.ACCEPTED, "the document of 1.a.1.1.3f.8, sealed for key k", None),
+        (Event.SENT, "piece 1.a.1.1.3f.7/12", None),
+        (Event.REJECTED, "SEMQ-1101: piece 1.a.1.1.3f.7/12", "SEMQ-1101"),
+    ],
+)
+def test_the_reason_of_a_line_is_its_code_or_its_document_in_pieces(
+    database: str, event: Event, detail: str, reason: str | None
+) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
+            " app_subtype, app_key, digest, size, detail) VALUES (1, now(), 1, %s, '1.a.1.1.3f.1', '1.b', 0,"
+            " '', 'd', 't', '', 'k', '', 1, %s)",
+            [event, detail],
+        )
+        now = int(datetime.now(UTC).timestamp() * 1000)
+        [batch] = read_ledger(connection, Window(now - 3_600_000, now + 3_600_000), "1.a", "1.1")
+    assert batch.to_pylist()[0]["reason"] == reason

@@ -1,0 +1,75 @@
+"""Verdicts of documents in pieces (PROTOCOL.md section 24): one for the manifest and all pieces of a document together.
+
+Each piece and each manifest is a message with a verdict of its own. The verdict of a document is that of its worst
+message. Called by ``job`` after the verdicts of messages; summary and page show the result.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
+from spark_reconcile.storage import Place
+
+SHOWN_MAX = 50  # documents that summary and page name
+
+# The worst first. A refusal precedes open messages, because the refusal of one piece ends the document.
+_OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
+_FINE = [verdict.name for verdict in VERDICTS if verdict.kind == "fine" and verdict.name != "MATCHED"]
+_WORST_FIRST = (*EXCEPTIONS, *_FINE, *_OPEN, "MATCHED")
+_RANK = " ".join(f"WHEN '{verdict}' THEN {rank}" for rank, verdict in enumerate(_WORST_FIRST))
+
+
+@dataclass(frozen=True, slots=True)
+class LargeDocuments:
+    """The documents in pieces of a run: their number by scope (date, carried) and verdict, and the worst ones."""
+
+    counts: tuple[tuple[str, str, int], ...] = ()
+    worst: tuple[dict[str, Any], ...] = ()  #: at most SHOWN_MAX documents that are not MATCHED
+
+    def verdicts(self, scope: str) -> dict[str, int]:
+        """Return the documents by verdict; only verdicts that occur."""
+        return {verdict: count for of, verdict, count in self.counts if of == scope}
+
+    def words(self, scope: str) -> str:
+        """Return the numbers by verdict as words: ``2 MATCHED, 1 NOT_DELIVERED``; empty if there are none."""
+        found = self.verdicts(scope)
+        return ", ".join(f"{found[name]:,} {name}" for name in VERDICT if name in found)
+
+
+def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
+    """Write one row per document in pieces of which the run has a message, the worst first."""
+    # A refused message does not count beside a delivered manifest: its content was sent again as another message, for
+    # instance for a renewed certificate.
+    delivered = "count_if(NOT is_piece AND verdict = 'MATCHED') > 0"
+    worst = f"min(struct(CASE verdict {_RANK} END AS rank, lk0 AS message))"
+    documents = (
+        verdicts.where("document <> ''")
+        .groupBy("document")
+        .agg(
+            F.max("scope").alias("scope"),  # 'date' if any of its messages is of the date
+            F.min("sender").alias("sender"),
+            F.max("receiver").alias("receiver"),
+            F.expr("count_if(is_piece)").alias("pieces"),
+            F.expr("sum(if(is_piece, size, 0L))").alias("bytes"),
+            F.expr("count_if(NOT is_piece)").alias("manifests"),
+            F.expr("count_if(verdict <> 'MATCHED')").alias("unmatched"),
+            F.expr(f"if({delivered}, {worst} FILTER (WHERE verdict <> 'REFUSED'), {worst})").alias("worst"),
+        )
+        .withColumn("verdict", F.expr(f"array({', '.join(map(repr, _WORST_FIRST))})[worst.rank]"))
+        # A document of which only delivered pieces are known is incomplete: its manifest follows them.
+        .withColumn("verdict", F.expr("if(manifests = 0 AND verdict = 'MATCHED', 'IN_FLIGHT', verdict)"))
+        .withColumn("message", F.expr("if(unmatched > 0, worst.message, '')"))
+        .orderBy(F.expr(f"CASE verdict {_RANK} END"), "document")
+        .drop("worst")
+    )
+    documents.write.parquet(place.uri, compression="zstd")
+    place.number_parts()
+    written = documents.sparkSession.read.schema(documents.schema).parquet(place.uri)
+    counted = written.groupBy("scope", "verdict").agg(F.count("*").alias("documents")).collect()
+    counts = sorted((row["scope"], row["verdict"], row["documents"]) for row in counted)
+    by_rank = [F.expr(f"CASE verdict {_RANK} END"), F.col("document")]
+    bad = written.where("verdict <> 'MATCHED'").orderBy(*by_rank).limit(SHOWN_MAX).collect() if counts else []
+    return LargeDocuments(tuple(counts), tuple(row.asDict() for row in bad))

@@ -1,0 +1,101 @@
+"""One verdict for the manifest and all pieces of a document, from the ledgers to summary, page and table."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from semq.store.rows import Event, Side
+from tests.spark_reconcile.office import DAY, DIRECT, HOUR, MIDNIGHT, Office, OfficeMessage
+from tests.spark_reconcile.run.test_job import reconcile
+
+DOCUMENT = "1.a.1.1.3f29.{}".format  # accepted before the restart that gave its messages another incarnation
+LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
+REFUSED = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:REJECTED@90 R:SENDER_ACKED@120"
+
+
+def written(
+    office: Office, number: int, pieces: list[str], manifest: str = "", at: int = 3 * HOUR
+) -> list[dict[str, Any]]:
+    """Return the lines of a document: a course for each piece, and one for its manifest unless it is empty."""
+    lines = []
+    courses = [*((course, f"/{piece}") for piece, course in enumerate(pieces)), *([(manifest, "")] if manifest else [])]
+    for place, (course, piece) in enumerate(courses):
+        own = office.lines_of(OfficeMessage(100 * number + place, at=at), course)
+        for line in own:
+            if piece:
+                line["target"] = f"{str(line['target']).partition('/')[0]}/_pieces"
+            if (line["side"], line["event"]) == (Side.SENDER, Event.ACCEPTED):
+                line["reason"] = DOCUMENT(number) + piece
+        lines += own
+    return lines
+
+
+def verdicts(folder: Path) -> dict[str, str]:
+    rows = pq.read_table(folder / "documents.parquet").to_pylist()
+    return {row["document"]: row["verdict"] for row in rows}
+
+
+def test_a_document_has_the_verdict_of_its_worst_message(office: Office, spark: SparkSession) -> None:
+    office.deliver([
+        *written(office, 1, [DIRECT, DIRECT], DIRECT),
+        *written(office, 2, [DIRECT, LOST]),
+        *written(office, 3, [DIRECT, DIRECT], LOST),
+        *written(office, 4, [DIRECT, REFUSED]),
+        *written(office, 5, [DIRECT, REFUSED, DIRECT], DIRECT),  # the refused piece was sent again
+        *written(office, 6, [DIRECT, DIRECT]),
+        *office.lines_of(OfficeMessage(9, at=3 * HOUR), DIRECT),  # a document in one message
+    ])  # fmt: skip
+    result = reconcile(office.settings, spark, office.clock)
+    folder = Path(result.report).parent
+    assert verdicts(folder) == {
+        DOCUMENT(1): "MATCHED",
+        DOCUMENT(2): "NOT_DELIVERED",
+        DOCUMENT(3): "NOT_DELIVERED",
+        DOCUMENT(4): "REFUSED",
+        DOCUMENT(5): "MATCHED",
+        DOCUMENT(6): "IN_FLIGHT",
+    }
+    found = json.loads((folder / "summary.json").read_text())["documents_in_pieces"]
+    assert found["verdicts"] == {"IN_FLIGHT": 1, "MATCHED": 2, "NOT_DELIVERED": 2, "REFUSED": 1}
+    assert found["worst"][0] == {
+        "document": DOCUMENT(2), "scope": "date", "sender": "1.a", "receiver": "1.b", "pieces": 2, "bytes": 2000,
+        "manifests": 0, "unmatched": 1, "verdict": "NOT_DELIVERED", "message": OfficeMessage(201).lk0,
+    }  # fmt: skip
+    page = (folder / "report.html").read_text()
+    assert "2 MATCHED, 1 IN_FLIGHT, 1 REFUSED, 2 NOT_DELIVERED" in page
+    assert f"see message <code><bdi>{OfficeMessage(201).lk0}</bdi></code>" in page
+
+
+def test_a_document_is_judged_again_with_its_messages_of_the_next_date(office: Office, spark: SparkSession) -> None:
+    before_midnight = 24 * HOUR - 60_000
+    [first, second] = [written(office, 1, [DIRECT, LOST], at=before_midnight), written(office, 2, [DIRECT], at=HOUR)]
+    office.deliver([*first, *second])
+    settings = msgspec.structs.replace(office.settings, days_before=0, days_after=0)
+    today = reconcile(settings, spark, office.clock)
+    assert verdicts(Path(today.report).parent) == {DOCUMENT(1): "IN_FLIGHT", DOCUMENT(2): "IN_FLIGHT"}
+    rest = office.lines_of(OfficeMessage(101, at=25 * HOUR), "R:RECEIVED@0 S:DELIVERED@10 R:SENDER_ACKED@20")
+    for line in rest:
+        line["target"] = f"{str(line['target']).partition('/')[0]}/_pieces"
+    later = written(office, 2, [], DIRECT, at=26 * HOUR)
+    assert min(int(line["at"]) for line in (*rest, *later)) >= MIDNIGHT + 24 * HOUR
+    office.deliver([*rest, *later], DAY + timedelta(days=1))
+    tomorrow = reconcile(settings, spark, office.clock, day=DAY + timedelta(days=1))
+    folder = Path(tomorrow.report).parent
+    rows = {row["document"]: row for row in pq.read_table(folder / "documents.parquet").to_pylist()}
+    assert (rows[DOCUMENT(1)]["scope"], rows[DOCUMENT(1)]["unmatched"]) == ("carried", 0)
+    assert (rows[DOCUMENT(2)]["scope"], rows[DOCUMENT(2)]["verdict"]) == ("date", "MATCHED")
+
+
+def test_names_of_documents_that_cannot_be_read_are_ignored(office: Office, spark: SparkSession) -> None:
+    lines = [office.lines_of(OfficeMessage(number, at=HOUR), DIRECT) for number in (1, 2, 3)]
+    for own, name in zip(lines, ("1.a.1.1.zz.5/1", f"1.a.1.1.3f.{'9' * 19}", "SEMQ-1101"), strict=True):
+        own[0]["reason"] = name
+    office.deliver([line for own in lines for line in own])
+    result = reconcile(office.settings, spark, office.clock)
+    assert verdicts(Path(result.report).parent) == {}
+    assert result.verdicts["MATCHED"] == 3
