@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.cli.checkup.machine import is_there
@@ -31,7 +32,7 @@ def check(settings: Settings) -> Iterator[Finding]:
             return
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
-            yield from _checked(connection)
+            yield from _checked(connection, has_hosts="," in str(conninfo_to_dict(url).get("host", "")))
     except psycopg.Error as error:
         advice = "Start the server, or correct database.url; a firewall may block the connection."
         yield Finding("database", FAILING, shortened(" ".join(str(error).split()), 300), advice)
@@ -39,7 +40,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _tables(url, settings)
 
 
-def _checked(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+def _checked(connection: psycopg.Connection[Any], *, has_hosts: bool) -> Iterator[Finding]:
     version = connection.info.parameter_status("server_version")
     [standby] = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
     if standby:
@@ -51,9 +52,21 @@ def _checked(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
         yield Finding("database", OK, f"Postgres {version}, committed data is durable")
     except SemqError as error:
         yield failing("database", error)
+    if has_hosts:
+        yield _replication(connection)
     yield _clock(connection)
     yield _connections(connection)
     yield from _rights(connection)
+
+
+def _replication(connection: psycopg.Connection[Any]) -> Finding:
+    """Check whether a commit waits for a standby."""
+    [names] = connection.execute("SELECT current_setting('synchronous_standby_names')").fetchone() or ("",)
+    if names:
+        return Finding("replication", OK, f"synchronous_standby_names = {names}")
+    said = "asynchronous: a promoted standby may lack the last commits"
+    advice = "Set synchronous_standby_names at all hosts; OPERATIONS.md, *A server that fails over*."
+    return Finding("replication", WARNING, said, advice)
 
 
 def _clock(connection: psycopg.Connection[Any]) -> Finding:

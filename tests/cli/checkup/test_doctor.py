@@ -16,6 +16,7 @@ from semq.service.credentials.identity import ring_of
 from tests.app.network import Network
 from tests.cli.command import semq, semq_process
 from tests.pki.people import authority
+from tests.replication import replicated
 from tests.service.inprocess import InProcess, linked
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
@@ -181,6 +182,15 @@ def test_a_database_without_durable_commits_is_refused(database_of_role: tuple[s
     assert found["database"].verdict == FAILING
     assert "synchronous_commit" in found["database"].detail
     assert found["tables"].verdict == OK
+
+
+@pytest.mark.parametrize(("synchronous", "verdict"), [(True, OK), (False, WARNING)])
+def test_several_hosts_without_synchronous_replication_are_a_warning(
+    tmp_path: Path, synchronous: bool, verdict: str
+) -> None:
+    with replicated(tmp_path, synchronous=synchronous) as pair:
+        settings = settings_of(tmp_path, f'{HUB}[database]\nurl = "{pair.url}"\n')
+        assert verdicts(list(database.check(settings)))["replication"] == verdict
 
 
 @pytest.fixture
