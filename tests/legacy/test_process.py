@@ -175,3 +175,36 @@ def test_an_interrupted_import_ends_quietly(network: Network, tmp_path: Path) ->
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert (process.returncode, b"Traceback" in err) in ((130, False), (0, False))
+
+
+def test_an_import_from_mariadb_takes_each_unfinished_row_once(network: Network, mariadb: str, tmp_path: Path) -> None:
+    large = bytes(range(256)) * 4096  # above what is read with its row
+    orders = [
+        sample.outbound(20_001, target_user=USER, app_key="订单-20001"),
+        sample.outbound(20_002, target_user=USER, app_data=large),
+        sample.outbound(20_003, sample.ACK2, target_user=USER),
+        sample.outbound(20_004, 99, target_user=USER),
+    ]
+    sample.fill(mariadb, orders, to_do=[sample.to_do(1)])
+    command = ("import", "--from", mariadb, "--journal", str(tmp_path / "j"), "--node", network.sender.url, "--json")
+    planned = json.loads(semq(*command, "--dry-run").out)["tables"]
+    first = semq(*command)
+    done = json.loads(first.out)["tables"]
+    assert first.status == 1  # the row with an unknown status is listed
+    assert (planned["tb_0031"]["rows"], done["tb_0031"]["rows"]) == (4, 4)
+    assert (done["tb_0031"]["sent"], done["tb_0031"]["finished"], done["tb_0032"]["sent"]) == (2, 1, 1)
+    again = json.loads(semq(*command).out)["tables"]
+    assert (again["tb_0031"]["known"], again["tb_0032"]["known"]) == (2, 1)
+    assert asyncio.run(bodies(network, 2)) == {"订单-20001": b"order 20001", "S20002": large}
+
+
+async def bodies(network: Network, count: int) -> dict[str, bytes]:
+    """Return the next documents that the receiver's application gets, by their keys."""
+    found: dict[str, bytes] = {}
+    async with Client(network.receiver.url, patience_s=60) as client, client.receive(USER, idle_s=60) as documents:
+        async for document in documents:
+            found[document.app_key.key] = bytes(document.body)
+            await document.ack()
+            if len(found) == count:
+                break
+    return found

@@ -1,14 +1,10 @@
 """Sources of an import: the same rows from two databases and from CSV files, in order, a few at a time."""
 
-import os
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import OUTBOUND, OldTables, read_mapping
@@ -16,10 +12,6 @@ from semq.legacy.source import SMALL, OldSource, open_source
 from tests.legacy import sample
 
 ROWS = [sample.outbound(number, app_data=bytes([number, 0, 255])) for number in (3, 1, 2)]
-
-
-# With SEMQ_MARIADB_URL, the URL of a server of MySQL or MariaDB, and pymysql, its rows are read, too.
-MARIADB = ["mariadb"] if "SEMQ_MARIADB_URL" in os.environ else []
 
 
 @pytest.fixture
@@ -35,27 +27,13 @@ def database_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("empty_database")) if kind == "postgres" else f"sqlite:///{folder}/old.db"
 
 
-@pytest.fixture
-def mariadb() -> Iterator[str]:
-    """A database on the server of MySQL or MariaDB that SEMQ_MARIADB_URL names, with pymysql installed."""
-    server = os.environ["SEMQ_MARIADB_URL"]
-    name = f"semq_{uuid4().hex}"
-    engine = create_engine(server.replace("mysql://", "mysql+pymysql://", 1))
-    with engine.begin() as connection:
-        connection.execute(text(f"CREATE DATABASE {name} CHARACTER SET utf8mb4"))
-    yield f"{server.rstrip('/')}/{name}"
-    with engine.begin() as connection:
-        connection.execute(text(f"DROP DATABASE {name}"))
-    engine.dispose()
-
-
 def read(source: OldSource, mapping: OldTables) -> list[tuple[int, bytes]]:
     [table] = [table for table in mapping.tables if table.kind == OUTBOUND]
     assert source.has(table)
     return [(int(row["object_id"]), source.payload(table, row)) for row in source.rows(table)]
 
 
-@pytest.mark.parametrize("kind", ["sqlite file", "sqlite URL", "postgres", *MARIADB])
+@pytest.mark.parametrize("kind", ["sqlite file", "sqlite URL", "postgres", "mariadb"])
 def test_rows_of_a_database_come_by_record_number(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
 ) -> None:
@@ -121,7 +99,7 @@ def test_rows_are_not_read_ahead(tmp_path: Path, mapping: OldTables) -> None:
     assert len(list(islice(source.rows(table), 5))) == 5
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", *MARIADB])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
 def test_payloads_of_any_size_are_read(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
 ) -> None:

@@ -1,0 +1,64 @@
+"""A server of MariaDB for tests of imports, where it is installed with a driver.
+
+Tests that need it are skipped elsewhere; the header of the run says what is missing.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tests.waiting import until_sync
+
+PROGRAM = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+MISSING = [
+    *([] if PROGRAM else ["mariadbd (Debian: apt-get install mariadb-server-core)"]),
+    *([] if find_spec("pymysql") else ["pymysql (./run python -m pip install pymysql)"]),
+]
+OPTIONS = (
+    "--no-defaults", "--skip-grant-tables", "--skip-networking", "--skip-log-bin", "--innodb-buffer-pool-size=16M",
+    "--max-allowed-packet=64M", "--innodb-log-file-size=16M",
+)  # fmt: skip
+
+
+def pytest_report_header() -> list[str]:
+    """Report what imports from MariaDB need."""
+    return [f"legacy: imports from MariaDB are left out, there is no {' and no '.join(MISSING)}"] if MISSING else []
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[str]:
+    """Return the socket of a server without passwords."""
+    if MISSING:
+        pytest.skip(f"there is no {' and no '.join(MISSING)}")
+    with TemporaryDirectory(prefix="semq-maria-") as folder:  # the name of a socket has at most 107 bytes
+        socket, log = Path(folder) / "socket", Path(folder) / "log"
+        owner = ("--user=root",) if os.geteuid() == 0 else ()
+        command = [str(PROGRAM), *OPTIONS, *owner, f"--datadir={folder}", f"--socket={socket}"]
+        with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as server:
+            try:
+                until_sync(lambda: socket.is_socket() or server.poll() is not None)
+                assert server.poll() is None, log.read_text()
+                yield str(socket)
+            finally:
+                server.kill()
+
+
+@pytest.fixture
+def mariadb(mariadb_server: str) -> Iterator[str]:
+    """Return the URL of an empty database of MariaDB."""
+    name = f"semq_{uuid4().hex}"
+    engine = create_engine(f"mysql+pymysql://root@localhost/?unix_socket={mariadb_server}")
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} CHARACTER SET utf8mb4"))
+    yield f"mysql://root@localhost/{name}?unix_socket={mariadb_server}"
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP DATABASE {name}"))
+    engine.dispose()
