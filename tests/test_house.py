@@ -240,7 +240,7 @@ def test_every_module_stands_on_a_floor() -> None:
     assert [name for name in modules() if name != "semq.__init__" and house(name) is None] == []
 
 
-def test_imports_point_down() -> None:
+def test_imports_point_to_lower_floors_only() -> None:
     wrong = []
     for name, file in modules().items():
         here = house(name)
@@ -302,13 +302,13 @@ def test_only_speakers_write_to_a_stream() -> None:
     assert wrong == []
 
 
-def test_files_stay_small() -> None:
+def test_files_have_at_most_the_permitted_number_of_lines() -> None:
     sources = [file for file in committed() if file.suffix == ".py" or file.name == "run"]
     counted = {str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines()) for file in sources}
     assert {name: lines for name, lines in counted.items() if lines > LONG.get(name, LINES_MAX)} == {}
 
 
-def test_folders_stay_small() -> None:
+def test_folders_have_at_most_the_permitted_number_of_modules() -> None:
     found = Counter(
         str(file.parent.relative_to(ROOT))
         for file in committed()

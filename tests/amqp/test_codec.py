@@ -32,7 +32,7 @@ GOLDEN: list[tuple[Method, bytes]] = [
 
 
 @pytest.mark.parametrize(("method", "octets"), GOLDEN)
-def test_golden_octets(method: Method, octets: bytes) -> None:
+def test_methods_have_the_octets_of_the_specification(method: Method, octets: bytes) -> None:
     assert encode_method(method) == octets
     assert decode_method(octets) == method
 

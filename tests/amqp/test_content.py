@@ -33,7 +33,7 @@ FULL = Properties(
 )
 
 
-def test_golden_octets() -> None:
+def test_a_content_header_has_the_octets_of_the_specification() -> None:
     header = ContentHeader.build(5, Properties(content_type="a", delivery_mode=2, timestamp=1))
     assert header.raw == b"\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x90\x40\x01a\x02" + bytes(7) + b"\x01"
     assert header.body_size == 5
@@ -224,7 +224,7 @@ def test_an_amended_header_equals_a_rebuilt_one(before: Properties, changes: dic
         }
 
 
-def test_headers_are_values() -> None:
+def test_content_headers_with_equal_octets_are_equal() -> None:
     header = ContentHeader.build(0, FULL)
     assert header == ContentHeader.parse(header.raw)
     assert hash(header) == hash(ContentHeader.parse(header.raw))

@@ -38,7 +38,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:stop] for start, stop in pairwise(edges)]
 
 
-def test_golden_octets() -> None:
+def test_frames_have_the_octets_of_the_specification() -> None:
     assert HEARTBEAT_FRAME == b"\x08\x00\x00\x00\x00\x00\x00\xce"
     assert frame(1, 258, b"ab") == b"\x01\x01\x02\x00\x00\x00\x02ab\xce"
 

@@ -29,7 +29,7 @@ def test_wrong_limits_are_misuse(wrong: dict[str, Any]) -> None:
         ConnectionLimits(**wrong)
 
 
-def test_zero_means_unlimited() -> None:
+def test_a_limit_of_zero_is_accepted_as_unlimited() -> None:
     assert ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0
 
 

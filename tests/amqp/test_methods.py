@@ -42,6 +42,6 @@ def test_a_class_that_differs_from_its_row_is_refused() -> None:
         RecordType("QueueInvent", (Method,), {})
 
 
-def test_methods_are_values() -> None:
+def test_methods_with_equal_arguments_are_equal() -> None:
     assert QueueDeclare("q", durable=True) == QueueDeclare(queue="q", durable=True)
     assert QueueDeclareOk("q", 1, 2) != QueueDeclareOk("q", 1, 3)

@@ -17,7 +17,7 @@ class NamedPoint(Point):
     name: str = ""
 
 
-def test_fields_come_in_order_or_by_name() -> None:
+def test_the_constructor_takes_fields_by_position_or_by_name() -> None:
     assert (Point(1).x, Point(1).y, Point(y=3, x=1).y) == (1, 2, 3)
     assert Point.names == ("x", "y")
     assert Point.kind == "point"
@@ -28,7 +28,7 @@ def test_a_field_without_default_is_required() -> None:
         Point()  # type: ignore[call-arg]
 
 
-def test_fields_are_inherited() -> None:
+def test_a_record_inherits_the_fields_of_its_base() -> None:
     assert NamedPoint.names == ("x", "y", "name")
     assert NamedPoint(1, 2, "here").name == "here"
 
@@ -44,7 +44,7 @@ def test_representation_names_the_fields() -> None:
     assert repr(Point(1)) == "Point(x=1, y=2)"
 
 
-def test_there_is_no_room_for_more() -> None:
+def test_a_record_accepts_no_other_attributes() -> None:
     with pytest.raises(AttributeError):
         Point(1).z = 3  # type: ignore[attr-defined]
 

@@ -17,7 +17,7 @@ def test_plain_and_amqplain_come_back(user: str, password: str) -> None:
     assert sasl.read("AMQPLAIN", sasl.amqplain(user, password)) == expected
 
 
-def test_golden_octets() -> None:
+def test_login_responses_have_the_octets_of_their_mechanisms() -> None:
     assert sasl.plain("guest", "secret") == b"\0guest\0secret"
     assert sasl.amqplain("guest", "s") == b"\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x01s"
     assert sasl.external() == b""

@@ -223,7 +223,7 @@ def test_malformed_tables_are_refused(octets: bytes, error: type[AmqpError]) -> 
 
 
 @pytest.mark.parametrize("letter", [b"F", b"A"])
-def test_depth_is_bounded(letter: bytes) -> None:
+def test_tables_nested_too_deeply_are_refused(letter: bytes) -> None:
     around = nested(letter, 3)
     octets = around if letter == b"F" else table_of(b"\x01xA" + around)
     depth = 3 if letter == b"F" else 4

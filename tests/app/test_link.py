@@ -46,7 +46,7 @@ async def test_a_closed_port_is_reported() -> None:
     assert caught.value.facts["address"] == f"127.0.0.1:{port}"
 
 
-async def test_another_program_listens() -> None:
+async def test_another_program_at_the_port_is_reported_as_unreachable_node() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example ESMTP\r\n")
         await writer.drain()

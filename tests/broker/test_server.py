@@ -27,7 +27,7 @@ async def aio(both: TransportPair) -> AsyncIterator[aio_pika.abc.AbstractConnect
         yield connection
 
 
-async def test_aio_pika_unchanged() -> None:
+async def test_aio_pika_works_without_changes() -> None:
     async with pair() as both, aio(both) as connection:
         channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         await channel.set_qos(prefetch_count=10)

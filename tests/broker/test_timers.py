@@ -15,7 +15,7 @@ def test_timers_fire_in_order_and_only_when_due() -> None:
     assert timers.earliest() is None
 
 
-def test_a_cancelled_one_is_silent_and_forgotten() -> None:
+def test_a_cancelled_timer_is_not_called_and_not_kept() -> None:
     timers, rung = Timers(), []
     timer = timers.at(1.0, lambda: rung.append(1))
     timer.cancel()

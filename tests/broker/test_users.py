@@ -23,7 +23,7 @@ EVE = User("eve")
         (Right.READ, "anything", True),
     ],
 )
-def test_permissions_search_names(right: Right, name: str, allowed: bool) -> None:
+def test_permissions_match_names_by_regular_expressions(right: Right, name: str, allowed: bool) -> None:
     assert Permissions("", "^a", ".*").allow(right, name) is allowed
 
 

@@ -67,7 +67,7 @@ def test_bad_usage_ends_with_2(words: list[str]) -> None:
     assert "Usage" in said.err
 
 
-def test_help_tells_of_the_exit_status() -> None:
+def test_help_describes_the_exit_status() -> None:
     assert "69 not now" in semq("--help").out
 
 

@@ -102,7 +102,7 @@ async def test_hostile_texts_are_text_on_every_page_that_shows_them(shown: Scene
     assert "&lt;script&gt;" in (await browser.get("/messages")).text
 
 
-async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_that_says_what_happened(shown: Scene) -> None:
+async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_with_its_result(shown: Scene) -> None:
     browser = await shown.sites["node"].signed_in("operator")
     lk0 = shown.names["waiting"]
     for fields, said in (
@@ -118,7 +118,7 @@ async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_that_s
     assert (answer.status_code, "SEMQ-" in answer.text) == (404, True)
 
 
-async def test_reading_changes_nothing(shown: Scene) -> None:
+async def test_reading_pages_changes_no_rows(shown: Scene) -> None:
     """The rows of the queues and the ledger are the same before and after every page."""
     browser = await shown.sites["node"].signed_in()
     paths = [

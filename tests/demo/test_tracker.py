@@ -91,7 +91,7 @@ def test_every_name_makes_an_app_key(name: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["sent", "forwarded", "stored", "delivered", "failed", "strange"]), max_size=12))
-def test_states_only_rise(kinds: list[str]) -> None:
+def test_the_state_of_a_document_never_goes_back(kinds: list[str]) -> None:
     changed: list[str] = []
     tracker = DocumentTracker(on_change=lambda document: changed.append(document.state))
     document = sent(tracker)

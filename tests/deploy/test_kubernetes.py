@@ -85,7 +85,7 @@ def test_the_configuration_is_accepted_with_the_variables(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_names_agree(name: str) -> None:
+def test_labels_ports_and_volumes_of_the_manifests_agree(name: str) -> None:
     labels, spec = pod(name)["metadata"]["labels"], pod(name)["spec"]
     assert of_kind("Deployment")[name]["spec"]["selector"]["matchLabels"] == labels
     assert of_kind("PodDisruptionBudget")[name]["spec"]["selector"]["matchLabels"] == labels

@@ -8,7 +8,7 @@ from semq.installation.configuration import HUB, ApplicationLogin, InstallationP
 LOGIN = ApplicationLogin("app", 'a "quoted" word')
 
 
-def test_rows_become_tables() -> None:
+def test_rows_are_written_as_toml_tables() -> None:
     rows: Rows = {
         "node.kind": "local",
         "amqp.port": 1,
@@ -19,7 +19,7 @@ def test_rows_become_tables() -> None:
     assert toml(rows) == '[node]\nkind = "local"\nflag = true\n\n[amqp]\nport = 1\n\n[nodes.1]\nmay = ["2"]\n'
 
 
-def test_links_have_passwords(tmp_path: Path) -> None:
+def test_each_link_has_the_password_that_the_hub_knows(tmp_path: Path) -> None:
     plan = InstallationPlan({"a": "10008"}, LOGIN, absent=["77001"], local={"extract.folder": "of {name}"})
     places = plan.write(tmp_path / "deep" / "down")
     settings = {name: load(place.config, {}) for name, place in places.items()}
@@ -54,5 +54,5 @@ def test_a_direct_link_has_a_dialling_and_a_listening_end(tmp_path: Path) -> Non
     assert places["b"].url.startswith("amqps://")
 
 
-def test_ports_are_different() -> None:
+def test_free_ports_are_all_different() -> None:
     assert len(set(free_ports(50))) == 50

@@ -15,7 +15,7 @@ def tool(url: str, name: str, *arguments: str, stdin: bytes = b"") -> tuple[int,
     return done.returncode, done.stdout + done.stderr
 
 
-def test_from_declaring_to_deleting(url: str) -> None:
+def test_amqp_tools_declare_publish_get_consume_and_delete(url: str) -> None:
     assert tool(url, "declare-queue", "-q", "tools", "-d") == (0, b"tools\n")
     for number in range(3):
         assert tool(url, "publish", "-r", "tools", "-p", "-C", "text/plain", "-b", f"body {number}") == (0, b"")

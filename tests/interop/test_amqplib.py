@@ -38,7 +38,7 @@ def installed() -> Path:
     return CACHE
 
 
-def test_amqplib_works(installed: Path, url: str) -> None:
+def test_amqplib_gets_the_expected_answers(installed: Path, url: str) -> None:
     script = shutil.copy(HERE / "clients.js", installed)
     done = subprocess.run(
         ["node", script, url], cwd=installed, capture_output=True, text=True, timeout=120, check=False

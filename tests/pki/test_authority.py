@@ -45,7 +45,7 @@ def test_no_certificate_outlives_its_authority() -> None:
 
 
 @pytest.mark.parametrize("name", ["schön.example", ""])
-def test_impossible_host_names(name: str) -> None:
+def test_an_authority_refuses_impossible_host_names(name: str) -> None:
     with pytest.raises(RequestRefused):
         authority().issue(new_key().public_key(), NODE, NOW, 1, (name,))
 

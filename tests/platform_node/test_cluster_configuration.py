@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_faults_are_named(file: Path, text: str, expected: str) -> None:
+def test_faults_of_the_configuration_are_reported_with_their_setting(file: Path, text: str, expected: str) -> None:
     assert faults(file, text) == [f"semq.toml: {expected}"]
 
 

@@ -54,7 +54,7 @@ def test_nonces_never_repeat_under_a_key_and_lives_have_keys_of_their_own() -> N
 
 
 @pytest.mark.parametrize("limits", [KeyLimits(messages=2), KeyLimits(payload_bytes=2000), KeyLimits(seconds=5.0)])
-def test_a_session_ends(limits: KeyLimits) -> None:
+def test_a_session_key_ends_after_its_documents_bytes_or_seconds(limits: KeyLimits) -> None:
     session = SealingPair().session(limits=limits, now=100.0)
     session.seal(bytes(1000), b"", CHANCE)
     assert not session.is_over(101.0)

@@ -39,7 +39,7 @@ NONSENSE: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def test_nonsense_is_named(inprocess: InProcess) -> None:
+async def test_an_invalid_request_is_answered_with_its_error_code(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     admin = await inprocess.client(node)
     for operation, arguments, code in NONSENSE:

@@ -51,7 +51,7 @@ def test_a_session_has_the_present_roles_of_its_account(connection: Connection) 
 
 
 @pytest.mark.parametrize("end", ["time", "idle", "disabled", "password", "sign-out"])
-def test_a_session_ends(connection: Connection, end: str) -> None:
+def test_a_session_ends_by_time_disabling_password_change_or_sign_out(connection: Connection, end: str) -> None:
     accounts.add_account(connection, ANN)
     accounts.add_session(connection, session_of("ann"), None)
     now, idle_since = NOW, NOW - HOUR
@@ -95,7 +95,7 @@ def test_a_link_is_used_once_and_replaced_by_the_next(connection: Connection) ->
     assert not accounts.use_link(connection, b"2", NOW)
 
 
-def test_a_link_expires(connection: Connection) -> None:
+def test_a_sign_in_link_cannot_be_used_after_its_time(connection: Connection) -> None:
     assert accounts.offer_first(connection, b"1", NOW, NOW + HOUR, always=False)
     assert not accounts.use_link(connection, b"1", NOW + HOUR)
 

@@ -35,7 +35,7 @@ def test_lines_come_back_newest_first_in_pages(connection: Connection) -> None:
     assert rest[-1]["arguments"] == {"id": 0}
 
 
-def test_lines_are_selected(connection: Connection) -> None:
+def test_lines_of_the_audit_log_are_selected_by_each_field(connection: Connection) -> None:
     audit.add(connection, [line(0), line(1, "bob"), line(2, outcome="refused"), line(3, read_payload=True)])
     selections = [
         (Wanted(who="bob"), ["msg.1"]),

@@ -56,7 +56,7 @@ def test_a_token_serves_one_key(connection: Connection) -> None:
     assert store.use_token(connection, TICKET.hash, NOW, replace(ONE, serial="a2")) is None
 
 
-def test_a_token_ends(connection: Connection) -> None:
+def test_an_expired_or_unknown_token_issues_no_certificate(connection: Connection) -> None:
     store.add_token(connection, TICKET)
     assert store.use_token(connection, TICKET.hash, NOW + HOUR, ONE) is None
     assert store.use_token(connection, b"x" * 32, NOW, ONE) is None

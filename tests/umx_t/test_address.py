@@ -70,5 +70,5 @@ def test_the_node_of_a_user_is_the_address_without_the_user() -> None:
     assert Address(1, "a").node == Address(1, "a")
 
 
-def test_the_type_of_an_address_says_whether_it_is_a_hub() -> None:
+def test_the_type_of_an_address_distinguishes_hubs_from_nodes() -> None:
     assert [kind for kind in NodeType if is_hub(Address(kind, "x"))] == [NodeType.PLATFORM]

@@ -44,7 +44,7 @@ def test_default_values_are_omitted() -> None:
 
 @pytest.mark.parametrize("function", Function)
 @pytest.mark.parametrize("primitive", Primitive)
-def test_packet_types_survive(function: Function, primitive: Primitive) -> None:
+def test_packet_types_are_read_as_they_were_written(function: Function, primitive: Primitive) -> None:
     assert read_type(packet_type(function, primitive)) == (function, primitive)
 
 
@@ -173,7 +173,7 @@ def test_any_submission_is_read_or_refused(headers: dict[str, Any]) -> None:
 # ---------------------------------------------------------------------------------- what peers say
 
 
-def test_attempts_are_bounded() -> None:
+def test_a_number_of_attempts_above_the_limit_is_refused() -> None:
     with pytest.raises(BadAttribute, match="must be a number of attempts"):
         read_envelope(PEER, {"@Sid": 1, "@Att": 2**31}, "1.56001")
 

@@ -17,7 +17,7 @@ PINNED = {
 }
 
 
-def test_numbers_never_change() -> None:
+def test_the_numbers_of_statuses_are_the_published_ones() -> None:
     assert {e.__name__: {m.name: int(m) for m in e} for e in ENUMS} == PINNED
     assert {name for name in dir(status) if name[0].isupper()} - {"OUTCOME_OF", "Status"} == set(PINNED)
 
@@ -27,7 +27,7 @@ def test_no_two_enums_share_a_number() -> None:
         assert not {int(m) for m in one} & {int(m) for m in other}
 
 
-def test_send_statuses_climb() -> None:
+def test_send_statuses_are_numbered_in_their_order() -> None:
     assert list(SendStatus) == sorted(SendStatus)
 
 

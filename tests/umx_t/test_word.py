@@ -6,7 +6,7 @@ from semq.umx_t.grids import Standing
 from semq.umx_t.status import SendStatus
 
 
-def test_words_are_keys() -> None:
+def test_the_states_of_a_message_are_distinct_keys() -> None:
     places = {standing: place for place, standing in enumerate(Standing)}
     assert [places[standing] for standing in Standing] == list(range(len(Standing)))
 

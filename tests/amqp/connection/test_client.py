@@ -83,7 +83,7 @@ def test_a_server_with_frames_below_the_minimum() -> None:
     assert closed(client, said(m.ConnectionTune(0, 100, 0))).reply_code == 530
 
 
-def test_challenges_are_bounded() -> None:
+def test_a_server_that_sends_too_many_challenges_is_refused() -> None:
     client = started(ConnectionLimits(login_rounds=2))
     client.receive(said(m.ConnectionStart()), 0)
     for _ in range(2):

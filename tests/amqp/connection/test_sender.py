@@ -158,7 +158,7 @@ def test_everything_else_on_the_channel_waits_for_the_body() -> None:
     assert heard[0].body == b"abcdef"
 
 
-def test_chunks_are_counted() -> None:
+def test_chunks_must_add_up_to_the_announced_size() -> None:
     server = opened().server
     with pytest.raises(LocalMisuse):
         server.send_chunk(1, b"x")

@@ -235,7 +235,7 @@ def test_an_unknown_word_in_a_grid_is_refused(text: str) -> None:
         read(text, ChannelState)
 
 
-def test_every_deed_exists() -> None:
+def test_every_deed_of_the_grids_has_a_method() -> None:
     for role, grid in ((ServerConnection, SERVER), (ClientConnection, CLIENT)):
         deeds = {cell.deed for row in grid.values() for cell in row.values()} - {"", "traffic"}
         assert [deed for deed in deeds if not hasattr(role, f"_on_{deed}")] == []

@@ -96,7 +96,7 @@ def test_reject_without_requeue_drops_and_with_requeue_returns(channel: Blocking
         assert channel.queue_declare(queue, passive=True).method.message_count == left
 
 
-def test_get_tells_how_many_are_left_and_when_there_are_none(channel: BlockingChannel, queue: str) -> None:
+def test_get_returns_the_number_of_messages_left_or_get_empty(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2", b"3")
     counts = []
     while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
@@ -130,7 +130,7 @@ def test_unacknowledged_messages_return_when_the_consumer_is_lost(
     channel.queue_delete("lost")
 
 
-def test_recover_returns_everything(channel: BlockingChannel, queue: str) -> None:
+def test_recover_redelivers_all_unacknowledged_messages(channel: BlockingChannel, queue: str) -> None:
     publish(channel, queue, b"1", b"2")
     taker = RecordingTaker(channel, queue).until(2)
     channel.basic_recover(requeue=True)

@@ -58,7 +58,7 @@ def test_bindings_that_differ_in_arguments_only_count_one_by_one(kind: str) -> N
     assert queue.incoming == {}
 
 
-def test_a_topic_exchange_remembers_within_bounds() -> None:
+def test_a_topic_exchange_caches_the_routes_of_at_most_4096_keys() -> None:
     exchange, queue = EXCHANGE_TYPES["topic"]("e"), Model().queue()
     exchange.bind(Binding(exchange, queue, "#", b""), NOTHING)
     for number in range(10_000):
@@ -66,7 +66,7 @@ def test_a_topic_exchange_remembers_within_bounds() -> None:
     assert len(exchange._cache) <= 4096  # type: ignore[attr-defined]
 
 
-def test_a_key_that_matches_many_queues_is_remembered_for_as_many() -> None:
+def test_the_cache_of_a_topic_exchange_counts_each_queue_of_a_key() -> None:
     exchange, model = EXCHANGE_TYPES["topic"]("e"), Model()
     for number in range(1000):
         exchange.bind(Binding(exchange, model.queue(f"q{number}"), "#", b""), NOTHING)

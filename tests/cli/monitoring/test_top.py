@@ -34,7 +34,7 @@ def test_rates_are_per_second_between_two_answers() -> None:
     assert _rates(snapshot(12, 4), snapshot(10, 5))["accepted"] == 0  # the engine was built again
 
 
-def test_nothing_hostile_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_characters_of_answers_are_escaped_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "Client", ScriptedNode)
     monkeypatch.setattr(ScriptedNode, "answers", HOSTILE)
     for extra in ((), ("--json",)):

@@ -53,7 +53,7 @@ def test_every_fault_is_named(tmp_path: Path) -> None:
     assert "hidden" not in said.err
 
 
-def test_an_unreadable_file(tmp_path: Path) -> None:
+def test_an_unreadable_file_ends_the_check_with_78(tmp_path: Path) -> None:
     semq("config", "check", "--config", str(tmp_path / "none.toml")).fails(78, "SEMQ-2010")
     (tmp_path / "bad.toml").write_bytes(b"\xff = [")
     semq("config", "check", "--config", str(tmp_path / "bad.toml")).fails(78, "SEMQ-2010")

@@ -11,7 +11,7 @@ from tests.cli.command import semq_process
 HUB = '[node]\nkind = "platform"\nid = "hub"\n[amqp]\nport = {port}\n[log]\nlevel = "error"\n'
 
 
-def test_an_unreadable_configuration(tmp_path: Path) -> None:
+def test_an_unreadable_configuration_ends_the_process_with_78(tmp_path: Path) -> None:
     semq_process("platform", "run", "--config", str(tmp_path / "none.toml")).fails(78, "SEMQ-2010")
 
 

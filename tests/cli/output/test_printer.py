@@ -8,12 +8,12 @@ import pytest
 from semq.cli.output.printer import Output
 
 
-def test_facts_are_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_are_printed_as_words_not_python_values(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=False).facts({"stuck": {"cause": "HELD"}, "held": True, "reason": ["SEMQ-1", "why"], "gone": None})
     assert capsys.readouterr().out.splitlines() == ["stuck.cause  HELD", "held         yes", "reason       SEMQ-1 why"]
 
 
-def test_cells_are_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_of_tables_are_printed_as_words_not_python_values(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=False).table((("a", "<"), ("b", ">")), [({"x": 1}, True), (None, ["y"])])
     assert "{" not in (told := capsys.readouterr().out)
     assert "yes" in told
@@ -23,7 +23,7 @@ BAD = "x\x1b[2J\r\n\u202e\x9b\ud800y"
 
 
 @pytest.mark.parametrize("how", ["line", "text", "talk", "facts", "table", "say"])
-def test_nothing_steers_the_terminal(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_on_the_terminal(how: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = Output(as_json=False)
     given: dict[str, tuple[Any, ...]] = {
         "facts": ({BAD: BAD},), "table": ((("a", "<"),), [(BAD,)]), "say": ({}, BAD),
@@ -34,7 +34,7 @@ def test_nothing_steers_the_terminal(how: str, capsys: pytest.CaptureFixture[str
     assert "\\x1b[2J" in told
 
 
-def test_json_is_the_same_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_contains_the_data_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=True).data({"reason": BAD})
     told = capsys.readouterr().out
     assert not set(told) & set(BAD) - set("x[2J\ny")

@@ -94,7 +94,7 @@ def test_without_a_certificate_nothing_is_accepted_that_should_be_sealed() -> No
         assert not any(SECRET in data for data in world.captured)
 
 
-def test_documents_are_sealed_without_being_asked_where_the_policy_says_so() -> None:
+def test_documents_are_sealed_without_a_request_if_the_policy_demands_it() -> None:
     world = SealedWorld(Policy(required_with=["56001"]))
     world.settle()
     world.a.send(SECRET)

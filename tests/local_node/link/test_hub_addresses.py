@@ -68,7 +68,7 @@ async def test_a_hub_with_one_address_is_dialled_there_again(inprocess: InProces
     await until(lambda: ways[0].connections == 2 and node.uplink.link is not None)
 
 
-def test_addresses_have_turns() -> None:
+def test_the_addresses_of_a_hub_are_used_in_turn() -> None:
     addresses = HubAddresses([DialConfig("a"), DialConfig("b")])
     seen = []
     for _ in range(3):

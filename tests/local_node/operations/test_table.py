@@ -30,7 +30,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_are_unique(kind: type[LocalNode | HubNode]) -> None:
+def test_names_of_operations_are_unique(kind: type[LocalNode | HubNode]) -> None:
     names = [row.name for row in kind.table]
     assert len(set(names)) == len(names)
 

@@ -116,7 +116,7 @@ async def _is(scene: HeldScene, lk0: str, outcome: str) -> bool:
     return await scene.outcome(lk0) == outcome
 
 
-async def test_a_batch_tells_where_the_next_one_begins(scene: HeldScene) -> None:
+async def test_a_batch_returns_the_position_of_the_next_one(scene: HeldScene) -> None:
     await scene.submit("56001", 3)
     arguments = {"target": "56001", "why": "w", "limit": 2}
     first = (await ask(scene.admin, "held.refuse", arguments))["result"]

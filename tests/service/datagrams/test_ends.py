@@ -139,7 +139,7 @@ async def test_best_effort_documents_travel_as_datagrams_both_ways_of_the_hub(st
     assert (facts(scene.b)["received"], facts(scene.b)["lost"]) == (20, 0)
 
 
-async def test_datagrams_are_encrypted(start: Start) -> None:
+async def test_datagrams_contain_neither_body_nor_addresses_in_clear(start: Start) -> None:
     scene = await start()
     await scene.open()
     await scene.send(b"a secret of the two institutions")

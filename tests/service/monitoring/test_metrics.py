@@ -133,7 +133,7 @@ def test_every_figure_of_the_endpoint_has_a_family() -> None:
     assert {f"semq_amqp_{name}_total" for name in SUMS} <= names
 
 
-async def test_a_running_node_tells_its_figures(inprocess: InProcess) -> None:
+async def test_a_running_node_reports_its_figures(inprocess: InProcess) -> None:
     hub: HubNode = await inprocess.secure_hub("[tls]\ncertificate_days = 10\n")
     a = await inprocess.secure_local("10008", hub)
     await linked(a)

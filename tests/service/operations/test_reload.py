@@ -242,7 +242,7 @@ async def test_partners_are_answered_or_not_from_now_on(inprocess: InProcess) ->
     assert not node.settings.hub.answer_partners
 
 
-def test_reloadable_settings_exist() -> None:
+def test_every_reloadable_setting_is_a_field_of_the_settings() -> None:
     for section, keys in RELOADED.items():
         field: Any = Settings.model_fields[section].annotation
         model = next((one for one in get_args(field) if one is not type(None)), field) if section == "hub" else field

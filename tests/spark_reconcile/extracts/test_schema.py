@@ -22,7 +22,7 @@ def test_a_file_of_the_schema_matches_in_any_encoding() -> None:
     assert arrow_matches(large) == ""
 
 
-def test_differences_are_reported() -> None:
+def test_missing_columns_and_wrong_types_are_reported() -> None:
     assert arrow_matches(ARROW_SCHEMA.remove(0)) == "column node is missing"
     assert arrow_matches(ARROW_SCHEMA.set(2, pa.field("seq", pa.int32()))) == "column seq is int32, not int64"
 

@@ -32,7 +32,7 @@ def place(story: list[tuple[object, object]], side: Side, event: Event) -> int:
     return story.index((int(side), int(event)))
 
 
-def test_with_right_clocks_it_is_the_order_of_time() -> None:
+def test_with_right_clocks_a_story_is_in_the_order_of_time() -> None:
     for course in (DIRECT, STORED):
         assert told(course, {}) == [(line["side"], line["event"]) for line in lines(course, {})]
 

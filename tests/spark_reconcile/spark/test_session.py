@@ -38,7 +38,7 @@ def published(report: str) -> dict[str, Any]:
     return rows | {name: result[name] for name in ("outcome", "verdicts", "carried", "deeds", "fingerprint")}
 
 
-def test_executors_of_their_own_publish_what_one_process_does(office: Office, spark: SparkSession) -> None:
+def test_separate_executors_publish_the_result_of_a_single_process(office: Office, spark: SparkSession) -> None:
     for number in range(1, 13):
         office.write(OfficeMessage(number, at=number * 3_600_000), DIRECT if number % 2 else STORED)
     office.write(OfficeMessage(20), "S:ACCEPTED@0 S:SENT@3")

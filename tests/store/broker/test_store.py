@@ -99,7 +99,9 @@ def possible(memory: MemoryBrokerStore, op: StoreOp) -> bool:
 
 @settings(max_examples=25)
 @given(lists=st.lists(st.lists(ops, max_size=6), max_size=8), together=flags)
-def test_both_stores_agree(database_for_all: str, lists: list[list[StoreOp]], together: bool) -> None:
+def test_postgres_and_memory_return_the_same_broker_state(
+    database_for_all: str, lists: list[list[StoreOp]], together: bool
+) -> None:
     asyncio.run(_both_stores(database_for_all, lists, together))
 
 

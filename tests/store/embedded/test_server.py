@@ -258,7 +258,7 @@ def test_no_server_is_seen_where_none_is(tmp_path: Path) -> None:
     EmbeddedPostgres(tmp_path).stop()
 
 
-def test_every_error_advises() -> None:
+def test_every_error_has_its_code_and_remedy_in_its_advice() -> None:
     for error in (NoPostgres(), DataDirBusy(pid=1), ServerFailed(log="x")):
         assert isinstance(error, SemqError)
         assert error.code in error.advice()

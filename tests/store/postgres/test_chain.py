@@ -135,7 +135,7 @@ TAMPERING = {
 
 
 @pytest.mark.parametrize("what", TAMPERING)
-async def test_tampering_is_found(database: str, what: str) -> None:
+async def test_a_check_of_the_chain_detects_a_changed_ledger(database: str, what: str) -> None:
     head = await filled(database)
     with psycopg.connect(database) as connection:
         connection.execute(TAMPERING[what].encode())

@@ -157,7 +157,7 @@ CATALOG = {
 
 
 @pytest.mark.parametrize("kind", CATALOG)
-def test_the_catalogs_agree(made: tuple[Connection, Connection], kind: str) -> None:
+def test_a_migrated_schema_has_the_catalog_of_the_tables(made: tuple[Connection, Connection], kind: str) -> None:
     def rows(connection: Connection) -> list[str]:
         own = ("semq_ledger_", VERSION_TABLE)
         found = [tuple(row) for row in connection.execute(text(CATALOG[kind]))]

@@ -100,7 +100,7 @@ def compare_recovered(expected: Recovered, found: Recovered) -> None:
 
 @settings(max_examples=25)
 @given(units=units_of_deeds)
-def test_both_stores_agree(database_for_all: str, units: list[list[Deed]]) -> None:
+def test_postgres_and_memory_return_the_same_rows(database_for_all: str, units: list[list[Deed]]) -> None:
     async def run() -> None:
         clear(database_for_all)
         async with opened(database_for_all) as store:

@@ -447,7 +447,7 @@ async def test_others_have_turns_while_much_work_is_done(database: str, monkeypa
 
 
 @pytest.mark.parametrize(("name", "limit", "units"), [("ROWS_MAX", 4, 3), ("BYTES_MAX", 1, 10), ("WORKS_MAX", 5, 2)])
-async def test_units_are_bounded(
+async def test_a_unit_takes_a_bounded_amount_of_work(
     database: str, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, units: int
 ) -> None:
     monkeypatch.setattr(writer, name, limit)

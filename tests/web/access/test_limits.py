@@ -26,7 +26,7 @@ def test_a_burst_and_then_a_rate() -> None:
     assert [refused(rates) for _ in range(4)] == [None, None, None, 0.5]
 
 
-def test_memory_is_bounded() -> None:
+def test_the_number_of_counted_names_is_bounded() -> None:
     rates = Rates(1.0, 1, ManualClock())
     for number in range(NAMES_MAX + 10):
         rates.take(str(number))

@@ -71,7 +71,7 @@ async def test_guesses_of_a_password_at_once_count_as_those_one_after_another(in
         assert 2 <= refused <= 3 + (time.monotonic() - began) * 2 / 60  # one more is allowed every thirty seconds
 
 
-async def test_tokens_end(inprocess: InProcess) -> None:
+async def test_revoked_and_expired_tokens_are_refused(inprocess: InProcess) -> None:
     clock = ShiftedClock()
     async with serving(await inprocess.hub(), clock) as site:
         revoked, expired = await site.program("viewer"), await site.program("viewer", days=1)

@@ -155,7 +155,7 @@ async def test_a_client_cannot_settle_documents_of_others(site: Site) -> None:
     assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
 
 
-async def test_leases_are_bounded(site: Site) -> None:
+async def test_a_full_number_of_leases_refuses_further_ones(site: Site) -> None:
     program = await site.program("receive")
     await send(site, *(bytes([number]) for number in range(5)))
     first = await receive(program, max=2)

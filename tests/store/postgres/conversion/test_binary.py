@@ -61,7 +61,7 @@ def told(connection: Any, type_: str, packed: bytes | None) -> Any:
 
 
 @given(number=numbers)
-def test_bigint(connection: Any, number: int) -> None:
+def test_a_bigint_is_read_as_it_was_packed(connection: Any, number: int) -> None:
     assert told(connection, "bigint", int8(number)) == number
 
 
@@ -74,12 +74,14 @@ def test_bigint(connection: Any, number: int) -> None:
         ("boolean", boolean(False), False),
     ],
 )
-def test_small_types(connection: Any, type_: str, packed: bytes | None, value: Any) -> None:
+def test_values_of_small_types_are_read_as_they_were_packed(
+    connection: Any, type_: str, packed: bytes | None, value: Any
+) -> None:
     assert told(connection, type_, packed) == value
 
 
 @given(ms=moments)
-def test_moments(connection: Any, ms: int) -> None:
+def test_a_moment_is_read_as_it_was_packed(connection: Any, ms: int) -> None:
     assert told(connection, "timestamptz", moment(ms)) == ms
 
 
@@ -90,12 +92,12 @@ def test_a_moment_is_what_people_read(connection: Any) -> None:
 
 
 @given(values=st.lists(numbers, max_size=20))
-def test_arrays_of_numbers(connection: Any, values: list[int]) -> None:
+def test_an_array_of_numbers_is_read_as_it_was_packed(connection: Any, values: list[int]) -> None:
     assert told(connection, "bigint[]", int8s(values)) == values
 
 
 @given(values=st.lists(texts_of_postgres, max_size=20))
-def test_arrays_of_texts(connection: Any, values: list[str]) -> None:
+def test_an_array_of_texts_is_read_as_it_was_packed(connection: Any, values: list[str]) -> None:
     assert told(connection, "text[]", texts(values)) == values
 
 
@@ -143,7 +145,7 @@ def found(connection: Any) -> list[Row]:
 
 
 @given(rows=rows)
-def test_rows_by_copy(connection: Any, packer: Packer, rows: list[Row]) -> None:
+def test_rows_written_by_copy_are_read_as_they_were_packed(connection: Any, packer: Packer, rows: list[Row]) -> None:
     with connection.transaction(force_rollback=True):
         with connection.cursor().copy("COPY things FROM STDIN (FORMAT binary)") as copy:
             copy.write(packer.copy_data("things", map(values, rows)))
