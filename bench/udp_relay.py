@@ -16,7 +16,7 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 SO_RCVBUFFORCE = 33
-BUFFER_BYTES = 8 << 20  # of the kernel, if it allows that much: what does not fit is lost, too
+BUFFER_BYTES = 8 << 20  # receive buffer of the kernel, if permitted; datagrams that do not fit are lost, too
 
 
 def free_udp_port() -> int:

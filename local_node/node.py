@@ -89,7 +89,7 @@ class LocalNode(Node[LocalEngine]):
     who: NodeIdentity | None = None  #: with hub.url = amqps://, or amqp.tls
     renewing: Renewing | None = None  #: if the hub signs the certificate
     sealing: Sealing | None = None  #: with certificates
-    offering: OfferingEnd | None = None  #: of datagrams on direct links; with [datagrams]
+    offering: OfferingEnd | None = None  #: datagram channels of direct links; with [datagrams]
     direct: DirectLinks | None = None  #: with [direct]
     _introduced: tuple[str, ...] = ()
 

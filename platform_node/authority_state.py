@@ -45,7 +45,7 @@ WORDS = {
 class Roll(msgspec.Struct, frozen=True):
     """The content of ``authority.json``: the last change, or the one in progress."""
 
-    generation: int  #: of the new authority; the first one of a hub is 1
+    generation: int  #: number of the new authority; a hub's first authority has 1
     phase: Phase
     succession: Succession
     started_at: datetime

@@ -47,8 +47,8 @@ from semq.umx_t.address import Address
 FOLLOW_S = 5.0
 HEARTBEAT_S = 10
 CONNECT_S = 3.0
-BATCH_OVERHEAD = 2 << 20  # of a batch over its largest document
-ANSWER_MORE = 1 << 19  # of the largest answer to a question, over the largest document
+BATCH_OVERHEAD = 2 << 20  # bytes of a batch beyond its largest document
+ANSWER_MORE = 1 << 19  # bytes of the largest answer beyond the largest document
 Read = Callable[..., Awaitable[Any]]
 log = structlog.get_logger("semq.cluster")
 

@@ -18,7 +18,7 @@ NAMES = (PARENT, STATE)
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _STATE = re.compile(r"[\x20-\x7e]{1,512}")
 SAMPLED = 1  # flag
-_RANDOM_BITS = 56  # of a trace id: those that ratios compare
+_RANDOM_BITS = 56  # bits of a trace id that sampling ratios compare
 
 
 class TraceParent(NamedTuple):

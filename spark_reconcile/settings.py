@@ -26,8 +26,8 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The accepted amount of a verdict; an absent value is no limit."""
 
     max_count: Count | None = None
-    max_rate: Part | None = None  #: of the messages of the date, or of the pair
-    max_age_s: Count | None = None  #: of the oldest message with this verdict, when the evidence ends
+    max_rate: Part | None = None  #: highest share of the messages of the date or of the pair
+    max_age_s: Count | None = None  #: highest age of a message with this verdict, when the evidence ends
 
 
 NEVER = Limit(max_count=0)
@@ -50,7 +50,8 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
     reports: str = "var/reconcile"  #: folder or address of the runs
-    zone: str = "UTC"  #: of business dates; the default of zone and cut-off is the value in [extract] of the same file
+    #: time zone of business dates; default of zone and cut-off: the value in [extract] of the same file
+    zone: str = "UTC"
     cutoff: str = "00:00"  #: local time at which a business date ends, see ``days``
     in_flight_s: Count = 900  #: a message is IN_FLIGHT if its last step is younger
     days_before: Few = 1  #: number of earlier dates whose extracts are read, too
@@ -64,8 +65,8 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     plausible_weeks: Few = 4  #: number of earlier dates of the same weekday that define the usual volume
     plausible_low: Part = 0.5  #: a volume below this fraction of the usual volume is implausible
     plausible_high: Part = 2.0
-    names: dict[str, str] = {}  #: of institutions, for the report, such as "1.10008" = "上海凌云贸易"
-    csv_rows_max: Count = 1_000_000  #: of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576 rows
+    names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
+    csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv and pairs.csv each; a spreadsheet has at most 1,048,576
     #: messages of each finding that the report shows with their history, in addition to examples of each pair
     stories_max: Few = 12
 

@@ -131,7 +131,7 @@ LONG: dict[str, int] = {
     "tests/store/postgres/test_writer.py": 560,
 }
 
-MODULES_MAX = 20  # of one folder; more get packages by subject
+MODULES_MAX = 20  # modules in one folder; larger folders are divided by subject
 # Folders above that limit, with their size when it was set: they may shrink, never grow.
 CROWDED: dict[str, int] = {"semq/web": 32}
 

@@ -84,7 +84,7 @@ class ScriptPlan:
 
     url: str
     documents: int
-    size: int  #: of a body, in bytes
+    size: int  #: size of a body, in bytes
     batch: int  #: documents
     work: TableWork  #: the changes of each table
     is_hub: bool

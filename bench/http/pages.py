@@ -37,7 +37,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 from semq.web.node.database import Database
 
 NODE, TARGET = "a", "56001"
-ROUNDS = 3  # of the node alone and with an open console, in turns
+ROUNDS = 3  # rounds of the node alone and with an open console, in turns
 OPEN_PAUSE_S = 1.0  # pause between two pages of a simulated viewer
 PUBLISHERS = 32
 WARM_UP = 300

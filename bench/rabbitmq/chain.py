@@ -33,7 +33,7 @@ from semq.transport.turn import Turn
 
 PLUGINS = ("rabbitmq_shovel",)
 USER = "bench"
-PASSWORD = "bench"  # of a server on the loopback interface, during the measurement only
+PASSWORD = "bench"  # the server listens on the loopback interface, during the measurement only
 HOSTS = ("a", "hub", "b")
 DOCUMENTS, RECEIPTS = "documents", "receipts"
 # From | to | queue at both.

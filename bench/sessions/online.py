@@ -39,7 +39,7 @@ from semq.umx_t.version import PROPERTY, offer
 
 DIALLING = 256
 DAYS = 1.0
-HANDLES = 200  # of this process, beside the connections
+HANDLES = 200  # file handles of this process beside its connections
 RETRY_S = 0.2
 SUMMARY = """
 {sessions} institutions online at one process of the hub, TLS with certificates; {cores} cores, load {load_1m}

@@ -41,8 +41,8 @@ class SubmissionFate:
     """The state of a submission after it was read."""
 
     state: str  #: accepted, refused or waits
-    lk0: str = ""  #: of the document, or of the refusal
-    reason: Reason | None = None  #: of the refusal, or of the wait
+    lk0: str = ""  #: name of the document or of the refusal
+    reason: Reason | None = None  #: reason of the refusal or of the wait
 
 
 class SqlSubmissions:

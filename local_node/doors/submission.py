@@ -115,7 +115,7 @@ class SubmitExchange(ServiceExchange):
                 raise
             settlement.failed(error)
             return
-        # Methods of ``told``, which must not refer to the submission: such a cycle would keep the body.
+        # Methods of ``told`` must not refer to the submission: such a cycle would keep the body.
         settlement.name = Name(submission.target, submission.attributes.app_key, submission.token)
         submission.done = settlement.done
         submission.failed = settlement.failed
@@ -159,7 +159,7 @@ class _Confirmed:
     """Report the result by confirm, nack, or channel.close."""
 
     name: Name | None = None  #: when the document has been read
-    digest: bytes | None = None  #: of the document, if another one is accepted in its place: a manifest
+    digest: bytes | None = None  #: digest of the document, if a manifest is accepted in its place
 
     def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
         self._settle = settle

@@ -31,7 +31,7 @@ from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address, NodeType
 
-# Of a partner in the virtual host of questions (``partner_questions``).
+# Limits of a partner in the virtual host of questions (``partner_questions``).
 ASK_PERMISSIONS = Permissions(configure=r"^amq\.gen-", write=r"^(semq\.ask|amq\.gen-.*)$", read=r"^amq\.gen-")
 log = structlog.get_logger("semq.direct")
 

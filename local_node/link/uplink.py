@@ -80,7 +80,7 @@ class HubLink:
         self, peer: Address, version: int, data: ClientChannel, control: ClientChannel, unconfirmed_max: int
     ) -> None:
         self.peer = peer
-        self.version = version  #: of the protocol
+        self.version = version  #: version of the protocol
         self._data = data
         self._control = control
         self._unconfirmed_max = unconfirmed_max

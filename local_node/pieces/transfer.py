@@ -80,7 +80,7 @@ class EventsWithPieces:
 class PieceTransfer:
     """One document on its way."""
 
-    number: int  #: of the submission that waits for its pieces
+    number: int  #: number of the submission that waits for its pieces
     envelope: Envelope
 
 
@@ -100,7 +100,7 @@ class Transfers:
         self._ended: dict[str, asyncio.Future[AppEvent]] = {}  #: by LK0, for a piece that is waited for
         self._early: set[str] | None = None  #: LK0s of pieces that ended before ``_under_way`` was read
         self._places: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
-        self._submissions = 0  #: of pieces, with this engine
+        self._submissions = 0  #: number of pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other documents so far, and when it last changed
         self._searching: asyncio.Task[None] | None = None
         self._ended_lately: set[int] = set()  #: documents that ended since the search began, which may still find them

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from semq.engine.hub.carrier import StoreName
 from semq.service.errors import BadArguments
 
-PLACE_BITS = 56  # of the number in one store: its openings, and 40 bits
+PLACE_BITS = 56  # bits of a number in one store: its openings, and 40 bits
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
 Rows = list[dict[str, Any]]
 Answers = Sequence[tuple[StoreName, Any]]

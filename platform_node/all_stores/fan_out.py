@@ -37,7 +37,7 @@ class ManyStores(Protocol):
     """The part of the instance that is used."""
 
     asking: StoreAsking
-    store: StoreName  #: of this instance
+    store: StoreName  #: the store of this instance
 
     def stores(self) -> list[StoreName]:
         """Return the stores of the hub in the order in which they were added, without those that are retired."""

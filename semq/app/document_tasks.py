@@ -41,7 +41,7 @@ class DocumentTasks:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-            self._last.clear()  # of tasks that had not begun
+            self._last.clear()  # documents whose tasks had not begun
 
     async def _run(self, lk0: str) -> None:
         try:

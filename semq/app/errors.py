@@ -117,7 +117,7 @@ class IncompleteAnswer(_Theirs, Unavailable):
 
     def __init__(self, error: Mapping[str, Any], result: Any) -> None:
         super().__init__(error)
-        self.result = result  #: of the other stores; None: they do not have what was asked for
+        self.result = result  #: answer of the other stores; None: nothing found there
 
 
 class NeverTold(BadInput):

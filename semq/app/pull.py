@@ -13,7 +13,7 @@ from semq.app.values import Document, read_document
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
-BYTES_MAX = 16 << 20  # of the documents of one pull; the last one may exceed it
+BYTES_MAX = 16 << 20  # total size of the documents of one pull; the last document may exceed it
 
 
 class Pulled:
@@ -55,7 +55,7 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
                 await channel.close()
         except BaseException:
             if channel.is_open:
-                channel.close_soon()  # what has arrived returns to the queue
+                channel.close_soon()  # documents that have arrived return to the queue
             raise
     except ChannelException as error:
         raise RefusedByNode({"code": error.code, "text": error.text, "remedy": error.remedy}) from error

@@ -27,8 +27,8 @@ class Sent:
     digest: str  #: SHA-256 of the body at the node, hexadecimal
     repeated: bool = False  #: the token was known: no second document was accepted
     token: str = ""
-    not_before: int = 0  #: it waits until then; milliseconds since 1970 UTC
-    members: int = 0  #: of a group: the number of messages; ``lk0`` names all of them together
+    not_before: int = 0  #: time of its release, in milliseconds since 1970 UTC
+    members: int = 0  #: number of messages to the members of a group; ``lk0`` names all of them together
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class DocumentEvent:
     outcome: str = ""
     reason: str = ""
     corrects: str = ""  #: the outcome reported before, on the hub's information alone, which was wrong
-    token: str = ""  #: of the submission; a refused document has no ``lk0``
+    token: str = ""  #: token of the submission; a refused document has no ``lk0``
 
     @property
     def is_final(self) -> bool:

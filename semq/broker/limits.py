@@ -23,7 +23,8 @@ class BrokerLimits:
     transaction_bytes: int = 128 * MIB  # published in one open transaction
     transaction_count: int = 100_000
     transactions_bytes: int = 256 * MIB  # published in all open transactions of the broker
-    held_events: int = 1_000  # of one channel that is waiting for the store, before reading from the connection pauses
+    # events of a channel waiting for the store, above which reading from the connection pauses
+    held_events: int = 1_000
     consumers_per_channel: int = 10_000
     consumer_arguments_bytes: int = 8 * 1024
     spill_from: int = 4 * MIB  # larger bodies are passed to the store as they arrive, and are never complete in memory

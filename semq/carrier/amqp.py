@@ -78,7 +78,7 @@ class AmqpCarrier:
         post: Callable[[Work, bool], None],
     ) -> None:
         self.is_joined = False
-        self.address = ""  #: of the broker in use
+        self.address = ""  #: address of the broker in use
         self.foreign = 0  #: batches that were not made by this hub, or could not be read
         self.batches_out = self.batches_in = 0
         self._ways = list(ways)

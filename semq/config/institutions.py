@@ -24,7 +24,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 
 SERVER, INSTITUTIONS = "server", "institutions"
 OWN_PREFIX = f"{PREFIX}{INSTITUTIONS.upper()}{NESTED}"
-MEMORY_BYTES = 64 * 1024 * 1024  # of one institution, unless amqp.memory_bytes is set
+MEMORY_BYTES = 64 * 1024 * 1024  # memory of one institution, unless amqp.memory_bytes is set
 # Keys of sections that belong to the process.
 OF_THE_PROCESS = {
     "amqp": ("host", "port", "tls", "allow_plain", "heartbeat_s", "handshake_s", "max_channels", "virtual_hosts"),

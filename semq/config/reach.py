@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # wildcard addresses, and the addresses to connect to instead
 GUEST = "guest"  # user and password if no user is configured
-SECTIONS = ("node", "amqp", "tls")  # those that `door_in` reads
+SECTIONS = ("node", "amqp", "tls")  # sections that `door_in` reads
 
 
 class AdminAddress(NamedTuple):
@@ -29,7 +29,7 @@ class AdminAddress(NamedTuple):
     user: str
     password: str
     authorities: str  #: PEM file; empty without TLS
-    virtual_host: str = ""  #: of an institution on a port of several
+    virtual_host: str = ""  #: virtual host of an institution on a shared port
 
     def url(self, port: int | None = None) -> str:
         """Return ``amqp://user:password@host:port``, or ``amqps://…?cafile=…``.

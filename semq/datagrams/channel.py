@@ -20,7 +20,7 @@ class DatagramChannel:
         """``address`` of the end that has offered the channel, at the end that takes it; None at the former."""
         self.id = channel_id
         self.began_at = now
-        self.address = address  #: of the other end; None: not known yet
+        self.address = address  #: address of the other end; None: not known yet
         self.is_offered_here = address is None
         self.path = PathProbe(times, now)
         self.window = ReplayWindow()

@@ -15,7 +15,7 @@ class DatagramCounts:
     too_large: int = 0
     not_open: int = 0
     too_fast: int = 0
-    no_room: int = 0  #: of these, dropped: the connection had no room either
+    no_room: int = 0  #: number of these that were dropped, because the connection had no room either
     #: datagrams ignored: not made by the peer; received before; unreadable; beyond what may wait
     forged: int = 0
     repeated: int = 0

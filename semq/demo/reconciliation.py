@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 class Reconciliation:
     """The result of the reconciliation; ``--json`` prints it as ``reconcile``."""
 
-    outcome: str  #: of the run, or left_out
+    outcome: str  #: outcome of the run, or left_out
     messages: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     report: str = ""

@@ -151,7 +151,7 @@ class Scenario:
         await self._stop_receiver()
         self._say("10008 sends while 56001 is offline")
         await self._send("away")
-        if not self._options.direct:  # they wait at 10008, because nobody else can keep them
+        if not self._options.direct:  # the documents wait at 10008, because no other node can keep them
             await self._wait("the hub to have stored all documents", self._are_stored)
         await self._start_receiver()
 
@@ -273,7 +273,7 @@ class Scenario:
         stores = [name for name in self.hubs() if name in self._clients]
         if sum((await self._rows_left(*stores)).values()) < len(waiting):
             return False
-        for one in waiting:  # of a node that was killed, events may be missing
+        for one in waiting:  # events of a node that was killed may be missing
             self._tracker.advance(one, "stored")
         return True
 

@@ -42,7 +42,7 @@ class TrackedDocument:
     target: str  #: node id of the receiver
     state: str = "new"
     lk0: str = ""
-    digest: str = ""  #: of the file
+    digest: str = ""  #: digest of the file
     digest_sent: str = ""  #: according to the node of 10008
     received: dict[str, str] = field(default_factory=dict)  #: digest of each body received at 56001, by LK0
     submitted: float = 0.0

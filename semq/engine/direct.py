@@ -20,8 +20,8 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import Presence
 
-INTRODUCTIONS_MAX = 10  # of one session
-CERTIFICATES_MAX = 16  # of one introduction
+INTRODUCTIONS_MAX = 10  # introductions in one session
+CERTIFICATES_MAX = 16  # certificates in one introduction
 
 
 class DirectSessions:
@@ -43,7 +43,7 @@ class DirectSessions:
         self._secrecy = secrecy
         self._violation = violation
         self._learn = learn  #: takes the certificates of a partner
-        self._introductions: dict[Address, int] = {}  #: of the present session
+        self._introductions: dict[Address, int] = {}  #: number of introductions in the present session, by partner
         self._shown: dict[Address, Sequence[str]] = {}  #: own certificates that the present session has carried
 
     def began(self, link: Link, certificates: Sequence[str]) -> None:

@@ -15,15 +15,15 @@ from semq.umx_t.app_key import AppKey
 from semq.umx_t.records import Presence
 
 PARTNERS_MAX = 50_000
-MEMBERS_MAX = 20_000  # of all groups together
-USERS_MAX = 20_000  # who are present, of all partners together
-TERMS_BYTES_MAX = 16 << 20  # of all agreements together
+MEMBERS_MAX = 20_000  # members of all groups together
+USERS_MAX = 20_000  # present users of all partners together
+TERMS_BYTES_MAX = 16 << 20  # bytes of all agreements together
 
 
 class KnownGroup(NamedTuple):
     """A group of institutions, as the hub has named it."""
 
-    members: tuple[str, ...]  #: those to which this node may send
+    members: tuple[str, ...]  #: members to which this node may send
     others: int  #: the number of members to which it may not
 
 
@@ -35,7 +35,7 @@ class Partners:
     complete: bool = False
     allowed: dict[str, bool] = field(default_factory=dict)
     online: dict[str, bool] = field(default_factory=dict)
-    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: where agreements are in force
+    terms: dict[str, tuple[Terms, ...]] = field(default_factory=dict)  #: terms of the agreements in force
     groups: dict[str, KnownGroup] = field(default_factory=dict)
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by node
     meter: Meter = field(default_factory=lambda: Meter(1.0))

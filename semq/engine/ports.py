@@ -78,7 +78,7 @@ class Accepted(msgspec.Struct, frozen=True):
     digest: bytes  #: SHA-256 of the submitted document
     repeated: bool = False  #: the token was used before: nothing new was written
     not_before: int = 0  #: if scheduled: the time of its release, in milliseconds since 1970 UTC
-    members: int = 0  #: of a group: the number of messages; ``lk0`` is the name of the group submission
+    members: int = 0  #: number of messages to the members of a group; ``lk0`` names the group submission
 
 
 class Delivery(msgspec.Struct, frozen=True):

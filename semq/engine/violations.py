@@ -6,7 +6,7 @@ by ``core`` for all parts of an engine. Every violation is counted in the metric
 
 from dataclasses import dataclass
 
-LINES_PER_MINUTE = 60  # of one peer
+LINES_PER_MINUTE = 60  # log lines about one peer
 PEERS_MAX = 1000  # peers with a count of their own; the hub could invent more names, which share one count
 WINDOW_S = 60.0
 OTHERS = "others"

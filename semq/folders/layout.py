@@ -25,7 +25,7 @@ log = structlog.get_logger("semq.folders")
 
 NOTE = ".semq.json"
 NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of names that applications give to unfinished files
-NAME_BYTES_MAX = 200  # of 255: a note and a temporary file have longer names
+NAME_BYTES_MAX = 200  # below 255, because a note and a temporary file have longer names
 DEPTH_MAX = 4  # target, type, subtype, name
 _UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # characters that some system forbids in file names
 
@@ -36,7 +36,7 @@ class Offered(NamedTuple):
     path: Path
     size: int  # bytes
     modified_ns: int
-    changed_ns: int  #: of its status; a file that is moved away and back has another one, and inodes do not always last
+    changed_ns: int  #: its ctime, which a move away and back changes; inodes do not always last
 
     def is_still(self, status: os.stat_result, *, moved: bool = False) -> bool:
         """Whether ``status`` is of this file with this content. ``moved``: it was renamed since, which changes
@@ -58,7 +58,7 @@ class Layout:
 
     def __init__(self, root: Path, domain: str = "") -> None:
         self.root = root
-        self.domain = domain  #: of the AppKeys of what is sent
+        self.domain = domain  #: domain of the AppKeys of documents that are sent
         self.out, self.sent, self.failed, self.arrived = (root / name for name in ("out", "sent", "failed", "in"))
 
     def make(self) -> None:

@@ -16,7 +16,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 HUB = "hub"
 CARRIER = "carrier"
 STANDBY = "standby"
-PORTS = range(20_000, 32_000)  # of nodes
+PORTS = range(20_000, 32_000)  # ports of nodes
 Value = str | int | float | bool | Sequence[str] | None  #: None: the table is written, the key is not
 Rows = Mapping[str, Value]
 
@@ -80,7 +80,7 @@ class InstallationPlan:
     absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
     secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
     direct: tuple[str, str] | None = None  #: two institutions with a direct link: the first dials; with ``secure``
-    instances: int = 1  #: of the hub
+    instances: int = 1  #: number of instances of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; if empty, it is one more node, named ``carrier``
     shared: str = ""  #: URL of a database: the store of the last instance, and of one more process, ``standby``
     every: Rows = field(default_factory=dict)  #: rows of every node

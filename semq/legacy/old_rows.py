@@ -64,7 +64,7 @@ class OldRow:
     object_id: int
     task: RowTask
     status: str
-    lk0: str = ""  #: of the message in the older SEMQ; "" for to-do rows
+    lk0: str = ""  #: name of the message in the older SEMQ; "" for to-do rows
     target: str = ""
     sender: str = ""  #: user who sends a message within the institution
     app_key: AppKey = NO_KEY

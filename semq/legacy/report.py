@@ -14,7 +14,7 @@ class TableReport:
     rows: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     results: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)  #: of rows that were not taken
+    reasons: Counter[str] = field(default_factory=Counter)  #: number of rows that were not imported, by reason
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts for ``--json``."""

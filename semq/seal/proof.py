@@ -34,7 +34,7 @@ class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     digest: str  #: as sent with the message, hexadecimal
     at: int  #: time of the receiver's statement, milliseconds since 1970 UTC
     reason: str = ""
-    salt: bytes | None = None  #: of a sealed document, to calculate the digest from the document
+    salt: bytes | None = None  #: salt of a sealed document, to calculate its digest
     place: int  #: index among the statements of the packet
     count: int
     path: list[bytes]

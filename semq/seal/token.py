@@ -21,7 +21,7 @@ class SealScope(NamedTuple):
     """The session and the parties that a wrap is bound to."""
 
     alg: str
-    key_id: str  #: of the receiver
+    key_id: str  #: id of the receiver's key
     signer: str  #: key id of the sender
     source: str  #: address of the sender's node
     target: str  #: address of the receiver's node

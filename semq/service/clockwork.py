@@ -61,7 +61,7 @@ class JobRecord:
     runs: int = 0
     last_at: datetime | None = None
     took_s: float = 0.0
-    error: str = ""  #: of the last run
+    error: str = ""  #: error of the last run
     paused_at: datetime | None = None
     paused_why: str = ""
     running: bool = False
@@ -90,7 +90,7 @@ class Clockwork:
         self.jobs = [ScheduledJob(ENGINE, BACKSTOP_S, self._tick), *jobs]
         self.records = {job.name: JobRecord() for job in self.jobs}
         self._due = 0.0  #: monotonic: when the engine's job runs next
-        self._offset = 0.0  #: of the wall clock to the monotonic one
+        self._offset = 0.0  #: wall clock minus monotonic clock
         self._watch: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
             # a job that hastens itself at its end still counts as an instance (`_run` prevents two at a time)

@@ -40,7 +40,7 @@ class Intake(Generic[S, P]):
         self._bytes: dict[S, int] = {}
         self._held: set[S] = set()
         self._is_called = False
-        self.waiting_bytes = 0  #: of all waiting pieces
+        self.waiting_bytes = 0  #: total size of all waiting pieces
         self.pieces_under_way = 0
         self.bytes_under_way = 0
 

@@ -19,7 +19,7 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of, parse_piece_name, read_manifest
 from semq.umx_t.status import Direction
 
-PART_BYTES = 8 << 20  # of the body, in one answer
+PART_BYTES = 8 << 20  # part of the body in one answer
 BODIES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 

@@ -94,7 +94,7 @@ class Node(Generic[E]):
         self._beginning: asyncio.Task[None] | None = None
         self._is_lost = False
         self._is_serving = False
-        self._begun = AsyncExitStack()  #: what ``stop`` ends, the last begun first
+        self._begun = AsyncExitStack()  #: parts that ``stop`` ends, in the reverse order of their start
         self._failed: asyncio.Future[None]
         self._stopping = False
         self._failpoint = failpoints.armed(os.environ)
@@ -202,7 +202,7 @@ class Node(Generic[E]):
         await self.prepare()
         self.recovered = await self._claim.opened(self.store)
         if self._claim.has_waited:
-            await self.prepare()  # what was read while the other process owned the store may be outdated
+            await self.prepare()  # values read while the other process owned the store may be outdated
         tidying = Tidying(lambda: self.store.url, self.clock, self.settings)
         jobs = [*self.jobs(), *self.nightly.jobs(), *tidying.jobs(), *self.alerts.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))

@@ -193,7 +193,7 @@ class Submitted:
     order_key: str
     token: str
     content_type: str
-    headers: dict[str, Any]  #: of a document in pieces: ``size`` and number of ``pieces``
+    headers: dict[str, Any]  #: headers; of a document in pieces: ``size`` and number of ``pieces``
     content_encoding: str = ""
     priority: int = 0
     size: int = 0  #: size of the payload, which is left out if it exceeds the limit of the query

@@ -355,7 +355,7 @@ FIRST_HEARD = (
     f"event IN ({Event.ACCEPTED:d}, {Event.RECEIVED:d})"
     f" OR side = {Side.HUB:d} AND event IN ({', '.join(str(int(event)) for event in _AT_HUB)})"
 )
-REFUSAL = f"event = {Event.REFUSED:d} AND side = {Side.SENDER:d}"  # of a submission, at its node
+REFUSAL = f"event = {Event.REFUSED:d} AND side = {Side.SENDER:d}"  # refusal of a submission by its own node
 semq_ledger = Table(
     "semq_ledger",
     metadata,
@@ -469,7 +469,7 @@ node_token = Table(
     moment("made_at"),
     moment("expires_at"),
     moment("used_at", null=True),
-    col("serial", Text, null=True),  # of the certificate for which it was used
+    col("serial", Text, null=True),  # serial number of the certificate issued for the token
     CheckConstraint("(used_at IS NULL) = (serial IS NULL)", name="used_for_one"),
 )
 node_life = Table(

@@ -279,7 +279,8 @@ class Unit:
     new_outbound: dict[int, Outbound] = field(default_factory=dict)
     changed_outbound: dict[int, SendStatus] = field(default_factory=dict)  #: object_id to the status when loaded
     deleted_outbound: dict[int, Gone] = field(default_factory=dict)
-    new_bodies: dict[int, Stored] = field(default_factory=dict)  #: of tb_0031; replaces an existing one
+    #: new bodies of rows of tb_0031; they replace existing ones
+    new_bodies: dict[int, Stored] = field(default_factory=dict)
     dropped_bodies: set[int] = field(default_factory=set)  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken] = field(default_factory=dict)
     changed_out_streams: set[OutStreamKey] = field(default_factory=set)

@@ -68,7 +68,7 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
 
 
 def _cause(error: Exception, connect_s: float) -> str:
-    if isinstance(error, TimeoutError) and error.errno is None:  # of the time limit, and not of the system
+    if isinstance(error, TimeoutError) and error.errno is None:  # raised by the time limit, not by the system
         return f"no answer within {connect_s:g} s"
     if isinstance(error, OSError):
         return error.strerror or str(error) or type(error).__name__

@@ -21,7 +21,7 @@ class SpooledBody:
         self._size = 0
 
     def __del__(self) -> None:
-        with suppress(OSError):  # of a full disk, which ``flush`` has raised
+        with suppress(OSError):  # error of a full disk, which ``flush`` has raised already
             self._file.close()
 
     def __len__(self) -> int:

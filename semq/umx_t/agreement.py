@@ -23,7 +23,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One agreement, as its sender needs it. A bound of 0 means no bound."""
 
     types: tuple[Pattern, ...] = (ANY,)  #: ``type``, ``domain/type`` or ``domain/type/subtype``; ``*`` for any part
-    bytes_max: Bound = 0  #: of one document, as submitted by the application
+    bytes_max: Bound = 0  #: size limit of one document, as submitted by the application
     per_minute: Bound = 0  #: documents
     waiting_max: Bound = 0  #: documents without a final outcome
     encrypt: bool = False  #: documents must be sealed

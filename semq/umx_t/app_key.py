@@ -6,7 +6,7 @@ from semq.umx_t.errors import BadAppKey
 
 PART_MAX = 128  # characters; an AppKey is a name, not a document
 SHOWN_MAX = 40  # characters of one that is refused
-NAMES = ("domain", "type", "subtype", "key")  # of the parts, as options and errors call them
+NAMES = ("domain", "type", "subtype", "key")  # names of the parts in options and errors
 
 
 class AppKey(NamedTuple):

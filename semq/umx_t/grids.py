@@ -327,7 +327,7 @@ requeue   !           !         NEW:offer
 
 GRIDS = (SENDER, SENDER_12, HUB, RECEIVER, OWED, HANDLING)
 
-# What the engine does beside the cells; PROTOCOL.md section 5 prints it below each grid.
+# Actions of the engine beside the cells; PROTOCOL.md section 5 prints them below each grid.
 EXCEPTIONS = tuple(
     line.split(None, 1)
     for line in """

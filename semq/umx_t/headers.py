@@ -40,7 +40,7 @@ NOT_CARRIED = (*(name for name in APPLICATION if name not in OF_DOCUMENT), PACKE
 _write_headers = header_writer(CARRIED)
 _write_later = header_writer(each for each in CARRIED if each.name not in IN_PACKED)
 NEAR = {name.lower(): name for name in APPLICATION}
-CLOSE = 0.8  # of difflib's ratio: close enough for a typing mistake, too close for a different word
+CLOSE = 0.8  # ratio of difflib above which a name is taken for a typing mistake
 
 DATA_TYPE = "0.data"
 

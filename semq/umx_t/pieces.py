@@ -15,7 +15,7 @@ from semq.umx_t.errors import BadManifest
 
 USER = "_pieces"  # the user of a node to whom pieces are addressed; no application can use it
 PIECE_BYTES = 256 * 1024
-PIECE_BYTES_MAX = 16 << 20  # of a node of another version
+PIECE_BYTES_MAX = 16 << 20  # largest piece that a node of another version may send
 PIECES_MAX = 1 << 24
 MANIFEST_MAX = 4096  # bytes
 AFTER_PIECES_MS = 221_845_392_000_000  # the year 9000: a document in pieces is released when its pieces have arrived
@@ -53,7 +53,7 @@ class PiecesManifest(msgspec.Struct, frozen=True):
     """The payload of the manifest of a document in pieces."""
 
     size: Annotated[int, msgspec.Meta(ge=1)]  #: bytes of the document
-    piece_bytes: Annotated[int, msgspec.Meta(ge=1, le=PIECE_BYTES_MAX)]  #: of each piece but the last
+    piece_bytes: Annotated[int, msgspec.Meta(ge=1, le=PIECE_BYTES_MAX)]  #: size of each piece but the last
     pieces: Hash  #: SHA-256 of the SHA-256 of all pieces, one after the other
     digest: Hash  #: SHA-256 of the document
 

@@ -161,7 +161,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allowed: bool = True  #: whether this node may send to it
     complete: bool = False  #: the last record of a full list: nodes that were not named are unknown
     terms: tuple[Terms, ...] | None = None  #: restrictions on what this node may send to it; None for no restrictions
-    certificates: tuple[Certificate, ...] | None = None  #: of the partner, in PEM; a node sends its own to the hub
+    #: certificates of the partner, in PEM; a node sends its own to the hub
+    certificates: tuple[Certificate, ...] | None = None
     #: of a group: the members that this node may send to; empty if the group no longer exists for it
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
     others: Number = 0  #: of a group: the number of members that this node may not send to
@@ -174,7 +175,7 @@ class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     id: ChannelId
     secret: Secret = ""
-    host: HostText = ""  #: where datagrams are expected; empty: at the address of the link
+    host: HostText = ""  #: host that receives datagrams; empty: the address of the link
     port: PortNumber = 0
     sent: Number = 0  #: report: documents that the speaker has sent on the channel
     lost: Number = 0  #: report: documents of the other end that the speaker has not received

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from semq.umx_t.locator import INT64_MAX
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-NUMBER_BITS = 40  # of a record id; the bits above count the openings of its store
+NUMBER_BITS = 40  # low bits of a record id; the bits above count the openings of its store
 CHECK_LENGTH = 5  # 25 bits
 _FORM = re.compile(r"([0-9A-TV-Z]{1,5})-([0-9A-TV-Z]{1,8})-([0-9A-TV-Z]{5})")
 _READ_AS = str.maketrans("ILO", "110")

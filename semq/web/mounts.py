@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 class Mount:
     """A part of the site."""
 
-    name: str  #: of its static files: /static/NAME/…
+    name: str  #: name in the address of its static files: /static/NAME/…
     where: str  #: module:name of its list of routes
 
 

@@ -98,7 +98,7 @@ class Collector:
     """Accept pieces of many nodes in any order, and write the extracts below ``root``."""
 
     root: Place
-    bytes_max: int = BYTES_MAX  #: of one node's pieces in the spool
+    bytes_max: int = BYTES_MAX  #: total size of one node's pieces in the spool
     received: list[Manifest] = field(default_factory=list)
 
     def take(self, document: Document) -> Manifest | None:

@@ -41,7 +41,7 @@ class Signature(msgspec.Struct, frozen=True):
     key_id: str
     algorithm: str
     value: str
-    certificate: str = ""  #: of the key, DER in base64
+    certificate: str = ""  #: certificate of the key, DER in base64
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

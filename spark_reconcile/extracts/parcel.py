@@ -26,7 +26,7 @@ from spark_reconcile.storage import Place
 MAGIC = b"SEMQ-EXTRACT-1\n"
 CONTENT_TYPE = "application/x-semq-extract"
 ARRIVING = ".arriving"  # folder below the extract's, for unchecked files
-BYTES_MAX = 64 << 30  # of all files of one parcel
+BYTES_MAX = 64 << 30  # total size of the files of one parcel
 _BLOCK = 1 << 20
 _LENGTH = 8
 

@@ -62,7 +62,7 @@ _COPY = " | ".join(
     f"shiftleft(1L, {COPY_BITS * group} + int(shiftright(copy, {3 * group}) & {COPY_BITS - 1}))"
     for group in range(COPY_GROUPS)
 )
-_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # of the first attempt
+_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # time of the first attempt
 _DIGEST = (
     f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 OR side = {_H} AND bit & {_HEARD} <> 0 "
     f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"

@@ -90,12 +90,12 @@ VERDICTS = (
 
 # Words for several words, in the grid only.
 SHORT = {
-    "open": "accepted|sent|forwarded|stored",  # of the sender: not settled
+    "open": "accepted|sent|forwarded|stored",  # states of the sender: not settled
     "moved": "sent|forwarded|stored",
     "told": "delivered|cancelled|rejected",
-    "passed": "forwarded|released|returned|direct",  # of the hub: it has no further task
+    "passed": "forwarded|released|returned|direct",  # states of the hub: no further task
     "given_up": "returned|returning",  # by an operator of the hub
-    "taken": "received|parked",  # of the receiver: recorded with its payload
+    "taken": "received|parked",  # states of the receiver: recorded with its payload
     "recorded": "received|parked|rejected|void",
     "nothing": "none|missing",
 }

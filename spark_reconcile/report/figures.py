@@ -14,8 +14,8 @@ class VerdictFigures(NamedTuple):
     """Numbers of messages with a verdict or finding."""
 
     date: int = 0  #: messages of this date
-    found: int = 0  #: of earlier dates: exceptions that no earlier run has reported
-    known: int = 0  #: of earlier dates: all others, that is exceptions reported before, and messages that are none
+    found: int = 0  #: exceptions of earlier dates that no earlier run has reported
+    known: int = 0  #: all other messages of earlier dates: exceptions reported before, and messages that are none
 
     @property
     def new(self) -> int:

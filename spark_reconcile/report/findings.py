@@ -95,14 +95,14 @@ class Findings:
     sources: tuple[Source, ...]
     is_partial: bool
     skews: dict[str, Skew]
-    clock_ms: dict[str, int]  #: of the nodes whose times were put right: their clock minus the hub's
+    clock_ms: dict[str, int]  #: clock of each node with corrected times, minus the hub's
     lines: list[dict[str, Any]]  #: lines of the date by node, store, side, event
     tally: Tally
     absent: list[Gap]  #: extracts without which messages cannot be judged
     cells: DataFrame  #: all counts by pair
     limited_pairs: list[dict[str, Any]]
     exceptions: DataFrame
-    their_lines: DataFrame  #: of the exceptions
+    their_lines: DataFrame  #: ledger lines of the exceptions
     other_dates: dict[str, int]  #: messages of other dates in the lines read, and identities that only notes name
     documents: LargeDocuments = field(default_factory=LargeDocuments)
     breaches: list[Breach] = field(default_factory=list)

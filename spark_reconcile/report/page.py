@@ -24,7 +24,7 @@ from spark_reconcile.settings import ReconcileSettings
 
 BREACHES_SHOWN = 30
 DOCUMENTS_SHOWN = 20  # documents in pieces that are not matched
-NODES_SHOWN = 30  # of the nodes with a repair list, the longest lists
+NODES_SHOWN = 30  # number of repair lists that the page shows, the longest first
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
 SOURCES_OPEN = 12  # number of complete ledgers that are shown without unfolding
 ABSENT_SHOWN = 30  # in the banner, those with the most messages
@@ -37,7 +37,7 @@ class PageContent(NamedTuple):
     facts: dict[str, Any]  #: summary.json
     pairs: Pairs
     exceptions: Exceptions
-    lines: Mapping[str, list[dict[str, Any]]]  #: of the messages with a story
+    lines: Mapping[str, list[dict[str, Any]]]  #: ledger lines of the messages with a story
     history: sections.History
     repair: Mapping[str, int]  #: deeds by node
 

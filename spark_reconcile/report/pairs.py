@@ -98,7 +98,7 @@ class Pairs(NamedTuple):
     worst: Mapping[str, tuple[Pair, VerdictFigures]]  #: by verdict: the pair with most new messages
     tallies: Mapping[str, Tally]  #: by name of the pair
     matrix: Counts  #: all pairs in which both institutions are among the worst
-    past: Sequence[tuple[date, Counts]]  #: of the dates before, oldest first
+    past: Sequence[tuple[date, Counts]]  #: counts of the dates before, oldest first
 
 
 def write_pairs(

@@ -18,7 +18,7 @@ class VerdictCount(NamedTuple):
     verdict: str
     messages: int
     of: int  #: messages of the date, or of the pair
-    age_s: int = 0  #: of the oldest
+    age_s: int = 0  #: age of the oldest message
 
 
 class Breach(NamedTuple):

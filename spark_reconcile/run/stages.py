@@ -259,7 +259,7 @@ def read(spark: SparkSession, place: Place) -> DataFrame:
 class Absence(NamedTuple):
     """A missing ledger that should mention some messages: its node, and the business date."""
 
-    name: str  #: of the ledger, where messages name it; else of the node, or THE_HUB
+    name: str  #: name of the ledger, if messages name it; else of the node, or THE_HUB
     day: date
     messages: int
 

@@ -99,7 +99,7 @@ class Evidence:
             if (m := one.manifest) is not None
         )
         here = {one.source for one in self._today()}
-        # Of extracts without a readable manifest, only those expected on this date.
+        # Extracts without a readable manifest count only if they are expected on this date.
         known = {one.source: one.node for one in self.sources if one.manifest is not None or one.day == self.day}
         hubs = {one.source for one in self._of_hub()} & known.keys()
         of_hubs = [one for one in ledgers if f"{one.node}.{one.store}" in hubs]

@@ -140,7 +140,7 @@ class _Reader:
             return self._list(deep - 1)
         if kind == _DOUBLE:
             return self._take(8)
-        if kind in (_TRUE, _FALSE, 3):  # of a list; 3 is a byte
+        if kind in (_TRUE, _FALSE, 3):  # elements of a list; 3 is a byte
             return self._byte()
         raise BadFooter(f"no kind {kind} of field can be there")
 

@@ -15,7 +15,7 @@ from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE, Source, node_
 class Gap(NamedTuple):
     """An extract to ask for: ledger, date, and the number of messages that need it."""
 
-    name: str  #: of the ledger; of the node, or THE_HUB, if none of its ledgers is known
+    name: str  #: name of the ledger; of the node or THE_HUB, if no ledger of it is known
     day: date
     messages: int
 

@@ -47,7 +47,7 @@ STATE = {state.name: state for state in STATES}
 
 
 THE_HUB = "the hub"  # if its ledgers are unknown
-UNKNOWN_STORE = "a store of the hub"  # of which only the institutions that it serves are known
+UNKNOWN_STORE = "a store of the hub"  # its institutions are known, its name is not
 
 
 @dataclass(frozen=True, slots=True)

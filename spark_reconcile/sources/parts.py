@@ -28,7 +28,7 @@ class CheckedFile(NamedTuple):
 
     state: str  #: the resulting state of the extract (``inputs.STATES``); empty if the file is correct
     note: str
-    seq: tuple[Range, ...] = ()  #: of each row group
+    seq: tuple[Range, ...] = ()  #: range of ``seq`` in each row group
     at: tuple[Range, ...] = ()
 
 

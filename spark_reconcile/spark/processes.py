@@ -50,7 +50,7 @@ def on_this_machine(master: str) -> dict[str, str]:
     settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.local.dir": str(folder())}
     cluster = _LOCAL_CLUSTER.fullmatch(master)
     if cluster:
-        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # of the executors
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # address of the executors
         os.environ["SPARK_HOME"] = str(_home())
         settings["spark.executor.memory"] = f"{cluster[1]}m"
     return settings

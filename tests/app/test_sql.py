@@ -26,7 +26,7 @@ from tests.local_node.pieces.test_transfer import body_of, confirming, counted, 
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import PATIENCE_S, until
 
-SIZE = 6 * PIECE_BYTES + 5  # of a document in pieces
+SIZE = 6 * PIECE_BYTES + 5  # size of a document in pieces
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 PLAIN = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXT | st.binary(max_size=300)

@@ -53,7 +53,7 @@ class ExcusedLine(NamedTuple):
 class CertificateChanges:
     """Roll-overs and revocations of certificates in a campaign, by the name of the node."""
 
-    address: dict[str, str]  #: of each institution
+    address: dict[str, str]  #: address of each institution
     other: dict[str, str]  #: its partner
     revoked: Counter[str] = field(default_factory=Counter)
     renewed: Counter[str] = field(default_factory=Counter)

@@ -69,7 +69,7 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self._may_start = asyncio.Event()  #: cleared while its files are changed
         self._may_start.set()
         self._failpoint = ""  #: failpoint of the next start
-        self.armed = ""  #: of the running process
+        self.armed = ""  #: failpoint of the running process
         self.served = 0  #: number of starts after which it served
         self.fired: list[str] = []  #: failpoints that ended it
 

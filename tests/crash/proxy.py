@@ -18,7 +18,7 @@ CHUNK = 64 * 1024
 class Weather:
     """The faults of a link; the defaults cause none."""
 
-    delay_s: float = 0.0  #: of every chunk, which also limits the bandwidth
+    delay_s: float = 0.0  #: delay of each chunk, which also limits the bandwidth
     bytes_per_s: float = 0.0  #: 0: no limit
     crumb: int = 0  #: largest write in bytes; 0: no limit
     refuses: bool = False  #: new connections are reset
@@ -32,7 +32,7 @@ class Proxy:
     def __init__(self, name: str) -> None:
         self.name = name
         self.weather = Weather()
-        self.target: tuple[str, int] | None = None  #: None: there is no server, so connections are reset
+        self.target: tuple[str, int] | None = None  #: address of the server; None: connections are reset
         self.connections = 0  #: number of connections so far
         self._open: set[_Pair] = set()
         self._changed = asyncio.Event()
@@ -150,7 +150,7 @@ class _Pair:
         self._near = near
         self._far = far
         self.fuse: int | None = None  #: bytes until it is cut
-        self.hanging = False  #: the dialler has gone, and the server has no notice
+        self.hanging = False  #: the dialler's side is closed, without a notice to the server
         self.over = False
         self.ended = asyncio.Event()
         self.done = asyncio.Event()

@@ -53,7 +53,8 @@ CLUSTER_PROXIES = PROXIES | {
 }  # fmt: skip
 BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # with RabbitMQ
 RABBITMQ_PROXIES = CLUSTER_PROXIES | {"way-hub": BROKERS[0], "way-hub-2": BROKERS[1], "way-standby": BROKERS[2]}
-WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}  # of each process of the hub to the carrier
+# proxy between each process of the hub and the carrier
+WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
 PAUSE_S = {A: 0.2, B: 0.6}  # pause between two documents of a lane: most go from A to B
 PASSWORD = "only-for-tests"
 PLAN = InstallationPlan(
@@ -93,7 +94,8 @@ class CrashWorld:
         self.proxies = {name: Proxy(name) for name in self._targets}
         self.nodes: dict[str, CrashProcess] = {}
         self.brokers: dict[str, BrokerProcess] = {}
-        self.server = SharedServer(folder / "store-2") if cluster else None  #: of the second instance and its standby
+        #: Postgres server of the second instance and its standby
+        self.server = SharedServer(folder / "store-2") if cluster else None
         self.streams = {side: DocumentStream(seed, side, OTHER[side], sealed=secure) for side in SIDES}
         self.books = {side: Book(folder / f"{side}.book") for side in SIDES}
         self.submitters: dict[str, Submitter] = {}

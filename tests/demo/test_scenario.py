@@ -25,7 +25,7 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
     for number in range(4):
         (orders / f"order-{number}.xml").write_bytes(os.urandom(1000 * number))
     command = [*DEMO, "--json", "--secure", "--documents", str(orders), "--count", "40", "--inject"]
-    environment = {**os.environ, "TMPDIR": str(temporary)}  # of its folder, which keeps the report
+    environment = {**os.environ, "TMPDIR": str(temporary)}  # parent of the demo's folder, which keeps the report
     demo = subprocess.Popen(
         command, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -26,7 +26,7 @@ from tests.interop.test_large_bodies import MIB, peak_mib
 from tests.waiting import until
 
 SIZE_MIB = 128
-GROWTH_MIB = 32  # of each process after its start, a quarter of the body; usual are 4 to 7
+GROWTH_MIB = 32  # growth of each process after its start, a quarter of the body; usual are 4 to 7
 PIECES = "SELECT count(*) FROM tb_0031_piece"
 KEY = {"Idempotency-Key": "the only one"}
 RAW = {"accept": "application/octet-stream"}

@@ -45,5 +45,5 @@ def test_the_issuer_of_a_certificate_is_found_by_its_signature() -> None:
     mine = issued(FORMER)
     assert is_issued_by(mine, FORMER.certificate)
     assert not is_issued_by(mine, NEW.certificate)
-    again = create_authority("hub", NOW + timedelta(days=1))  # of the same name
+    again = create_authority("hub", NOW + timedelta(days=1))  # an authority of the same name
     assert not is_issued_by(mine, again.certificate)

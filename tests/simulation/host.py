@@ -68,7 +68,7 @@ class Host:
         self.engine: Any = None
         self.store: WatchedStore | None = None
         self.clock: SimClock
-        self.passes_on = False  #: what it sends now are frames of another instance
+        self.passes_on = False  #: whether it sends frames of another instance now
         self.is_retired = False  #: another process has taken over its store
         self._store_planned = self._flush_planned = False
         self._tick_at: float | None = None

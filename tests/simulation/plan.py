@@ -18,7 +18,7 @@ from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
 from tests.simulation.disturbances.faults import DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
 from tests.simulation.timeline import EPOCH
 
-HELL_SHARE = 0.25  # of the seeds
+HELL_SHARE = 0.25  # share of the seeds
 NAMES = ("a", "b", "c", "d")
 
 

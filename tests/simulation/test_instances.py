@@ -10,7 +10,7 @@ from tests.simulation.instances import REPLACING, SimCarrier, simulate_instances
 from tests.simulation.runs import Runs
 
 SEEDS = 100
-CELLS_MIN = 150  # of all grids, without drills
+CELLS_MIN = 150  # cells of all grids that runs without drills reach
 # Found by these seeds: a report of room or a document was lost, and the store waited for another report for ever.
 STARVED = ((206, 2), (261, 3), (5387, 3), (5533, 3))
 

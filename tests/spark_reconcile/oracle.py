@@ -123,7 +123,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
 
     fates = says & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
     operator = bool(_of(lines, S, E.OPERATOR))
-    # Of several results of operators' acts, the most definite counts.
+    # The most definite of several results of operators' acts counts.
     fate = next((f for f in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if f in fates), None)
     turned_away = says and fate is None and E.REFUSED in says and not says & {E.STORED, E.FORWARDED, E.SENT}
     torn = len(fates) > 1 and not operator

@@ -45,7 +45,7 @@ class Lifecycle(CommandSender):
         self._events: list[ConnectionEvent] = []
         self._now = 0.0
         self._started = False
-        self._deadline: float | None = None  # of the negotiation or of the close
+        self._deadline: float | None = None  # end of the time for the negotiation or the close
         self._heart = Heartbeat()
         self._reason: AmqpError | None = None  # why this side closes
 

@@ -42,7 +42,7 @@ class QueuePage:
         self.first = first  # position
         self.last = last
         self.count = count
-        self.bytes = size  # of bodies
+        self.bytes = size  # total size of the bodies
         self.entries: list[QueueEntry] | None = None
         self.rows: array[int] = array("q")  # positions of the messages that are rows of the store
         self.kept: list[QueueEntry] = []  # messages that stay in memory

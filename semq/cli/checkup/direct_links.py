@@ -57,7 +57,7 @@ async def _dialled(config: DialConfig, own: Address, partner: Address) -> Findin
     check, where = f"way to {partner}", f"{config.host}:{config.port}"
     try:
         link = await dial(config, SystemClock(), Turn())
-    except (NotAllowed, InvalidPath):  # of an older version: the login was accepted
+    except (NotAllowed, InvalidPath):  # a partner of an older version: the login was accepted
         return Finding(check, OK, f"{where} lets {own} in")
     except AccessRefused as error:
         return Finding(check, WARNING, f"{where} does not let {own} in: {error.text}", REFUSED)

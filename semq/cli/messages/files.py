@@ -18,8 +18,8 @@ from semq.app.file_body import FileBody
 from semq.cli.errors import EmptyDocument, NoFile, UnreadableFile
 from semq.foreign_text import in_page
 
-NAME_BYTES_MAX = 255  # of a file name on the common file systems
-ENDING_BYTES_MAX = 24  # of a suffix that is kept when a name is shortened
+NAME_BYTES_MAX = 255  # limit of file names on the common file systems
+ENDING_BYTES_MAX = 24  # longest suffix that is kept when a name is shortened
 STDIN = "-"
 LARGE = 4 << 20  # bytes
 _UNFIT = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # in file names of one system or another

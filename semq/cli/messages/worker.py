@@ -17,7 +17,7 @@ from semq.cli.node.broker import Limit, print_rows
 from semq.cli.output.printer import Output, log_to_terminal
 from semq.cli.session import ConfigOption, NodeOption, Session, on_node, url_of
 
-FRAMES_MAX = 8  # of a traceback, the innermost
+FRAMES_MAX = 8  # innermost frames of a traceback that are printed
 group = typer.Typer()
 
 
@@ -93,7 +93,8 @@ def own_frames(error: BaseException | None) -> Iterator[str]:
         return
     found = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_import(frame.filename)]
     lines = traceback.format_list(found[-FRAMES_MAX:])
-    lines += traceback.format_exception_only(error)[:-1]  # of a syntax error: the file, the line, the place
+    # a syntax error has lines with the file, the line and the position
+    lines += traceback.format_exception_only(error)[:-1]
     for part in lines:
         yield from part.rstrip("\n").split("\n")
 

@@ -46,7 +46,7 @@ class Subject(NamedTuple):
     """A row of the table."""
 
     read: Callable[[Session, str], Awaitable[Reading]]
-    unit: str  #: of performance data: s, or nothing for counts
+    unit: str  #: unit of performance data: s, or nothing for counts
     warning: float
     critical: float
     help: str
@@ -188,7 +188,7 @@ def _as_text(out: Output, result: CheckResult) -> None:
 
 
 def _as_nagios(out: Output, result: CheckResult) -> None:
-    text = result.text.replace("|", "/")  # what follows a bar is performance data
+    text = result.text.replace("|", "/")  # text after a bar is performance data
     data = ""
     if result.value is not None:
         limits = f"{result.warning:g};{result.critical:g}"

@@ -48,7 +48,7 @@ def print_counters(out: Output, status: Status) -> None:
     """Print the counters of the engine with their meanings, and all figures of endpoint and store."""
     counts = status.get("counters") or {}
     named = [name for name in COUNTERS if name in counts]
-    others = sorted(counts.keys() - COUNTERS.keys())  # of a node of another version
+    others = sorted(counts.keys() - COUNTERS.keys())  # counters of a node of another version
     out.table(COUNTER_COLUMNS, [(name, counts[name], COUNTERS.get(name, "")) for name in (*named, *others)])
     out.facts({name: status[name] for name in FIGURES if status.get(name)})
 

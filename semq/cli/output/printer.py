@@ -17,7 +17,7 @@ from semq.cli.output.values import lines, plain
 from semq.foreign_text import json_text, shown, shown_lines
 from semq.moments import in_local
 
-WIDTH = 80  # where the output is no terminal
+WIDTH = 80  # width of output that is no terminal
 
 
 class Output:

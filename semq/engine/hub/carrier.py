@@ -29,7 +29,7 @@ class Passed(msgspec.Struct, frozen=True):
 
     node: str
     session: int
-    number: int  #: of a document, counted by the engine that sends it; 0: a packet
+    number: int  #: number of a document, counted by the engine that sends it; 0: a packet
     frame: Frame
 
 
@@ -38,7 +38,7 @@ class Credit(msgspec.Struct, frozen=True):
 
     node: str
     session: int
-    number: int  #: of the last document that has arrived
+    number: int  #: number of the last document that has arrived
     room: int  #: the number of documents that the session takes now
 
 
@@ -54,7 +54,7 @@ class Came(msgspec.Struct, frozen=True):
 
     node: str
     session: int  #: later sessions of one front have higher numbers
-    since_ms: int  #: of its login, in milliseconds since 1970 UTC
+    since_ms: int  #: time of its login, in milliseconds since 1970 UTC
     room: int
     certificates: tuple[str, ...] | None
     users_present: tuple[str, ...] = ()

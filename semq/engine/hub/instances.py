@@ -32,7 +32,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag
 
-BEYOND_BYTES_MAX = 16 << 20  # of documents for a session that has no room
+BEYOND_BYTES_MAX = 16 << 20  # bytes of documents for a session that has no room
 
 
 class Homes(Protocol):

@@ -8,7 +8,7 @@ room, and its sender would hear DROPPED although the first copy has arrived. A m
 from collections import OrderedDict
 
 WINDOW = 4096
-LIVES_MAX = 256  # incarnations; the one not heard for the longest time is forgotten
+LIVES_MAX = 256  # incarnations; the least recently received one is dropped
 
 
 class Repetitions:

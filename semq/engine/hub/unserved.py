@@ -12,7 +12,7 @@ from semq.umx_t.envelope import Data, Function, Packet, Primitive
 from semq.umx_t.locator import LK1
 from semq.umx_t.records import Answer, HubFlag, InquiryRole, Receipt
 
-DOCUMENTS_MAX = 100_000  # of all stores
+DOCUMENTS_MAX = 100_000  # documents of all stores together
 
 
 class Unserved:

@@ -19,7 +19,7 @@ from semq.umx_t.errors import BadAddress, BadCombination
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import SaveFwd
 
-BYTES_MAX = 32 << 20  # of one document for all members together, which one commit writes
+BYTES_MAX = 32 << 20  # bytes of a document times its members, which one commit writes
 UNCOMMITTED_MAX = 10_000  # messages to members of groups whose commit is not finished
 NAMED_MAX = 5  # members that an error names
 

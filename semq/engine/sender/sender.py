@@ -45,7 +45,7 @@ class Sender:
         self.rows = OutboundRows(core, recovered, secrecy, self.pump, self)
         self.resealing = Resealing(core, self.rows, secrecy)
         self.rejected_proofs = RejectedProofs(core, secrecy)
-        self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: of inquiries
+        self.schedule = Schedule(core.settings.inquiry_s, core.settings.inquiry_s_max)  #: schedule of inquiries
         self.nonces: dict[int, int] = {}  #: the last inquiry about a row; an older answer is no evidence of absence
         self.asked: dict[int, int] = {}  #: inquiries about a row since the last statement about it
         self.unanswered: Counter[int] = Counter()  #: class 1 and 2: inquiries without an answer that settles anything

@@ -261,7 +261,7 @@ class _Way:
     room: int
     stream: OutStreamKey
     floor: Floor
-    remark: str  #: of the ledger, about the way to it
+    remark: str  #: remark in the ledger about the way to the target
     sent: list[int] = field(default_factory=list)  #: rows that leave with this commit
     dropped: list[int] = field(default_factory=list)  #: rows of class 1 that ended here
     frames: list[Data] = field(default_factory=list)

@@ -48,7 +48,7 @@ class Companion:
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
         self.starts = 0
-        self.exit_status: int | None = None  #: of the last run; None: it has not ended yet
+        self.exit_status: int | None = None  #: exit status of the last run; None: it has not ended yet
         self.states = ReportedStates()  #: as the running program has reported them
 
     @property

@@ -126,7 +126,7 @@ class Verified:
     lines: int
     links: int
     head: ChainLink | None
-    first_day: str = ""  #: of the links, in UTC; empty if there are none
+    first_day: str = ""  #: first day of the links, in UTC; empty if there are none
     last_day: str = ""
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
 AT_ONCE = 2  # queries of one store that shares its threads
-TIMEOUT_S = 60  # of one statement there
+TIMEOUT_S = 60  # time limit of one statement on the server
 
 
 class Readers(Protocol):

@@ -101,7 +101,7 @@ class PostgresStore:
         self._wire: PipelineWire | None = None
         self._writer: Writer | None = None
         self._lease: Lease | None = None
-        self.chain = Chain("", None)  #: of the ledger; its end is known while the store is open
+        self.chain = Chain("", None)  #: hash chain of the ledger; its end is known while the store is open
         self._reader = Reader(lambda: self.url, readers)
         self._ahead: BodiesAhead | None = None
 

@@ -22,7 +22,7 @@ from semq.umx_t.short_name import read_short_name, short_name
 from semq.umx_t.status import Outcome
 
 PLACE = re.compile(r"member (\d+) of (\d+) of (\S+) to (\S+)\Z")
-CONTINUES = "continues as "  # of ``engine.sender.resealing``
+CONTINUES = "continues as "  # text written by ``engine.sender.resealing``
 CONTINUED_MAX = 20  # times that a message is sealed again
 FOUND_MAX = 100  # messages with one record id and different origins that are searched
 _ENDS = [Event[outcome.name] for outcome in Outcome]

@@ -61,7 +61,7 @@ class Filter:
     partner: str | None = None  #: the institution at the other end
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
-    code: str | None = None  #: of the reason
+    code: str | None = None  #: code of the reason
     since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None
     limit: int = 50
     pieces: bool = False  #: also pieces of documents
@@ -318,7 +318,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     if detail.endswith(MARKER) and event in MARKER_WORDS:
         words, detail = MARKER_WORDS[event], detail.removesuffix(MARKER).removesuffix("; ")
     if event in SAY_THE_NEWS and detail in NEWS:
-        detail = ""  # the event says the same
+        detail = ""  # the event states the same fact
     return {
         "at": _ms(row.at),
         "side": Side(row.side).name.lower(),

@@ -46,8 +46,8 @@ class Search:
     source: str | None = None  #: at a hub: the institution that sent it
     type: str | None = None  #: data type of the AppKey
     key: str | None = None  #: beginning of the key of the AppKey
-    code: str | None = None  #: of the reason
-    mark: Literal["held", "parked", "void"] | None = None  #: of tb_0031
+    code: str | None = None  #: code of the reason
+    mark: Literal["held", "parked", "void"] | None = None  #: mark of a row of tb_0031
     since_ms: Moment | None = None
     until_ms: Moment | None = None
     order: Literal["newest", "oldest"] = "newest"
@@ -72,7 +72,7 @@ class _Queue:
     at: Column[Any]
     states: Mapping[str, Any]  #: columns that ``state`` may name a value of
     facts: Callable[[Any], dict[str, Any]]
-    is_piece: Callable[[Any], ColumnElement[bool]]  #: of columns
+    is_piece: Callable[[Any], ColumnElement[bool]]  #: condition on the columns of a row
 
 
 OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}

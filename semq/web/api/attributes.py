@@ -19,7 +19,7 @@ from semq.umx_t.app_key import AppKey
 from semq.web.errors import BadRequest
 
 PREFIX = b"semq-"
-OWN_PREFIX = b"semq-header-"  # of the application's own headers
+OWN_PREFIX = b"semq-header-"  # prefix of the application's own headers
 KEY_HEADER = b"idempotency-key"  # the same as SEMQ-Token
 ELSEWHERE = ("body_base64", "headers", "sender", "content_type", "content_encoding")
 NAMES = tuple(one.encode_name for one in msgspec.structs.fields(SubmitDocument) if one.encode_name not in ELSEWHERE)

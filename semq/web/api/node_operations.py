@@ -15,7 +15,7 @@ from semq.web.errors import BadRequest
 from semq.web.transport.bodies import announced, read_body
 
 PATIENCE_S = 60.0
-BODY_MAX = 8 << 20  # of arguments; definitions are the largest
+BODY_MAX = 8 << 20  # size limit of arguments; definitions are the largest
 ANSWERS = {200: "The result.", 404: "", 409: ""}
 ANSWERS_TO_BODY = {**ANSWERS, 413: "", 422: ""}
 

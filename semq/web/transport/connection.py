@@ -36,7 +36,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self._certificate = ""
-        self._fault = ""  #: of a head that is refused
+        self._fault = ""  #: fault of a head that is refused
         self._head_timer: asyncio.TimerHandle | None = None
         self._pause_timer: asyncio.TimerHandle | None = None
         self._received_at = 0.0

@@ -150,7 +150,7 @@ def test_everything_else_on_the_channel_waits_for_the_body() -> None:
     server.ack(1, 9)
     server.ack(2, 8)
     _, heard = pair.flow()
-    assert [type(event).__name__ for event in heard] == ["Acked"]  # of the other channel
+    assert [type(event).__name__ for event in heard] == ["Acked"]  # the confirm of the other channel
     server.send_chunk(1, b"def")
     _, heard = pair.flow()
     assert [type(event).__name__ for event in heard] == ["Delivered", "Delivered", "Acked"]
@@ -215,7 +215,7 @@ def test_both_close_while_a_body_is_on_its_way() -> None:
     assert pair.flow()[0][0].channel == 1  # type: ignore[attr-defined]
 
 
-# What is forbidden
+# Forbidden sequences of methods
 
 
 def refused(pair: WirePair) -> list[Any]:

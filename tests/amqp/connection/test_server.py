@@ -191,7 +191,7 @@ def test_the_limits_hold_from_tune_ok_on() -> None:
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (5, 8192, 20)
     assert server.receive(said(m.ConnectionTuneOk(3, 4096, 7)), 50) == [Tuned(4096, 3, 7)]
     assert (server.frame_max, server.channel_max, server.heartbeat) == (4096, 3, 7)
-    assert server.next_deadline == 10  # of the negotiation
+    assert server.next_deadline == 10  # deadline of the negotiation
 
 
 def test_limits_above_the_offer_are_not_allowed() -> None:

@@ -133,7 +133,7 @@ def test_a_reconnect_leaves_the_slower_pace_to_slices_that_have_it_and_takes_a_s
     soon = [schedule.take(100.0, patient=False) for _ in range(4)]
     spans = [(slice_.first, slice_.last) for slice_ in soon if slice_ is not None]
     assert sorted(spans) == [(9_990, 9_999), (10_000, 10_099), (29_990, 29_999)]
-    # What an earlier round has not reached goes first.
+    # Rows that an earlier round has not reached are first.
     assert schedule.take(100.0) == Slice(0, 9_999, 80.0, patient=True)
     assert schedule.take(100.0) == Slice(20_000, 29_999, 100.0, patient=True)
 

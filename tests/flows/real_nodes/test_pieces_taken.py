@@ -18,7 +18,7 @@ from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 
 SIZE = 20 * PIECE_BYTES + 5
-# Reads a third of the body, says so, and never comes back.
+# Reads a third of the body, prints a line, and blocks.
 READER = f"""
 import asyncio, sys, time
 from semq.app import Client, link

@@ -47,7 +47,7 @@ async def test_partners_see_who_of_the_named_users_receives(inprocess: InProcess
     await consume(program, "secret")  # not named in the definitions
     await until_shown(inprocess, a, nobody | {"1.56001/desk": True})
     await until_shown(inprocess, b, nobody | {"1.56001/desk": True, "1.56001/secret": True})
-    # A node that logs in later is told, too.
+    # A node that logs in later receives the report, too.
     await a.uplink.restart()
     await linked(a)
     await until_shown(inprocess, a, nobody | {"1.56001/desk": True})

@@ -167,7 +167,7 @@ async def test_best_effort_documents_are_datagrams_on_a_direct_link(inprocess: I
     for node, peer in ((scene.a, B), (scene.b, A)):
         found = await datagrams(node, peer)
         assert (found["sent"], found["received"], found["lost"]) == (10, 10, 0)
-    # What must arrive goes by the connection.
+    # Reliable documents travel by the connection.
     await a.submit("56001", b"must arrive")
     await until(lambda: b"must arrive" in b.got)
     assert (await datagrams(scene.a, B))["sent"] == 10

@@ -20,8 +20,8 @@ from tests.local_node.test_node import lose_store
 from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 
-SIZE = 20 * PIECE_BYTES + 5  # above what is gathered in memory
-SMALLER = "max_document_bytes = 1000\n"  # than a piece
+SIZE = 20 * PIECE_BYTES + 5  # above the size that is collected in memory
+SMALLER = "max_document_bytes = 1000\n"  # smaller than a piece
 PIECES = "pieces_from_bytes = 1000000\nmax_document_bytes = 2000000\n"
 
 
@@ -117,7 +117,7 @@ async def test_a_node_that_stops_sends_the_pieces_that_are_left_after_its_start(
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
-    # Those that were messages when the node stopped were not sent a second time.
+    # Pieces that were messages when the node stopped were not sent a second time.
     assert counted(b, f"SELECT count(*) FROM semq_ledger WHERE event = {Event.RECEIVED:d}") == 21 + 1
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(again) and is_clean(b))
@@ -145,7 +145,8 @@ async def test_a_document_is_delivered_again_with_all_its_pieces(inprocess: InPr
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port)
     await linked(a)
-    assert await published(await confirming(inprocess, a), "10008", body_of(SIZE))  # to the institution itself
+    # a document to the institution itself
+    assert await published(await confirming(inprocess, a), "10008", body_of(SIZE))
     first = await KeepingConsumer.on(inprocess, a)
     delivered = await first.next()
     await first.channel.close()  # not acknowledged

@@ -77,7 +77,7 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
         assert "SEMQ-2011" in rows[bad]["error"]
         assert "protocol.windows" in rows[bad]["error"]
         assert "SEMQ-3001" in rows[away]["error"]
-        # What was wrong is corrected in the file.
+        # The error in the file is corrected.
         found.write({a: "", bad: "", away: "", b: ""})
         told = await found.asked("/", "server.reload")
         assert (told["added"], told["removed"]) == ([], [])
@@ -161,7 +161,7 @@ async def test_institutions_come_and_go_while_it_runs(inprocess: InProcess) -> N
         assert found.node(a).uplink.link is link
         with pytest.raises((NotAllowed, InvalidPath)):
             await found.client(gone)
-        # What waits for it meanwhile is there when it is back.
+        # Documents that arrive meanwhile are delivered after its return.
         lk0 = await found.send(a, gone)
         found.write({a: "", b: "", new: "", gone: ""})
         assert (await found.asked("/", "server.reload"))["added"] == [gone]

@@ -26,8 +26,8 @@ TEXT = HUB_CONFIG.replace('may_send_to = ["56001", "10008"]\n', "")
 class HeldScene:
     hub: HubNode
     node: LocalNode
-    admin: ClientLink  # of the hub
-    app: ClientLink  # of the node
+    admin: ClientLink  # administration of the hub
+    app: ClientLink  # application of the node
 
     async def submit(self, to: str, count: int = 1, **more: Any) -> list[str]:
         """Documents that the hub stores."""

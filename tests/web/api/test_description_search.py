@@ -21,7 +21,7 @@ from tests.web.api.openapi_pages import PAGES, page
 from tests.web.running import serving
 
 GIVEN = ("method", "params", "json", "data", "content")
-EXAMPLES = 4  # of each endpoint
+EXAMPLES = 4  # examples of each endpoint
 # Streams do not end; draining and reloading have tests of their own; the other operations on trust would end the links
 # of the node.
 LEFT_OUT = {"events", "node.drain.post", "node.reload.post", "inbox.receive", "openapi"}

@@ -125,7 +125,7 @@ async def test_incomplete_bodies_leave_no_file(site: Site) -> None:
         if len(ending) < announced:
             await until(lambda: not is_free(site))
             writer.close()
-        else:  # what follows the announced length is no request
+        else:  # bytes after the announced length are no request
             assert b"HTTP/1.1 400 " in await reader.read()
             writer.close()
         await until(lambda: is_free(site))
