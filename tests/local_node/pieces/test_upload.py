@@ -8,6 +8,7 @@ from local_node.node import LocalNode
 from semq.amqp import errors as amqp
 from semq.amqp import methods as m
 from semq.amqp.content import ContentHeader, Properties
+from semq.store.rows import Event
 from tests.local_node.pieces.test_transfer import (
     SIZE,
     body_of,
@@ -53,21 +54,23 @@ async def test_documents_that_cannot_be_split_are_refused_before_the_body(
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    ("headers", "where"),
     [
-        ({"SaveFwd": 2}, "save_fwd = 2"),
-        ({"OrderKey": "k"}, "order_key = 'k'"),
-        ({"Fixed": 1}, "order_key <> ''"),
+        ({"SaveFwd": 1}, f"semq_ledger WHERE event = {Event.ACCEPTED:d} AND size"),
+        ({"SaveFwd": 2}, "tb_0031 WHERE save_fwd = 2 AND size"),
+        ({"OrderKey": "k"}, "tb_0031 WHERE order_key = 'k' AND size"),
+        ({"Fixed": 1}, "tb_0031 WHERE order_key <> '' AND size"),
+        ({"NotBefore": 32_000_000_000_000}, "tb_0031_submit WHERE octet_length(payload)"),
     ],
 )
 async def test_documents_that_cannot_be_split_are_one_message_up_to_its_limit(
-    inprocess: InProcess, headers: dict[str, str | int], status: str
+    inprocess: InProcess, headers: dict[str, str | int], where: str
 ) -> None:
     a = await local(inprocess, "10008", 1)  # no hub: the message waits
     size = 1_500_000
     assert await published(await confirming(inprocess, a), "56001", body_of(size), **headers)
     assert not pieces(a)
-    assert counted(a, f"SELECT count(*) FROM tb_0031 WHERE size = {size} AND {status}") == 1
+    assert counted(a, f"SELECT count(*) FROM {where} = {size}") == 1
 
 
 async def test_a_body_beyond_the_largest_is_refused(inprocess: InProcess) -> None:
