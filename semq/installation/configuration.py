@@ -63,7 +63,9 @@ class NodePlace:
     def url_at(self, port: int) -> str:
         """Return the AMQP URL for applications."""
         address = f"{self.login.user}:{self.login.password}@127.0.0.1:{port}"
-        return f"amqps://{address}?cafile={self.data_dir / 'pki' / 'trust.pem'}" if self.tls else f"amqp://{address}"
+        owner = HUB if self.node_id == HUB else self.name  # all processes of the hub share the keys of the first one
+        trust = self.folder / owner / "pki" / "trust.pem"
+        return f"amqps://{address}?cafile={trust}" if self.tls else f"amqp://{address}"
 
     @property
     def url(self) -> str:

@@ -44,6 +44,14 @@ def test_a_secure_installation_has_no_passwords_of_links(tmp_path: Path) -> None
     assert places["a"].url.startswith("amqp://")
 
 
+def test_applications_trust_every_instance_of_a_hub_by_the_keys_that_it_uses(tmp_path: Path) -> None:
+    places = InstallationPlan({"a": "10008"}, LOGIN, secure=True, instances=2, carrier="amqp://u:p@localhost").write(
+        tmp_path
+    )
+    folder = load(places[f"{HUB}-2"].config, {}).tls.dir
+    assert places[f"{HUB}-2"].url_at(1).endswith(f"?cafile={folder}/trust.pem")
+
+
 def test_a_direct_link_has_a_dialling_and_a_listening_end(tmp_path: Path) -> None:
     plan = InstallationPlan({"a": "10008", "b": "56001"}, LOGIN, secure=True, direct=("a", "b"))
     places = plan.write(tmp_path)
