@@ -30,11 +30,11 @@ def test_a_line_has_no_invisible_characters(text: str) -> None:
 
 @given(TEXTS)
 def test_json_is_the_same_data_and_safe(text: str) -> None:
-    told = json_text({text: [text]})
-    assert not any(map(is_unseen, told))
-    told.encode()
+    result = json_text({text: [text]})
+    assert not any(map(is_unseen, result))
+    result.encode()
     pairs = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # two halves are one character
-    assert json.loads(told) == {pairs: [pairs]}
+    assert json.loads(result) == {pairs: [pairs]}
 
 
 @given(TEXTS)

@@ -59,9 +59,9 @@ def set_up(checkout: Path, *folders: Path, **environment: str) -> str:
 def test_an_optimized_interpreter_behind_another_one_is_taken(checkout: Path, tmp_path: Path) -> None:
     stand_in(tmp_path / "first", "python3.11", optimized=False)
     good = stand_in(tmp_path / "second", "python3.11", optimized=True)
-    said = set_up(checkout, tmp_path / "first", tmp_path / "second")
-    assert f"taken: {good}" in said
-    assert NOTE not in said
+    result = set_up(checkout, tmp_path / "first", tmp_path / "second")
+    assert f"taken: {good}" in result
+    assert NOTE not in result
 
 
 def test_a_newer_one_that_is_optimized_is_taken_before_an_older_one_that_is_not(checkout: Path, tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_newer_one_that_is_optimized_is_taken_before_an_older_one_that_is_not(
 def test_a_named_python_is_used_with_a_note_about_its_build(checkout: Path, tmp_path: Path) -> None:
     stand_in(tmp_path / "first", "python3.11", optimized=True)
     named = stand_in(tmp_path / "second", "mine", optimized=False)
-    said = set_up(checkout, tmp_path / "first", PYTHON=str(named))
-    assert f"taken: {named}" in said
-    assert f"{named} was built {NOTE}" in said
+    result = set_up(checkout, tmp_path / "first", PYTHON=str(named))
+    assert f"taken: {named}" in result
+    assert f"{named} was built {NOTE}" in result
 
 
 def test_one_that_makes_environments_is_taken_before_one_that_is_optimized_and_cannot(
@@ -83,6 +83,6 @@ def test_one_that_makes_environments_is_taken_before_one_that_is_optimized_and_c
 ) -> None:
     stand_in(tmp_path / "first", "python3.11", optimized=True, has_venv=False)
     able = stand_in(tmp_path / "second", "python3.11", optimized=False)
-    said = set_up(checkout, tmp_path / "first", tmp_path / "second")
-    assert f"taken: {able}" in said
-    assert NOTE in said
+    result = set_up(checkout, tmp_path / "first", tmp_path / "second")
+    assert f"taken: {able}" in result
+    assert NOTE in result

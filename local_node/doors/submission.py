@@ -115,7 +115,7 @@ class SubmitExchange(ServiceExchange):
                 raise
             settlement.failed(error)
             return
-        # Methods of ``told`` must not refer to the submission: such a cycle would keep the body.
+        # The methods of ``settlement`` must not refer to the submission: such a cycle would keep the body.
         settlement.name = Name(submission.target, submission.attributes.app_key, submission.token)
         submission.done = settlement.done
         submission.failed = settlement.failed

@@ -72,8 +72,8 @@ class ServerConfig:
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    properties: Mapping[str, Any] = field(default_factory=dict)  # added to, or replacing, those of ``ABOUT``
-    #: makes what accepts connections, where several servers have one port (``shared_port``)
+    properties: Mapping[str, Any] = field(default_factory=dict)  # properties that extend or replace those of ``ABOUT``
+    #: creates the listener, if several servers share one port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], Listening] | None" = None
 
 

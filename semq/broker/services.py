@@ -93,7 +93,7 @@ class OfferedMessage(NamedTuple):
     body: bytes
     mandatory: bool
     settle: Settle
-    document: ArrivingDocument | None = None  #: instead of ``body``, if the service took it as it arrived
+    document: ArrivingDocument | None = None  #: the body as received by the service in parts, instead of ``body``
 
 
 class ServiceExchange(Exchange):
@@ -121,7 +121,7 @@ class ServiceExchange(Exchange):
     def arriving(
         self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
     ) -> ArrivingDocument | None:
-        """Return what takes a large body that begins to arrive; None: it is gathered in memory.
+        """Return the receiver of a large body that begins to arrive; None: the body is collected in memory.
 
         ``pause`` stops reading from the client (True), and resumes (False). Raises AmqpError to refuse the message.
         """

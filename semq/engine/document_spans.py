@@ -162,7 +162,7 @@ PARENTS = {
     "wait": "record",
     "process": "record",
 }
-REPEATED = frozenset(PARENTS) - {"submit", "deliver", "record"}  # they may come again, and are no parents
+REPEATED = frozenset(PARENTS) - {"submit", "deliver", "record"}  # stages that may be repeated, and are no parents
 ENDS_AT_SENDER = frozenset(
     {Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED, Event.REFUSED}
 )

@@ -114,7 +114,7 @@ class LocalEngine:
         self.rows.pump.run_all()
 
     def _direct_up(self, link: Link) -> None:
-        """Begin a direct session. What was sent by the hub without an answer is asked about by this way now."""
+        """Begin a direct session. Inquiries about unanswered documents sent by the hub use this session from now on."""
         self.uplink.begin_direct(link)
         self.direct.began(link, self.secrecy.introduction())
         self._way_changed(link)

@@ -63,7 +63,7 @@ class MemoryStore:
         self._queue: list[Work] = []
         self._ahead: list[Work] = []  # overtaken by all work that is posted until the next unit begins
         self._is_due = False  # some queued work is urgent, so all of it is done now
-        # a commit has an unknown result, or the store was taken over: it must be opened again
+        # the store must be opened again: a commit has an unknown result, or another process took the store over
         self._fault: SemqError | None = None
         self._open: list[Work] = []  # work of the open transaction
         self._unit: Unit | None = None

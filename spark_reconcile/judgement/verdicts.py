@@ -191,7 +191,7 @@ FINDINGS = {
     "two_outcomes": ("The sender reported two final outcomes.", "", ""),
     "two_records": ("The receiver recorded it as two different things.", "", ""),
     "traces_without_record": ("The receiver acted on it, but the line that records it is not there.", "", ""),
-    "refused_yet_moved": ("The sender turned it away, yet others have it.", "", ""),
+    "refused_yet_moved": ("The sender refused it, yet other ledgers have it.", "", ""),
     "promise_dropped": ("Dropped though its class promises more.", "sender", "inquire"),
     "promise_dropped_at_hub": ("The hub dropped it though its class promises more.", "sender", "inquire"),
     "delivered_yet_refused": ("The outcome at the sender is delivered; the receiver recorded no payload.", "", ""),
@@ -226,7 +226,7 @@ FINDINGS = {
     ),
     "sender_not_told": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
     "settled_without_record": ("The sender has an outcome; the receiver has no record of it.", "", ""),
-    "released_without_record": ("The hub let its copy go; the receiver has no record of it.", "sender", "inquire"),
+    "released_without_record": ("The hub released its copy; the receiver has no record of it.", "sender", "inquire"),
     "waits_at_sender": (
         "Without a hub: accepted and not yet sent. Its receiver is away, or it is held or scheduled.",
         "",

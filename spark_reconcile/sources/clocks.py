@@ -19,7 +19,9 @@ from spark_reconcile.days import DAY_MS
 
 WAY_MAX_MS = 10_000  # longer round trips are too imprecise
 STEP_MS = 10  # estimates are rounded to this step
-WRONG_FROM_MS = 2_000  # an operator should correct such a clock; a merely stated difference counts from here on
+WRONG_FROM_MS = (
+    2_000  # an operator should correct a clock above this; a difference that is only stated counts from here on
+)
 STATED_TO_MS = DAY_MS
 ENOUGH = 3  # messages per hour, so that a single wrong line does not decide
 HOUR_MS = 3_600_000

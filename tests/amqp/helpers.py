@@ -62,9 +62,9 @@ class WirePair:
         at_server: list[ConnectionEvent] = []
         at_client: list[ConnectionEvent] = []
         while self.server.output_size or self.client.output_size:
-            heard = self.step()
-            at_server += heard[0]
-            at_client += heard[1]
+            result = self.step()
+            at_server += result[0]
+            at_client += result[1]
         return at_server, at_client
 
     def negotiate(self) -> "WirePair":

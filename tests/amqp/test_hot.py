@@ -71,9 +71,9 @@ def test_a_server_reads_the_same_by_both_decoders(said: list[tuple[Method, bytes
         else frame(FRAME_METHOD, 1, encode_method(method))
         for method, body in said
     )
-    heard = events_of(fast, data)
-    assert heard == events_of(slow, data)
-    assert len(heard) == len(said)
+    result = events_of(fast, data)
+    assert result == events_of(slow, data)
+    assert len(result) == len(said)
 
 
 @settings(max_examples=50)
@@ -87,9 +87,9 @@ def test_a_client_reads_the_same_by_both_decoders(said: list[tuple[Method, bytes
         else frame(FRAME_METHOD, 1, encode_method(method))
         for method, body in said
     )
-    heard = events_of(fast, data)
-    assert heard == events_of(slow, data)
-    assert len(heard) == len(said)
+    result = events_of(fast, data)
+    assert result == events_of(slow, data)
+    assert len(result) == len(said)
 
 
 def test_the_hot_path_is_used() -> None:

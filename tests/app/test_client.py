@@ -68,16 +68,16 @@ async def test_a_wait_without_an_outcome_in_time_is_no_failure(sender: Client) -
 
 
 async def test_events_show_the_states_of_a_document(sender: Client) -> None:
-    heard: list[DocumentEvent] = []
+    received: list[DocumentEvent] = []
     async with sender.events("*.56001.waybill") as events:
         sent = await sender.send("56001", b"on its way", app_key="trade/waybill/sea/W1")
         async for event in events:
-            heard.append(event)
+            received.append(event)
             if event.is_final:
                 break
-    assert {event.lk0 for event in heard} == {sent.lk0}
-    assert (heard[0].kind, heard[-1].kind, heard[-1].outcome) == ("sent", "delivered", "DELIVERED")
-    assert heard[-1].app_key == AppKey("trade", "waybill", "sea", "W1")
+    assert {event.lk0 for event in received} == {sent.lk0}
+    assert (received[0].kind, received[-1].kind, received[-1].outcome) == ("sent", "delivered", "DELIVERED")
+    assert received[-1].app_key == AppKey("trade", "waybill", "sea", "W1")
 
 
 async def test_a_token_makes_a_repeat_safe(sender: Client) -> None:

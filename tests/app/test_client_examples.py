@@ -27,9 +27,9 @@ def test_a_document_goes_from_example_to_example(network: Network) -> None:
 
 
 def test_the_client_sends_and_receives(network: Network) -> None:
-    told = run("app_client.py", network.sender.url, network.receiver.url)
-    assert "DELIVERED" in told
-    assert "b'<Order>S0002</Order>'" in told
+    result = run("app_client.py", network.sender.url, network.receiver.url)
+    assert "DELIVERED" in result
+    assert "b'<Order>S0002</Order>'" in result
 
 
 async def test_a_document_is_sent_and_taken_in_a_transaction(network: Network, receiver: Client) -> None:

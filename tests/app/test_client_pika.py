@@ -71,9 +71,13 @@ def test_events_come_out_of_a_topic_exchange(network: Network) -> None:
         method, properties, body = next(channel.consume(queue, inactivity_timeout=30))
         assert method is not None, "no event came"
         channel.basic_ack(method.delivery_tag)
-        told = json.loads(body)
-    assert (told["event"], told["outcome"], told["app_key"]) == ("delivered", "DELIVERED", "trade/receipt-test//E1")
-    assert properties.headers["@LK0"] == told["lk0"]
+        content = json.loads(body)
+    assert (content["event"], content["outcome"], content["app_key"]) == (
+        "delivered",
+        "DELIVERED",
+        "trade/receipt-test//E1",
+    )
+    assert properties.headers["@LK0"] == content["lk0"]
 
 
 def test_unacknowledged_documents_are_delivered_again(network: Network) -> None:
@@ -139,14 +143,14 @@ def test_a_client_that_requests_an_answer_gets_it_and_keeps_the_channel(network:
                 channel.basic_publish("semq", target, b"x", properties)
             except NackError:
                 assert target == "99999"
-        told = {}
+        facts = {}
         for _, answer, body in answers:
-            told[answer.correlation_id] = json.loads(body)
-            if len(told) == 2:
+            facts[answer.correlation_id] = json.loads(body)
+            if len(facts) == 2:
                 break
-    assert told["0"]["ok"]
-    assert told["0"]["result"]["lk0"].startswith("1.10008.")
-    assert told["1"]["error"]["code"] == "SEMQ-1201"
+    assert facts["0"]["ok"]
+    assert facts["0"]["result"]["lk0"].startswith("1.10008.")
+    assert facts["1"]["error"]["code"] == "SEMQ-1201"
 
 
 def delete_exchange(channel: BlockingChannel) -> None:

@@ -168,9 +168,9 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
         with pytest.raises(RefusedByNode):
             park(connection, bref)
     with engine.connect() as connection:
-        told = status(connection, number)
-        assert told is not None
-        assert (told.lk0, told.state) == (document.lk0, "DELIVERED")
+        result = status(connection, number)
+        assert result is not None
+        assert (result.lk0, result.state) == (document.lk0, "DELIVERED")
         assert status(connection, 1 << 40) is status(connection, "no such token") is None
 
 

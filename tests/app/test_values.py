@@ -44,8 +44,8 @@ async def test_a_document_of_a_lost_connection_cannot_be_settled(act: str) -> No
 
 
 def test_an_event_is_read() -> None:
-    told = {"event": "failed", "lk0": "x", "app_key": "a/b/c/d", "at": 1000, "reason": ["SEMQ-1209", "unreadable"]}
-    event = read_event(closed_channel(), delivered(Properties(), json.dumps(told).encode()))
+    result = {"event": "failed", "lk0": "x", "app_key": "a/b/c/d", "at": 1000, "reason": ["SEMQ-1209", "unreadable"]}
+    event = read_event(closed_channel(), delivered(Properties(), json.dumps(result).encode()))
     assert (event.kind, event.app_key, event.reason) == ("failed", AppKey(*"abcd"), "SEMQ-1209 unreadable")
     assert event.is_final
     assert event.fate == Fate("x", "UNKNOWN", "SEMQ-1209 unreadable")

@@ -30,8 +30,8 @@ def disturbed(temporary: Path, disturb: Callable[["subprocess.Popen[str]", dict[
                 if "processes:" in line:
                     disturb(run, {name: int(pid) for name, pid in re.findall(r"(\w+) (\d+)", line)})
                     break
-            said = run.stderr.read()
-            return run.wait(), said
+            output = run.stderr.read()
+            return run.wait(), output
         finally:
             run.kill()
 

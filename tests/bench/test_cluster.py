@@ -26,9 +26,9 @@ def test_documents_go_through_two_instances(
 ) -> None:
     monkeypatch.setattr(rabbitmq, "PROGRAM", tmp_path / "none")
     assert cluster.main(["--json", "--messages", "30", "--rounds", "1", "--size", "100"]) == 0
-    said = capsys.readouterr()
-    assert "is not installed" in said.err
-    *rounds, found = map(json.loads, said.out.splitlines())
+    output = capsys.readouterr()
+    assert "is not installed" in output.err
+    *rounds, found = map(json.loads, output.out.splitlines())
     assert found["two_rabbitmq_cpu_us"] is None
     hubs = {one["phase"]: {name for name in one["cpu_us_by_process"] if name.startswith("hub")} for one in rounds}
     assert hubs == {"one": {"hub", "hub postgres"}, "two": {"hub", "hub postgres", "hub-2", "hub-2 postgres"}}

@@ -76,8 +76,8 @@ class RawClient:
 
     def ask(self, method: Method, reply: type[M], channel: int = 1) -> M:
         self.send(method, channel)
-        heard = self.until(MethodReceived, lambda event: isinstance(event.method, reply))
-        return heard.method  # type: ignore[return-value]
+        result = self.until(MethodReceived, lambda event: isinstance(event.method, reply))
+        return result.method  # type: ignore[return-value]
 
     def publish(self, exchange: str, routing_key: str, body: bytes, channel: int = 1, **settings: Any) -> None:
         flags = {name: settings.pop(name) for name in ("mandatory", "immediate") if name in settings}

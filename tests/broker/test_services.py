@@ -335,8 +335,8 @@ async def test_a_channel_is_not_read_until_a_service_has_answered() -> None:
         assert not declared.done()
         house.inbox.counting[0](7, 3)
         async with asyncio.timeout(60):
-            told = await declared
-        assert (told.message_count, told.consumer_count) == (7, 3)
+            result = await declared
+        assert (result.message_count, result.consumer_count) == (7, 3)
 
 
 async def test_a_delivery_for_a_closed_channel_returns_to_the_service() -> None:
@@ -356,8 +356,8 @@ async def test_a_delivery_for_a_closed_channel_returns_to_the_service() -> None:
         await until(lambda: bool(house.inbox.settlements))
         assert house.inbox.settlements == [(None, [b"1"], Disposition.LOST)]
         assert house.inbox.waiting == [b"1"]
-        told = await asyncio.gather(asked, counting, return_exceptions=True)
-        assert [type(error) for error in told] == [LinkLost, LinkLost]
+        result = await asyncio.gather(asked, counting, return_exceptions=True)
+        assert [type(error) for error in result] == [LinkLost, LinkLost]
 
 
 async def test_a_service_may_refuse_and_end_consumers() -> None:

@@ -196,12 +196,12 @@ def test_events_wait_in_order_while_the_store_works(broker: Served) -> None:
         for number in range(50):
             client.machine.send(1, m.QueueDelete(f"pipelined.{number}"))
         client.flush()
-        heard: list[m.Method] = []
-        while len(heard) < 101:
-            heard.append(client.until(MethodReceived).method)
-        names = [method.queue for method in heard if isinstance(method, m.QueueDeclareOk)]
+        received: list[m.Method] = []
+        while len(received) < 101:
+            received.append(client.until(MethodReceived).method)
+        names = [method.queue for method in received if isinstance(method, m.QueueDeclareOk)]
         assert names == [f"pipelined.{number}" for number in range(50)]
-        assert isinstance(heard[50], m.BasicQosOk)
+        assert isinstance(received[50], m.BasicQosOk)
 
 
 def test_reading_pauses_while_too_much_waits_for_the_store() -> None:

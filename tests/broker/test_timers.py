@@ -38,11 +38,11 @@ def test_a_timer_that_sets_another_for_the_past_does_not_loop() -> None:
 
 
 def test_the_driver_is_notified_of_an_earlier_deadline_only() -> None:
-    heard: list[float | None] = []
-    timers = Timers(lambda: heard.append(timers.earliest()))
+    received: list[float | None] = []
+    timers = Timers(lambda: received.append(timers.earliest()))
     for deadline in (5.0, 7.0, 2.0):
         timers.at(deadline, lambda: None)
-    assert heard == [5.0, 2.0]
+    assert received == [5.0, 2.0]
 
 
 def test_cancelled_timers_do_not_accumulate() -> None:
@@ -58,7 +58,7 @@ def test_cancelled_timers_do_not_accumulate() -> None:
     assert timers._heap == []
 
 
-def test_a_timer_cancelled_by_another_of_the_same_moment_does_not_run() -> None:
+def test_a_timer_cancelled_by_another_timer_of_the_same_moment_does_not_run() -> None:
     timers, rung = Timers(), list[str]()
     doomed: list[Timer] = []
     timers.at(1.0, lambda: doomed[0].cancel())

@@ -83,9 +83,9 @@ def test_services_stand_among_exchanges_and_queues() -> None:
     door, inbox = ServiceExchange("semq", "x-semq"), ServiceQueue("inbox")
     model.vhost.register(door)
     model.vhost.register(inbox)
-    told: list[tuple[int, int]] = []
-    inbox.counts(lambda *counts: told.append(counts))
-    assert (door.shown_type, told) == ("x-semq", [(0, 0)])
+    received: list[tuple[int, int]] = []
+    inbox.counts(lambda *counts: received.append(counts))
+    assert (door.shown_type, received) == ("x-semq", [(0, 0)])
     assert model.vhost.route_message(model.vhost.find_exchange(""), message_of(routing_key="inbox")) == []
     assert list(door.match("k", dict)) == []
 

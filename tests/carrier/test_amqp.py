@@ -108,8 +108,8 @@ async def test_messages_come_to_stores_to_fronts_and_to_all_others(kind: str, re
         one.carrier.to_front(3, Went("1.b", 2))
         one.carrier.to_all(Came("1.c", 3, 0, 10, None))
         # The two queues of an instance have no order between them.
-        heard = [await within(two.messages.get()) for _ in range(2)]
-        assert sorted(heard, key=str) == [(1, Came("1.c", 3, 0, 10, None)), (1, Went("1.a", 1))]
+        result = [await within(two.messages.get()) for _ in range(2)]
+        assert sorted(result, key=str) == [(1, Came("1.c", 3, 0, 10, None)), (1, Went("1.a", 1))]
         assert await within(three.messages.get()) == (1, Went("1.b", 2))
         assert await within(three.messages.get()) == (1, Came("1.c", 3, 0, 10, None))
         assert one.messages.empty()
@@ -129,8 +129,8 @@ async def test_one_turn_is_one_batch_for_each_queue(kind: str, request: pytest.F
     async with broker(kind, request) as port, members(port) as (one, two):
         for number in range(500):
             one.carrier.to_front(2, Went("1.a", number))
-        heard = [await within(two.messages.get()) for _ in range(500)]
-        assert heard == [(1, Went("1.a", number)) for number in range(500)]
+        result = [await within(two.messages.get()) for _ in range(500)]
+        assert result == [(1, Went("1.a", number)) for number in range(500)]
         assert (one.carrier.batches_out, two.carrier.batches_in) == (1, 1)
 
 
@@ -169,8 +169,8 @@ async def test_messages_of_strangers_in_the_queues_are_counted_and_dropped(
         await hostile.close()
         one.carrier.to_front(2, Went("1.a", 1))
         one.carrier.to_store((1, 2), Went("1.a", 2))
-        heard = [await within(two.messages.get()) for _ in range(2)]
-        assert sorted(message.session for _, message in heard if isinstance(message, Went)) == [1, 2]
+        result = [await within(two.messages.get()) for _ in range(2)]
+        assert sorted(message.session for _, message in result if isinstance(message, Went)) == [1, 2]
         assert two.carrier.status()["foreign"] == 10
         assert two.carrier.is_joined
 

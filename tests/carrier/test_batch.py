@@ -67,7 +67,7 @@ def fail(error: SemqError) -> None:
 
 
 def plain(frame: Frame) -> object:
-    """What matters of a frame, however it was written."""
+    """Return the content of a frame, independent of its encoding."""
     if isinstance(frame, Data):
         return frame.envelope, bytes(frame.body)
     return frame.source, frame.target, frame.function, frame.primitive, list(frame.records), frame.signature

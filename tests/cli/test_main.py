@@ -62,9 +62,9 @@ def test_a_separate_process_gives_the_same_result() -> None:
 
 @pytest.mark.parametrize("words", [["nope"], ["msg", "nope"], ["msg", "show"], ["msg", "send", "--save-fwd", "x"]])
 def test_bad_usage_ends_with_2(words: list[str]) -> None:
-    said = semq(*words)
-    assert (said.status, said.out) == (2, "")
-    assert "Usage" in said.err
+    result = semq(*words)
+    assert (result.status, result.out) == (2, "")
+    assert "Usage" in result.err
 
 
 def test_help_describes_the_exit_status() -> None:
@@ -85,18 +85,18 @@ def test_an_unreachable_node_is_exit_status_69() -> None:
 
 
 def test_a_wrong_password_is_a_matter_of_configuration(network: Network) -> None:
-    said = semq("node", "status", "--node", network.sender.url.replace("secret", "wrong"))
-    said.fails(78, "SEMQ-1302")
-    assert "wrong" not in said.err.replace("is wrong", "")
+    result = semq("node", "status", "--node", network.sender.url.replace("secret", "wrong"))
+    result.fails(78, "SEMQ-1302")
+    assert "wrong" not in result.err.replace("is wrong", "")
 
 
 def test_a_node_can_be_named_by_variable_and_by_file(network: Network) -> None:
-    for said in (
+    for result in (
         semq("node", "status", "--json", SEMQ_NODE=network.sender.url),
         semq("node", "status", "--json", SEMQ_CONFIG=str(network.sender.place.config)),
         semq("node", "status", "--json", "--config", str(network.sender.place.config)),
     ):
-        assert said.data["node"] == "1.10008"
+        assert result.data["node"] == "1.10008"
 
 
 def test_a_file_without_a_port_names_no_node(tmp_path: Path, network: Network) -> None:

@@ -219,14 +219,14 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_no_command_lets_a_control_character_through(command: str, played: Path) -> None:
     words = [str(played) if word == "FILE" else word for word in COMMANDS[command]]
     for extra in ([], ["--json"]):
-        said = semq(*command.split(), *words, "--node", "played", *extra, stdin=b"x")
-        assert said.status in (0, 1), said
-        assert "Traceback" not in said.err
+        result = semq(*command.split(), *words, "--node", "played", *extra, stdin=b"x")
+        assert result.status in (0, 1), result
+        assert "Traceback" not in result.err
         if not (command in RAW and (not extra or command == "msg prove")):
-            assert not UNSAFE.search(said.out), said.out
-        assert not UNSAFE.search(said.err), said.err
-        if extra and said.out and command != "msg prove":
-            json.loads(said.out)
+            assert not UNSAFE.search(result.out), result.out
+        assert not UNSAFE.search(result.err), result.err
+        if extra and result.out and command != "msg prove":
+            json.loads(result.out)
     refused = semq(*command.split(), *words, "--node", "refuses", stdin=b"x")
     assert not UNSAFE.search(refused.out + refused.err)
     assert len(refused.err.splitlines()) <= 1 + (command == "msg receive")

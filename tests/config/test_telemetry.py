@@ -66,9 +66,9 @@ def test_institutions_of_one_server_share_it(tmp_path: Path) -> None:
 def test_faults_of_the_section_are_named_without_secrets(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(ConfigInvalid) as invalid:
         load(write(tmp_path, f"[telemetry]\n{text}\n"), {})
-    told = invalid.value.advice()
-    assert fault in told
-    assert "secret-x" not in told
+    result = invalid.value.advice()
+    assert fault in result
+    assert "secret-x" not in result
 
 
 def test_plain_http_to_another_machine_is_permitted_by_name(tmp_path: Path) -> None:

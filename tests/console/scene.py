@@ -43,9 +43,9 @@ class Scene:
 
     async def ask(self, where: str, operation: str, **arguments: Any) -> Any:
         """Ask a node; return the result."""
-        told = await ask(self.clients[where], operation, arguments)
-        assert told["ok"], told
-        return told["result"]
+        answer = await ask(self.clients[where], operation, arguments)
+        assert answer["ok"], answer
+        return answer["result"]
 
     @asynccontextmanager
     async def visit(
@@ -74,8 +74,8 @@ class Scene:
 
     async def send(self, target: str, key: str) -> str:
         """Submit a document at the institution; return its LK0."""
-        told = await self.ask("node", "msg.submit", target=target, app_key=key, body_base64="PG9yZGVyLz4=")
-        return str(told["lk0"])
+        answer = await self.ask("node", "msg.submit", target=target, app_key=key, body_base64="PG9yZGVyLz4=")
+        return str(answer["lk0"])
 
 
 @asynccontextmanager
@@ -117,8 +117,8 @@ async def _fill(made: Scene) -> None:
     names["received"] = await made.send("10008", "trade/notice//R-1")
 
     async def arrived() -> bool:
-        told = await made.ask("node", "msg.search", side="inbound")
-        return len(told["rows"]) >= 3
+        answer = await made.ask("node", "msg.search", side="inbound")
+        return len(answer["rows"]) >= 3
 
     await until(arrived)
     for name in ("failed", "failed too"):
@@ -130,8 +130,8 @@ async def _fill(made: Scene) -> None:
     await until(stored)
 
     async def counted() -> bool:
-        told = await made.ask("node", "queue.census")
-        return bool(told["failed"] == 2 and told["stuck"] > 2)
+        answer = await made.ask("node", "queue.census")
+        return bool(answer["failed"] == 2 and answer["stuck"] > 2)
 
     await until(counted)
 
@@ -170,8 +170,14 @@ def write_runs(reports: Path) -> None:
         verdicts = {"MATCHED": 40, **({"NOT_DELIVERED": exceptions} if exceptions else {})}
         pair = {"sender": "1.10008", "receiver": "1.56001", "messages": 42, "exceptions": exceptions, "bytes": 4200}
         breaches = [{"verdict": "NOT_DELIVERED", "limit": 0, "found": exceptions}] if exceptions else []
-        told = {"messages": 40 + exceptions, "verdicts": verdicts, "pairs": [pair], "breaches": breaches, "sources": []}
-        (place / "summary.json").write_text(json.dumps(told))
+        result = {
+            "messages": 40 + exceptions,
+            "verdicts": verdicts,
+            "pairs": [pair],
+            "breaches": breaches,
+            "sources": [],
+        }
+        (place / "summary.json").write_text(json.dumps(result))
         (place / "_RESULT.json").write_text(json.dumps({"outcome": OUTCOMES[code], "exit_code": code}))
         lines = [headings] + [row] * exceptions
         quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in line) for line in lines]

@@ -58,7 +58,7 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
     faults: list[Any] = []
     for where in ("node", "hub"):
         async with shown.visit(where, dark=dark, phone=phone, language=language) as page:
-            heard = complaints(page)
+            result = complaints(page)
             for place, path in pages(shown):
                 if place != where:
                     continue
@@ -69,9 +69,9 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
                 results = await Axe().run(page)
                 hit = await page.evaluate("() => window.hit")
                 found = [(one["id"], one["nodes"][0]["html"][:200]) for one in results.response["violations"]]
-                if width > screen or found or hit or heard:
-                    faults.append((where, path, width, screen, found, hit, list(heard)))
-                    heard.clear()
+                if width > screen or found or hit or result:
+                    faults.append((where, path, width, screen, found, hit, list(result)))
+                    result.clear()
             await page.evaluate("() => document.querySelector('main').append(document.createElement('select'))")
             results = await Axe().run(page)  # axe finds the planted fault
             assert [one["id"] for one in results.response["violations"]] == ["select-name"]

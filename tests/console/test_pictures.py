@@ -62,8 +62,8 @@ async def _trade(made: Scene) -> None:
 
     async def settled() -> bool:
         status = await made.ask("node", "node.status")
-        told = await made.ask("node", "queue.census")
-        return bool(status["counters"].get("delivered", 0) >= 42 and told["failed"] == 1 and told["stuck"] == 8)
+        answer = await made.ask("node", "queue.census")
+        return bool(status["counters"].get("delivered", 0) >= 42 and answer["failed"] == 1 and answer["stuck"] == 8)
 
     await until(settled)
 

@@ -105,7 +105,7 @@ async def test_hostile_texts_are_text_on_every_page_that_shows_them(shown: Scene
 async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_with_its_result(shown: Scene) -> None:
     browser = await shown.sites["node"].signed_in("operator")
     lk0 = shown.names["waiting"]
-    for fields, said in (
+    for fields, result in (
         ({"act": "resend", "why": ""}, "give%20a%20reason"),
         ({"act": "explode", "why": "x"}, "no%20such%20act"),
         ({"act": "inquire"}, "inquires%20about"),
@@ -113,7 +113,7 @@ async def test_an_act_needs_a_reason_and_a_known_name_and_leads_to_a_page_with_i
     ):
         answer = await browser.post_form("/messages/act", id=lk0, **fields)
         assert (answer.status_code, answer.headers["location"]) == (303, f"/messages/{lk0}")
-        assert said in answer.headers["set-cookie"]
+        assert result in answer.headers["set-cookie"]
     answer = await browser.post_form("/messages/act", id="1.10008.1.1.x.5", act="resend", why="x")
     assert (answer.status_code, "SEMQ-" in answer.text) == (404, True)
 

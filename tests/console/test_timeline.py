@@ -20,7 +20,7 @@ def test_events_are_in_the_lanes_of_their_parties_with_pauses_between_them() -> 
 
 
 def test_the_next_event_is_in_the_lane_of_the_waiting_party() -> None:
-    told = {"side": "inbound", "waits_for": "application", "asks_at": None}
-    assert outlook_line(str, told, False).lane == "receiver"
+    result = {"side": "inbound", "waits_for": "application", "asks_at": None}
+    assert outlook_line(str, result, False).lane == "receiver"
     at_hub = outlook_line(str, {"side": "outbound", "waits_for": "ack2", "asks_at": 5}, True)
     assert (at_hub.lane, at_hub.at, at_hub.is_next) == ("hub", 5, True)

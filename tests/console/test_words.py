@@ -31,12 +31,12 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
 def test_every_text_is_translated_and_none_is_left_over(room: Path) -> None:
     with (room / "translations" / "zh.po").open("rb") as stream:
         known = {one.id: one.string for one in read_po(stream) if one.id}
-    texts = {one if isinstance(one, str) else one[0]: said for one, said in known.items()}
+    texts = {one if isinstance(one, str) else one[0]: result for one, result in known.items()}
     wanted = every(room)
     assert sorted(wanted - texts.keys()) == []
     assert sorted(texts.keys() - wanted) == []
-    for text, said in texts.items():
-        whole = said if isinstance(said, str) else (said or [""])[0]
+    for text, result in texts.items():
+        whole = result if isinstance(result, str) else (result or [""])[0]
         assert whole.strip(), text
         assert sorted(FIELDS.findall(whole)) == sorted(FIELDS.findall(text)), text
     assert {one[0]: one[1] for one in known if not isinstance(one, str)} == plurals(room)

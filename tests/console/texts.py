@@ -31,8 +31,8 @@ def plurals(room: Path) -> dict[str, str]:
     for path in sorted(room.glob("templates/*.html")):
         with path.open("rb") as stream:
             options = {"extensions": "jinja2.ext.i18n,jinja2.ext.do", "trimmed": "true"}
-            told = [one for _, one, _, _ in extract("jinja2", stream, options=options) if not isinstance(one, str)]
-            found |= {one[0]: one[1] for one in told if one[0]}
+            result = [one for _, one, _, _ in extract("jinja2", stream, options=options) if not isinstance(one, str)]
+            found |= {one[0]: one[1] for one in result if one[0]}
     for _, node in _calls(room):
         if len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
             found[str(node.args[0].value)] = str(node.args[1].value)  # type: ignore[attr-defined]

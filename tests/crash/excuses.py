@@ -77,8 +77,8 @@ class CertificateChanges:
             return True
         same = [other for other in lines if other.node == line.node and other.is_about(address)]
         if line.code == CertificateUnvouched.code:
-            told = [other.detail for other in same if other.code == line.code]
-            return len(told) == len(set(told)) <= self.revoked[side] + self.renewed[side]
+            result = [other.detail for other in same if other.code == line.code]
+            return len(result) == len(set(result)) <= self.revoked[side] + self.renewed[side]
         return MORE in line.detail and sum(MORE not in other.detail for other in same) >= LINES_PER_MINUTE
 
     def resealing(self, side: str) -> set[str]:

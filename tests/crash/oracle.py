@@ -215,10 +215,10 @@ def _judge_own_ledger(
             continue
         if document.save_fwd != MUST:
             continue
-        told = [ends.get(lk0, []) for lk0 in lk0s]
-        refused = all(len(end) == 1 and end[0][0] is Event.REJECTED and end[0][1] in resealing for end in told[:-1])
-        if not refused or [event for event, _ in told[-1]] != [Event.DELIVERED]:
-            found.violations.append(f"{_named(document)} ({last}) ended as {told} at {side}")
+        result = [ends.get(lk0, []) for lk0 in lk0s]
+        refused = all(len(end) == 1 and end[0][0] is Event.REJECTED and end[0][1] in resealing for end in result[:-1])
+        if not refused or [event for event, _ in result[-1]] != [Event.DELIVERED]:
+            found.violations.append(f"{_named(document)} ({last}) ended as {result} at {side}")
     return again
 
 

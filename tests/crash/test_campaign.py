@@ -39,12 +39,12 @@ def judged(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
         except BaseException:
             campaign.terminate()  # it ends its nodes and their servers
             raise
-    said = logged.decode(errors="replace")
-    assert printed, said
+    result = logged.decode(errors="replace")
+    assert printed, result
     report: dict[str, Any] = json.loads(printed.decode().splitlines()[-1])
     verdict = {name: report[name] for name in ("violations", "lost", "duplicated", "unclean")}
-    assert verdict == dict.fromkeys(verdict, 0), said
-    assert campaign.returncode == 0, said
+    assert verdict == dict.fromkeys(verdict, 0), result
+    assert campaign.returncode == 0, result
     assert report["cycles"] == cycles
     assert report["faults"] == sum(report["faults_by_kind"].values()) >= cycles
     assert report["documents"]["class_3"] > cycles

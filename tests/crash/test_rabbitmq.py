@@ -82,9 +82,9 @@ async def test_each_instance_has_the_addresses_of_all_nodes_with_its_own_proxy_f
         assert tuple(world.brokers) == BROKERS
         ports = [world.brokers[name].port for name in BROKERS]
         for name, way, others in (HUB, "way-hub", ports[1:]), (HUB_2, "way-hub-2", [ports[0], ports[2]]):
-            told = tomllib.loads(world.nodes[name].place.config.read_text())
+            result = tomllib.loads(world.nodes[name].place.config.read_text())
             expected = [world.nodes[name].place.url_at(port) for port in (world.proxies[way].port, *others)]
-            assert told["cluster"]["carrier"] == expected
+            assert result["cluster"]["carrier"] == expected
     finally:
         await world.remove()
 

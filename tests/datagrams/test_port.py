@@ -42,14 +42,14 @@ async def test_foreign_bytes_are_counted_and_not_answered(port: DatagramPort, st
 
 
 async def test_sessions_are_served_until_they_end(port: DatagramPort) -> None:
-    told: list[ChannelRecord] = []
-    hub = port.begin(DatagramCounts(), told.append, lambda one: True)
-    node = port.begin(DatagramCounts(), told.append, lambda one: True)
+    received: list[ChannelRecord] = []
+    hub = port.begin(DatagramCounts(), received.append, lambda one: True)
+    node = port.begin(DatagramCounts(), received.append, lambda one: True)
     other = DatagramPort(SystemClock(), DatagramTimes())
     other.open(socket.AF_INET, LOOPBACK)
-    far = other.begin(DatagramCounts(), told.append, lambda one: True)
+    far = other.begin(DatagramCounts(), received.append, lambda one: True)
     hub.offer(draw_secret, "", port.number)
-    far.accept(told[0], ("127.0.0.1", port.number))
+    far.accept(received[0], ("127.0.0.1", port.number))
     await until(lambda: hub.open_channel is not None and far.open_channel is not None)
     port.end(hub)
     port.end(node)

@@ -59,8 +59,8 @@ async def test_without_spark_the_step_is_skipped_with_a_message(
         run.chmod(0o755)
     monkeypatch.setattr(reconciliation, "RUN", run)
     monkeypatch.setattr(reconciliation, "find_spec", lambda name: None)
-    told: list[str] = []
-    found = await reconciliation.reconcile({}, told.append, inject=False, hub_died=False)
+    received: list[str] = []
+    found = await reconciliation.reconcile({}, received.append, inject=False, hub_died=False)
     assert (found.outcome, found.is_good) == ("left_out", True)
     assert "./run setup spark" in found.said
-    assert bool(told) is (script is not None)
+    assert bool(received) is (script is not None)

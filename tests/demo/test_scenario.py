@@ -71,10 +71,10 @@ def test_the_demo_with_certificates_succeeds_although_each_process_is_killed(tmp
 
 
 def test_the_demo_goes_on_without_the_hub_by_a_direct_link() -> None:
-    told = subprocess.run([*DEMO, "--json", "--direct", "--count", "3"], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    assert "the hub is killed (SIGKILL) and stays away" in told.stderr
-    result = json.loads(told.stdout.splitlines()[-1])
+    done = subprocess.run([*DEMO, "--json", "--direct", "--count", "3"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "the hub is killed (SIGKILL) and stays away" in done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
     assert (result["delivered"], result["received"], result["lost"], result["duplicated"]) == (6, 6, 0, 0)
     assert set(result["left_in_each_queue"]) == {f"{name}.{table}" for name in (10008, 56001) for table in QUEUES}
     assert result["reconcile"]["verdicts"] == {"MATCHED": 6}
@@ -119,15 +119,15 @@ def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> Non
     ]
     demo = subprocess.Popen([*DEMO, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert demo.stdout is not None
-    links, told = {}, ""
+    links, result = {}, ""
     try:
         for line in demo.stdout:
-            told += line
+            result += line
             if found := re.search(r"console of (\w+): (http://127\.0\.0\.1:\d+)(/first/\S+)", line):
                 links[found[1]] = found[2], found[3]
             if "Ctrl-C stops them" in line:
                 break
-        assert set(links) == {"hub", "10008", "56001"}, told
+        assert set(links) == {"hub", "10008", "56001"}, result
         for site, path in links.values():
             with httpx.Client(base_url=site, follow_redirects=True, timeout=60) as browser:
                 page = browser.get(path)
@@ -138,4 +138,4 @@ def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> Non
         demo.send_signal(signal.SIGINT)
         rest = demo.stdout.read()
         demo.stdout.close()
-        assert demo.wait() == 0, told + rest
+        assert demo.wait() == 0, result + rest

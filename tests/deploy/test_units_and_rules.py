@@ -47,10 +47,10 @@ def test_systemd_accepts_a_unit(unit: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", [RULES, DASHBOARD], ids=lambda file: file.name)
 def test_rules_and_dashboard_ask_for_figures_that_exist(file: Path) -> None:
     expressions = re.findall(r"\bsemq_[a-z_]+\b(?!\.)", file.read_text("utf-8"))
-    told = {metric.name for metric in METRICS} | {f"{LATENCY}_bucket"}
-    told |= {f"semq_{name}" for name in re.findall(r'"(reconcile_\w+)"', RECONCILIATION.read_text("utf-8"))}
+    result = {metric.name for metric in METRICS} | {f"{LATENCY}_bucket"}
+    result |= {f"semq_{name}" for name in re.findall(r'"(reconcile_\w+)"', RECONCILIATION.read_text("utf-8"))}
     assert len(set(expressions)) > 10
-    assert set(expressions) - told == set()
+    assert set(expressions) - result == set()
 
 
 def test_every_rule_has_a_command() -> None:

@@ -61,20 +61,20 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _compare(scripts: dict[str, Script], ours: int, theirs: int, record: bool) -> int:
-    heard, different = {}, 0
+    result, different = {}, 0
     for name, script in scripts.items():
-        heard[name] = perform(theirs, script)
+        result[name] = perform(theirs, script)
         lines = perform(ours, script)
         reason = KNOWN.get(name)
-        if lines != heard[name] and reason is None:
+        if lines != result[name] and reason is None:
             different += 1
             print(f"\n{name}: differs")
-            print("\n".join(unified_diff(heard[name], lines, "RabbitMQ", "node", n=0, lineterm="")))
-        elif lines == heard[name] and reason is not None:
+            print("\n".join(unified_diff(result[name], lines, "RabbitMQ", "node", n=0, lineterm="")))
+        elif lines == result[name] and reason is not None:
             different += 1
             print(f"\n{name}: no longer differs, although its row says that {reason}")
     if record:
-        kept = {name: lines for name, lines in heard.items() if name in SCRIPTS}
+        kept = {name: lines for name, lines in result.items() if name in SCRIPTS}
         RECORDED.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
     known = sum(name in KNOWN for name in scripts)
     print(f"\n{len(scripts)} scripts: {different} differ unexpectedly, {known} on purpose")

@@ -64,10 +64,10 @@ class Bare(NamedTuple):
                     lines += _heard(to, reader)
             to.sendall(self.data)
             to.settimeout(QUIET_S)
-            heard: list[str] = []
+            received: list[str] = []
             while more := _heard(to, reader):
-                heard += more
-            return sorted(heard, key=lambda line: int(line.partition(" ")[0]))  # channels answer in any order
+                received += more
+            return sorted(received, key=lambda line: int(line.partition(" ")[0]))  # channels answer in any order
 
 
 def _heard(to: socket.socket, reader: FrameReader) -> list[str]:

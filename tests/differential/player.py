@@ -197,7 +197,7 @@ class Player:
         def is_over() -> bool:
             return client.is_over or number not in client.open
 
-        heard = self._heard
+        result = self._heard
         place = (self._number_of(client), number)
         if isinstance(step, Publish) and number in client.confirming:
             client.confirming[number] += 1
@@ -208,12 +208,12 @@ class Player:
             self._await(lambda: BARRIER in client.passed or is_over())
             client.passed.discard(BARRIER)
         elif isinstance(step, m.BasicGet):
-            self._await(lambda: any(line.startswith("basic.get") for line in heard.get(place, ())) or is_over())
+            self._await(lambda: any(line.startswith("basic.get") for line in result.get(place, ())) or is_over())
         elif isinstance(step, CloseChannel):
             self._await(is_over)
         elif type(step) in ANSWERS and not getattr(step, "no_wait", False):
             answer = ANSWERS[type(step)].row.name
-            self._await(lambda: any(line.startswith(answer) for line in heard.get(place, ())) or is_over())
+            self._await(lambda: any(line.startswith(answer) for line in result.get(place, ())) or is_over())
 
     def _number_of(self, client: PlayedConnection) -> int:
         return next(number for number, each in self._clients.items() if each is client)

@@ -43,10 +43,10 @@ def envelope(number: int = 1, target: str = TARGET, headers: dict[str, Any] | No
 def test_the_sender_reports_acceptance_and_end() -> None:
     spans, one = Spans(), envelope()
     spans.documents.begin(Side.SENDER, one, 1_000)
-    told = spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0), (1_100, Event.SENT, 1))
-    assert told == [("submit", 1_000, NOW, "")]
-    told = spans.tell(Side.SENDER, one, (1_200, Event.STORED, 1), (1_300, Event.DELIVERED, 1))
-    assert told == [("deliver", 1_100, 1_300, "")]
+    result = spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0), (1_100, Event.SENT, 1))
+    assert result == [("submit", 1_000, NOW, "")]
+    result = spans.tell(Side.SENDER, one, (1_200, Event.STORED, 1), (1_300, Event.DELIVERED, 1))
+    assert result == [("deliver", 1_100, 1_300, "")]
     submit, deliver = spans.told
     assert (submit.parent.trace_id, submit.parent_id, submit.size) == (TRACE, SPAN, 3)
     assert (deliver.parent_id, submit.span_id) == (submit.span_id, span_id(one.ident, "submit"))
@@ -64,8 +64,8 @@ def test_an_end_without_delivery_is_an_error(event: Event) -> None:
 def test_a_document_without_a_receipt_ends_when_it_is_sent() -> None:
     spans, one = Spans(), envelope(save_fwd=SaveFwd.DROP, ack2=False)
     spans.documents.begin(Side.SENDER, one, 1_000)
-    told = spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0), (1_200, Event.SENT, 1))
-    assert [stage for stage, *_ in told] == ["submit", "deliver"]
+    result = spans.tell(Side.SENDER, one, (1_100, Event.ACCEPTED, 0), (1_200, Event.SENT, 1))
+    assert [stage for stage, *_ in result] == ["submit", "deliver"]
 
 
 def test_the_hub_reports_forwarded_and_stored_documents() -> None:
@@ -74,8 +74,8 @@ def test_the_hub_reports_forwarded_and_stored_documents() -> None:
         spans.documents.begin(Side.HUB, one, 1_000)
         assert spans.tell(Side.HUB, one, (1_000, Event.FORWARDED, attempt)) == [("forward", 1_000, 1_000, "")]
     spans.documents.begin(Side.HUB, one, 1_900)
-    told = spans.tell(Side.HUB, one, (2_000, Event.STORED, 0), (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
-    assert told == [("store", 2_000, 2_200, "")]
+    result = spans.tell(Side.HUB, one, (2_000, Event.STORED, 0), (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
+    assert result == [("store", 2_000, 2_200, "")]
     spans.documents.begin(Side.HUB, one, 2_300)  # its sender could not know of the store
     assert len(spans.tell(Side.HUB, one, (2_300, Event.STORED, 0), (2_400, Event.RELEASED, 1))) == 1
     assert len({span.span_id for span in spans.told}) == 4
@@ -86,23 +86,23 @@ def test_the_hub_reports_forwarded_and_stored_documents() -> None:
 def test_the_span_of_a_copy_that_was_stored_before_a_restart() -> None:
     spans, one = Spans(), envelope()
     spans.documents.begin(Side.HUB, one, 1_000)
-    told = spans.tell(Side.HUB, one, (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
-    assert told == [("store", 1_000, 2_200, "")]
+    result = spans.tell(Side.HUB, one, (2_100, Event.SENT, 1), (2_200, Event.RELEASED, 1))
+    assert result == [("store", 1_000, 2_200, "")]
 
 
 def test_the_receiver_reports_each_delivery() -> None:
     spans, one = Spans(), envelope()
     spans.documents.begin(Side.RECEIVER, one, 1_000)
-    told = spans.tell(Side.RECEIVER, one, (1_000, Event.RECEIVED, 0), (1_200, Event.GIVEN, 1))
-    assert told == [("record", 1_000, NOW, ""), ("wait", 1_000, 1_200, "")]
-    told = spans.tell(Side.RECEIVER, one, (1_300, Event.GIVEN, 2), (1_400, Event.DONE, 2))
-    assert told == [("wait", 1_200, 1_300, ""), ("process", 1_300, 1_400, "")]
+    result = spans.tell(Side.RECEIVER, one, (1_000, Event.RECEIVED, 0), (1_200, Event.GIVEN, 1))
+    assert result == [("record", 1_000, NOW, ""), ("wait", 1_000, 1_200, "")]
+    result = spans.tell(Side.RECEIVER, one, (1_300, Event.GIVEN, 2), (1_400, Event.DONE, 2))
+    assert result == [("wait", 1_200, 1_300, ""), ("process", 1_300, 1_400, "")]
     assert len({span.span_id for span in spans.told}) == 4
     record, *others = spans.told
     assert {span.parent_id for span in others} == {record.span_id}
     spans.documents.begin(Side.RECEIVER, one, 1_000)
-    told = spans.tell(Side.RECEIVER, one, (1_500, Event.GIVEN, 3), (1_600, Event.PARKED, 3))
-    assert told[-1] == ("process", 1_500, 1_600, "parked")
+    result = spans.tell(Side.RECEIVER, one, (1_500, Event.GIVEN, 3), (1_600, Event.PARKED, 3))
+    assert result[-1] == ("process", 1_500, 1_600, "parked")
 
 
 def test_documents_that_are_not_sampled_leave_nothing() -> None:

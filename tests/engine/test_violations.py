@@ -3,7 +3,7 @@
 from semq.engine.violations import LINES_PER_MINUTE, OTHERS, PEERS_MAX, WINDOW_S, Violations
 
 
-def test_the_first_of_a_minute_get_lines_and_the_rest_is_counted() -> None:
+def test_the_first_violations_of_a_minute_get_lines_and_the_others_are_counted() -> None:
     violations = Violations()
     due = violations.next_due
     assert due is None

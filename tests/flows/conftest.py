@@ -14,6 +14,6 @@ def world() -> Iterator[SealedWorld]:
     made.settle()
     yield made
     for node in made.nodes:  # after every test: no secret in a ledger, a table or on a wire
-        told = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
-        assert not any(SECRET.decode() in text or "PRIVATE" in text for text in told)
+        result = [line.detail for line in node.store.tables.ledger] + [str(error) for error in node.refused]
+        assert not any(SECRET.decode() in text or "PRIVATE" in text for text in result)
         assert not any(SECRET in kept.text.encode() for kept in node.store.tables.rare if isinstance(kept, KeptKey))

@@ -105,8 +105,8 @@ def test_a_refusal_of_a_marker_is_only_noted() -> None:
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.void
-    said = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
-    trio.a.hear(Packet(HUB, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [said]))
+    result = Receipt(flag=HubFlag.REFUSED, ident=str(row.lk0), att=row.att, reason=("SEMQ-1203", "too large"))
+    trio.a.hear(Packet(HUB, trio.a.address, Function.RECEIPTS, Primitive.INDICATION, [result]))
     trio.settle()
     (row,) = trio.a.store.tables.outbound.values()
     assert row.outcome is None
@@ -175,12 +175,12 @@ def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty
     packet = Packet(trio.b.address, trio.a.address, Function.INQUIRIES, Primitive.REQUEST, asks)
     trio.a.hear(packet)
     trio.settle()
-    told: dict[str, tuple[int, int | None]] = {}
+    facts: dict[str, tuple[int, int | None]] = {}
     for record in records(trio.a.up.sent[before:]):
         if isinstance(record, Receipt) and record.ack_flag is AckFlag.END_TO_END:
-            told |= record.floors or {}
-    assert told[f"{first:x}"] == (1, 1)
-    assert told[f"{unknown:x}"] == (0, 0)
+            facts |= record.floors or {}
+    assert facts[f"{first:x}"] == (1, 1)
+    assert facts[f"{unknown:x}"] == (0, 0)
 
 
 def in_order(message: Data, prev: Pos) -> Data:

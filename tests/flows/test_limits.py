@@ -92,8 +92,8 @@ async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)
     await scene.send(900, 1001, DRAINED, 901)
-    told = await scene.refused(1001, DRAINED)
-    assert told == [f"The document has {size} bytes; the hub carries 1000." for size in (1001, DRAINED)]
+    result = await scene.refused(1001, DRAINED)
+    assert result == [f"The document has {size} bytes; the hub carries 1000." for size in (1001, DRAINED)]
     assert scene.a.uplink.link is session
 
 
@@ -107,8 +107,8 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     session = b.uplink.link
     if not waits:
         await scene.send(900, 1001, DRAINED, 901)
-    told = await scene.refused(1001, DRAINED)
-    assert told == [f"The document has {size} bytes; the receiver takes 1000." for size in (1001, DRAINED)]
+    result = await scene.refused(1001, DRAINED)
+    assert result == [f"The document has {size} bytes; the receiver takes 1000." for size in (1001, DRAINED)]
     assert b.uplink.link is session
     assert not scene.hub.engine.holding.held
     client = await inprocess.client(b)

@@ -21,13 +21,13 @@ def hear(trio: Trio, **said: Any) -> None:
     trio.a.hear(Packet(B, A, Function.INQUIRIES, Primitive.CONFIRMATION, [record]))
 
 
-def test_received_ends_the_row() -> None:
+def test_the_result_received_ends_the_row() -> None:
     trio = forwarded()
     hear(trio, result=1)
     assert trio.a.told.kinds[-1] == "delivered"
 
 
-def test_not_received_sends_it_again_and_nothing_is_doubled() -> None:
+def test_the_result_not_received_sends_the_message_again_without_a_duplicate() -> None:
     trio = forwarded()
     (row,) = trio.a.store.tables.outbound.values()
     attempts = row.att
@@ -62,7 +62,7 @@ def test_a_whole_conversation_with_a_receiver_that_never_grades() -> None:
         if frame.primitive is Primitive.CONFIRMATION:
             assert isinstance(frame.records, list)
             frame.records[:] = [replace(record, answer=None) for record in frame.records]
-        return frame.primitive is Primitive.REQUEST  # it sends no inquiries either
+        return frame.primitive is Primitive.REQUEST  # an older peer sends no inquiries
 
     trio.lose = plain
     trio.a.send(b"x")

@@ -90,9 +90,9 @@ async def test_a_document_named_like_a_folder_holds_up_no_other(layout: Layout, 
 async def test_an_unreadable_folder_is_tried_again(layout: Layout, inbox: FolderInbox, reported: Reported) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.symlink_to("y" * 300)  # a name that is too long for any file system
-    with capture_logs() as said:
+    with capture_logs() as result:
         inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
-        await until(lambda: any(line["event"] == "document_not_written" for line in said))
+        await until(lambda: any(line["event"] == "document_not_written" for line in result))
         await until(lambda: bool(reported.failing))
     assert "too long" in reported.failing[str(layout.arrived)].error
     layout.arrived.unlink()
@@ -104,9 +104,9 @@ async def test_an_unreadable_folder_is_tried_again(layout: Layout, inbox: Folder
 async def test_a_second_delivery_takes_the_place_of_the_first(layout: Layout, inbox: FolderInbox) -> None:
     away = layout.arrived.rename(layout.root / "away")
     layout.arrived.write_bytes(b"a file where a folder has to be")
-    with capture_logs() as said:
+    with capture_logs() as result:
         first = inbox.deliver("1", AppKey("", "", "", "x"), b"first")
-        await until(lambda: any(line["event"] == "document_not_written" for line in said))
+        await until(lambda: any(line["event"] == "document_not_written" for line in result))
     inbox.deliver("1", AppKey("", "", "", "x"), b"second")
     await until(inbox.documents.empty)
     first._channel.is_open = False  # type: ignore[union-attr]

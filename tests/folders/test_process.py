@@ -186,10 +186,10 @@ def test_a_folder_that_cannot_be_written_keeps_documents_at_the_node(doors: tupl
 def test_a_second_process_for_a_folder_names_the_first(doors: tuple[NodeFolders, NodeFolders]) -> None:
     sender, _ = doors
     command = [sys.executable, "-m", "semq.folders", "--config", str(sender.node.place.config)]
-    said = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert said.returncode == 69
-    assert "SEMQ-1343" in said.stderr
-    assert str(sender.pid()) in said.stderr
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 69
+    assert "SEMQ-1343" in done.stderr
+    assert str(sender.pid()) in done.stderr
 
 
 def test_one_folder_that_cannot_be_served_stops_no_other(doors: tuple[NodeFolders, NodeFolders]) -> None:
@@ -216,6 +216,6 @@ def test_one_folder_that_cannot_be_served_stops_no_other(doors: tuple[NodeFolder
 def health(door: NodeFolders) -> str:
     """Return the health check of a node about its folders."""
     command = [sys.executable, "-m", "semq.cli", "node", "health", "--json", "--node", door.node.url]
-    told = subprocess.run(command, check=False, capture_output=True, text=True).stdout
-    found = [one for one in json.loads(told)["checks"] if one["check"] == "folders"] if told else []
+    output = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    found = [one for one in json.loads(output)["checks"] if one["check"] == "folders"] if output else []
     return "".join(str(one["detail"]) for one in found)

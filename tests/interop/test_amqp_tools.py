@@ -25,6 +25,6 @@ def test_amqp_tools_declare_publish_get_consume_and_delete(url: str) -> None:
     assert tool(url, "publish", "-r", "tools", stdin=b"x" * 500_000) == (0, b"")
     assert tool(url, "get", "-q", "tools") == (0, b"x" * 500_000)
     assert tool(url, "delete-queue", "-q", "tools") == (0, b"0\n")
-    status, said = tool(url, "get", "-q", "tools")
+    status, result = tool(url, "get", "-q", "tools")
     assert status == 1
-    assert b"NOT_FOUND - no queue 'tools'" in said
+    assert b"NOT_FOUND - no queue 'tools'" in result

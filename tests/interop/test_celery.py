@@ -56,10 +56,10 @@ def test_kombu_publishes_and_consumes(url: str) -> None:
     with kombu.Connection(url, transport_options={"confirm_publish": True}) as connection:
         exchange = kombu.Exchange("kombu.x", "topic", durable=False, auto_delete=True)
         queue = kombu.Queue("kombu.q", exchange, "order.#", durable=False, auto_delete=True, max_priority=5)
-        heard: list[Any] = []
+        received: list[Any] = []
 
         def hear(body: Any, message: Any) -> None:
-            heard.append(body)
+            received.append(body)
             message.ack()
 
         with connection.Producer(serializer="json") as producer, connection.channel() as channel:
@@ -68,9 +68,9 @@ def test_kombu_publishes_and_consumes(url: str) -> None:
             for priority in (1, 5, 3):
                 producer.publish({"n": priority}, exchange="kombu.x", routing_key="order.new", priority=priority)
             with kombu.Consumer(channel, [bound], callbacks=[hear]):
-                while len(heard) < 3:
+                while len(received) < 3:
                     connection.drain_events(timeout=30)
-        assert heard == [{"n": 5}, {"n": 3}, {"n": 1}]
+        assert received == [{"n": 5}, {"n": 3}, {"n": 1}]
 
 
 def test_a_simple_queue_and_a_heartbeat(url: str) -> None:

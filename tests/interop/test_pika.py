@@ -36,16 +36,16 @@ def test_a_remote_call_with_direct_replies(url: str) -> None:
     server.start()
     assert served.wait(30)
     with channel_of(url) as channel:
-        heard: list[tuple[str, bytes]] = []
+        received: list[tuple[str, bytes]] = []
         channel.basic_consume(
-            "amq.rabbitmq.reply-to", lambda *said: heard.append((said[2].correlation_id, said[3])), auto_ack=True
+            "amq.rabbitmq.reply-to", lambda *said: received.append((said[2].correlation_id, said[3])), auto_ack=True
         )
         properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="7")
         channel.basic_publish("", "pika.calls", b"hello", properties)
-        while not heard:
+        while not received:
             channel.connection.process_data_events(time_limit=30)
     server.join(30)
-    assert heard == [("7", b"HELLO")]
+    assert received == [("7", b"HELLO")]
 
 
 def test_confirms_returns_and_refusals(url: str) -> None:

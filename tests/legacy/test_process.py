@@ -102,8 +102,8 @@ def test_an_import_that_is_killed_takes_nothing_twice_when_it_is_repeated(networ
     process = begun(network, tmp_path)
     out, err = process.communicate()
     assert process.returncode == 0, err
-    told = json.loads(out)["tables"]["tb_0031"]
-    assert told["rows"] == told.get("sent", 0) + told["known"] == DOCUMENTS
+    content = json.loads(out)["tables"]["tb_0031"]
+    assert content["rows"] == content.get("sent", 0) + content["known"] == DOCUMENTS
     assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
 
 
@@ -121,8 +121,8 @@ def test_an_import_continues_when_its_node_is_killed_and_restarted(network: Netw
     out, err = process.communicate()
     assert process.returncode == 0, err
     assert interrupted
-    told = json.loads(out)["tables"]["tb_0031"]
-    assert told["rows"] == told["sent"] + told.get("known", 0) == DOCUMENTS
+    content = json.loads(out)["tables"]["tb_0031"]
+    assert content["rows"] == content["sent"] + content.get("known", 0) == DOCUMENTS
     assert asyncio.run(received(network)) == Counter({row["app_key"]: 1 for row in rows})
 
 
@@ -135,10 +135,10 @@ def test_a_node_that_stops_answering_ends_the_import_with_69(network: Network, t
 def test_rows_are_listed_for_people_and_end_with_1(network: Network, tmp_path: Path) -> None:
     sample.fill(f"sqlite:///{tmp_path}/old.db", [sample.outbound(1, 99), sample.outbound(2, app_key="\x1b[2J")])
     command = ("import", "--from", str(tmp_path / "old.db"), "--journal", str(tmp_path / "j"), "--dry-run")
-    said = semq(*command, "--node", network.sender.url)
-    assert said.status == 1
-    assert "tb_0031 1: BAD_STATUS" in said.out
-    assert "\x1b" not in said.out
+    result = semq(*command, "--node", network.sender.url)
+    assert result.status == 1
+    assert "tb_0031 1: BAD_STATUS" in result.out
+    assert "\x1b" not in result.out
     assert not (tmp_path / "j").exists()
 
 

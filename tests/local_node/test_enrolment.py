@@ -49,11 +49,11 @@ def test_an_invalid_address_of_a_hub_is_refused(text: str) -> None:
 async def test_an_enrolment_that_was_interrupted_goes_on(inprocess: InProcess) -> None:
     """The hub has signed, the node was killed before it got the answer: repeating the command succeeds."""
     hub = await inprocess.secure_hub()
-    told = (await ask(await inprocess.client(hub), "nodes.token", {"node": "10008"}))["result"]
+    answer = (await ask(await inprocess.client(hub), "nodes.token", {"node": "10008"}))["result"]
     keys = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     where = HubAddress("127.0.0.1", hub.port)
-    await hub.registry.enrol(keys.node, told["token"], new_request(keys.begin(), keys.node))
-    made = await enrol(keys, where, told["fingerprint"], told["token"], CLOCK)
+    await hub.registry.enrol(keys.node, answer["token"], new_request(keys.begin(), keys.node))
+    made = await enrol(keys, where, answer["fingerprint"], answer["token"], CLOCK)
     assert keys.identity().certificate == made
     assert [one.serial for one in await hub.registry.certificates()] == [made.serial_text]
 
@@ -76,12 +76,12 @@ async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProces
     hub = await inprocess.secure_hub()
     operator = await inprocess.client(hub)
     keys, where = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
-    told = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
+    answer = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
     before = keys.begin()
-    await hub.registry.enrol(keys.node, told["token"], new_request(before, keys.node))
+    await hub.registry.enrol(keys.node, answer["token"], new_request(before, keys.node))
     await hub.registry.revoke("10008", "a mistake")
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(keys, where, told["fingerprint"], told["token"], CLOCK)
+        await enrol(keys, where, answer["fingerprint"], answer["token"], CLOCK)
     again = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
     with pytest.raises(KeyRevoked):
         await hub.registry.enrol(keys.node, again["token"], new_request(before, keys.node))
@@ -177,12 +177,12 @@ async def test_a_hub_that_calls_itself_otherwise_than_its_certificate_is_refused
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
-    said = hub.server.config.properties
-    assert isinstance(said, dict)
-    said["node_id"] = "other"
+    result = hub.server.config.properties
+    assert isinstance(result, dict)
+    result["node_id"] = "other"
     node = await inprocess.started(settings)
     await until(lambda: "SEMQ-5104" in node.uplink.last_error)
-    said["node_id"] = "hub"
+    result["node_id"] = "hub"
     await linked(node)
 
 

@@ -71,12 +71,12 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     await consumer.consume("semq.inbox", lambda batch: put(got, batch))
     async with asyncio.timeout(PATIENCE_S):
         delivered = await got.get()
-        told = [await events.get() for _ in range(2)]
+        result = [await events.get() for _ in range(2)]
     assert bytes(delivered.body) == b"order"
     headers = delivered.header.headers or {}
     assert (headers["@AppKey"], headers["x-message-id"]) == ("trade/order//S1", "m1")
     assert (delivered.header.type, delivered.header.correlation_id) == ("order", "case 7")
-    assert [event["event"] for event in told] == ["sent", "delivered"]
+    assert [event["event"] for event in result] == ["sent", "delivered"]
     consumer.ack(delivered.delivery_tag)
     admin = await inprocess.client(b)
 

@@ -25,8 +25,8 @@ def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            said, _, port = process.stdout.readline().strip().partition(" 127.0.0.1:")
-            assert said == "ready"
+            output, _, port = process.stdout.readline().strip().partition(" 127.0.0.1:")
+            assert output == "ready"
             yield process, int(port)
         finally:
             process.terminate()

@@ -15,9 +15,9 @@ FORMER, NEW, OTHER = authority(), create_authority("hub 2", NOW), create_authori
 
 
 def test_trust_in_the_former_authority_extends_to_its_statement() -> None:
-    said = succession(FORMER, NEW)
-    assert verified(said, TrustStore([FORMER.certificate])) == NEW.certificate
-    assert said.fingerprint == NEW.fingerprint
+    result = succession(FORMER, NEW)
+    assert verified(result, TrustStore([FORMER.certificate])) == NEW.certificate
+    assert result.fingerprint == NEW.fingerprint
 
 
 @pytest.mark.parametrize("signer", [OTHER, NEW])

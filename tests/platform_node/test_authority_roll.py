@@ -69,24 +69,24 @@ async def test_a_network_in_operation_changes_its_authority(inprocess: InProcess
     before = (await ask(operator, "ca.show"))["result"]
     assert (before["phase"], before["nodes"]) == ("none", [])
     sent = await submit(app, "56001", 20, "before")
-    told = (await ask(operator, "ca.roll"))["result"]
-    assert told["began"]
-    assert told["former"] == before["authority"]
+    answer = (await ask(operator, "ca.roll"))["result"]
+    assert answer["began"]
+    assert answer["former"] == before["authority"]
     sent += await submit(app, "56001", 20, "during")
     await done(hub)
     await until(lambda: uses_new(a, hub) and uses_new(b, hub))
     after = (await ask(await inprocess.client(hub), "ca.show"))["result"]
-    assert after["authority"] == told["new"] != before["authority"]
+    assert after["authority"] == answer["new"] != before["authority"]
     assert {row["state"] for row in after["nodes"]} == {"trusts the new one only"}
     assert hub.who is not None
-    assert hub.who.trust.fingerprints == [told["new"]]
+    assert hub.who.trust.fingerprints == [answer["new"]]
     assert not (hub.settings.pki_dir / "authority.key").exists()
     await linked(a, b)
     await delivered(app, sent + await submit(app, "56001", 20, "after"))
     # A start takes the new authority.
     kept = prepare_authority(hub.settings, hub.clock)
     assert kept is not None
-    assert kept.fingerprint == told["new"]
+    assert kept.fingerprint == answer["new"]
 
 
 async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InProcess) -> None:
@@ -100,9 +100,10 @@ async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InPro
     await ask(operator, "ca.roll")
 
     async def waits_for_b_only() -> bool:
-        told = await show(hub)
+        result = await show(hub)
         return (
-            told["waiting_for"] == ["1.56001"] and "both" in {r["node"]: r["state"] for r in told["nodes"]}["1.10008"]
+            result["waiting_for"] == ["1.56001"]
+            and "both" in {r["node"]: r["state"] for r in result["nodes"]}["1.10008"]
         )
 
     await until(waits_for_b_only)
@@ -129,8 +130,8 @@ async def test_a_node_that_is_away_is_waited_for_or_left_behind(inprocess: InPro
 
 async def test_no_node_can_be_left_behind_without_a_change_of_authority(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    told = await ask(await inprocess.client(hub), "ca.leave", {"nodes": ["10008"]})
-    assert told["error"]["code"] == "SEMQ-1256"
+    answer = await ask(await inprocess.client(hub), "ca.leave", {"nodes": ["10008"]})
+    assert answer["error"]["code"] == "SEMQ-1256"
 
 
 @asynccontextmanager
@@ -151,15 +152,15 @@ async def test_all_instances_of_a_hub_change_their_authority(inprocess: InProces
     async with two_instances(inprocess, tmp_path) as (one, two, a, b):
         app = await inprocess.client(a)
         sent = await submit(app, "56001", 20, "before")
-        told = (await ask(await inprocess.client(one), "ca.roll"))["result"]
+        answer = (await ask(await inprocess.client(one), "ca.roll"))["result"]
         sent += await submit(app, "56001", 20, "during")
         await done(one)
         await until(lambda: uses_new(a, one) and uses_new(b, two))
         for hub in (one, two):
             assert hub.who is not None
             assert hub.registry.authority is not None
-            assert hub.registry.authority.fingerprint == told["new"]
-            await until(lambda who=hub.who: who.trust.fingerprints == [told["new"]])  # type: ignore[misc]
+            assert hub.registry.authority.fingerprint == answer["new"]
+            await until(lambda who=hub.who: who.trust.fingerprints == [answer["new"]])  # type: ignore[misc]
             assert is_issued_by(hub.who.certificate, hub.registry.authority.certificate)
         states = {row["state"] for row in (await show(two))["nodes"]}
         assert states == {"trusts the new one only"}
@@ -173,8 +174,8 @@ async def test_a_change_waits_for_every_running_instance(inprocess: InProcess, t
         await ask(await inprocess.client(one), "ca.roll")
 
         async def waits_for_the_other() -> bool:
-            told = await show(one)
-            return (told["waiting_for_stores"], told["waiting_for"]) == (["2.2"], ["1.56001"])
+            result = await show(one)
+            return (result["waiting_for_stores"], result["waiting_for"]) == (["2.2"], ["1.56001"])
 
         await until(waits_for_the_other)
         assert (await show(one))["phase"] == "believe"

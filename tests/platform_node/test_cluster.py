@@ -119,8 +119,8 @@ async def test_institutions_at_two_instances_exchange_documents(inprocess: InPro
         assert await received(a, inprocess, 20) == [b"%d" % n for n in range(20)]
         for node in (a, b):
             await until(partial(_is_settled, node))
-        told = (await ask(await inprocess.client(two), "hub.instances", {}))["result"]
-        assert sorted(row["store"] for row in told if row["alive"]) == ["1.1", "2.2"]
+        answer = (await ask(await inprocess.client(two), "hub.instances", {}))["result"]
+        assert sorted(row["store"] for row in answer if row["alive"]) == ["1.1", "2.2"]
 
 
 def _is_settled(node: LocalNode) -> bool:

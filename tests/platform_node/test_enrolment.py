@@ -28,9 +28,9 @@ CLOCK = SystemClock()
 
 
 async def token_for(inprocess: InProcess, hub: "object", node: str, **more: object) -> dict[str, str]:
-    told = await ask(await inprocess.client(hub), "nodes.token", {"node": node, **more})  # type: ignore[arg-type]
-    assert told["ok"], told
-    result: dict[str, str] = told["result"]
+    answer = await ask(await inprocess.client(hub), "nodes.token", {"node": node, **more})  # type: ignore[arg-type]
+    assert answer["ok"], answer
+    result: dict[str, str] = answer["result"]
     return result
 
 
@@ -61,23 +61,23 @@ async def test_the_list_of_tokens_shows_their_use_and_no_token(inprocess: InProc
     hub = await inprocess.secure_hub()
     await inprocess.enrol(inprocess.secure_settings("10008", hub), hub)
     token = (await token_for(inprocess, hub, "56001"))["token"]
-    told = (await ask(await inprocess.client(hub), "nodes.tokens"))["result"]
+    answer = (await ask(await inprocess.client(hub), "nodes.tokens"))["result"]
     listed = (await ask(await inprocess.client(hub), "cert.list"))["result"]
-    assert [(one["node"], one["state"]) for one in told] == [("1.56001", "open"), ("1.10008", "used")]
-    assert (told[0]["used_at"], told[1]["serial"]) == (None, listed[0]["serial"])
-    assert token not in str(told)
+    assert [(one["node"], one["state"]) for one in answer] == [("1.56001", "open"), ("1.10008", "used")]
+    assert (answer[0]["used_at"], answer[1]["serial"]) == (None, listed[0]["serial"])
+    assert token not in str(answer)
 
 
 async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     hub = await inprocess.secure_hub()
-    told = await token_for(inprocess, hub, "10008")
+    result = await token_for(inprocess, hub, "10008")
     where = HubAddress("127.0.0.1", hub.port)
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
-    made = await enrol(ring, where, told["fingerprint"], told["token"], CLOCK)
+    made = await enrol(ring, where, result["fingerprint"], result["token"], CLOCK)
     assert ring.identity().certificate == made
     thief = KeyRing(inprocess.folder / "thief", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(thief, where, told["fingerprint"], told["token"], CLOCK)
+        await enrol(thief, where, result["fingerprint"], result["token"], CLOCK)
     assert not thief.is_enrolled
     assert len(await hub.registry.certificates()) == 1
 
@@ -85,26 +85,26 @@ async def test_a_token_serves_once(inprocess: InProcess, caplog: pytest.LogCaptu
 async def test_a_lost_answer_is_sent_again(inprocess: InProcess) -> None:
     """The same token with the same key: no new certificate is signed."""
     hub = await inprocess.secure_hub()
-    told = await token_for(inprocess, hub, "10008")
+    result = await token_for(inprocess, hub, "10008")
     request = new_request(new_key(), Address(1, "10008"))
-    first = await hub.registry.enrol(Address(1, "10008"), told["token"], request)
-    assert await hub.registry.enrol(Address(1, "10008"), told["token"], request) == first
+    first = await hub.registry.enrol(Address(1, "10008"), result["token"], request)
+    assert await hub.registry.enrol(Address(1, "10008"), result["token"], request) == first
 
 
 async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InProcess) -> None:
     """It is used up in the transaction that stores the certificate; no part of it is only in memory."""
     hub = await inprocess.secure_hub()
-    told = await token_for(inprocess, hub, "10008")
+    result = await token_for(inprocess, hub, "10008")
     address = HubAddress("127.0.0.1", hub.port)
     first = ring_of(inprocess.secure_settings("10008", hub))
-    made = await enrol(first, address, told["fingerprint"], told["token"], CLOCK)
+    made = await enrol(first, address, result["fingerprint"], result["token"], CLOCK)
     await hub.stop()  # only committed data remain
     again = HubNode(hub.settings, CLOCK)
     inprocess.stack.push_async_callback(again.stop)
     await again.start()
     thief = KeyRing(first.folder / "thief", first.node)
     with pytest.raises(RefusedByHub, match="SEMQ-5121"):
-        await enrol(thief, HubAddress("127.0.0.1", again.port), told["fingerprint"], told["token"], CLOCK)
+        await enrol(thief, HubAddress("127.0.0.1", again.port), result["fingerprint"], result["token"], CLOCK)
     rows = await again.registry.certificates(first.node)
     assert [one.serial for one in rows] == [made.serial_text]
 
@@ -112,42 +112,42 @@ async def test_a_token_serves_once_also_across_lives_of_the_hub(inprocess: InPro
 async def test_a_token_is_for_one_node_and_a_limited_time(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
     where = HubAddress("127.0.0.1", hub.port)
-    told = await token_for(inprocess, hub, "10008")
+    result = await token_for(inprocess, hub, "10008")
     other = KeyRing(inprocess.folder / "other", Address(1, "56001"))
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(other, where, told["fingerprint"], told["token"], CLOCK)
+        await enrol(other, where, result["fingerprint"], result["token"], CLOCK)
     late = await token_for(inprocess, hub, "10008", hours=1e-9)
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(RefusedByHub, match="login"):
         await enrol(ring, where, late["fingerprint"], late["token"], CLOCK)
     with pytest.raises(RefusedByHub, match="login"):
-        await enrol(ring, where, told["fingerprint"], "0" * 32, CLOCK)
+        await enrol(ring, where, result["fingerprint"], "0" * 32, CLOCK)
 
 
 async def test_the_hub_keeps_no_token(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    told = await token_for(inprocess, hub, "10008")
+    result = await token_for(inprocess, hub, "10008")
     with psycopg.connect(hub.store.url) as connection:
         rows = connection.execute("SELECT t::text FROM node_token t").fetchall()
     assert len(rows) == 1
-    assert told["token"] not in str(rows)
+    assert result["token"] not in str(rows)
 
 
 async def test_a_hub_that_is_not_the_hub_sees_no_token(inprocess: InProcess) -> None:
     """An attacker on the network path has another authority, whatever it claims; the token is never sent to it."""
     hub = await inprocess.secure_hub()
-    told = await token_for(inprocess, hub, "10008")
+    outcome = await token_for(inprocess, hub, "10008")
     ring = KeyRing(inprocess.folder / "a", Address(1, "10008"))
     with pytest.raises(NoSuchFingerprint):
-        await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, told["token"], CLOCK)
+        await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, outcome["token"], CLOCK)
     # It presents the public certificate of the true authority, but does not have its key.
-    heard = bytearray()
+    result = bytearray()
     true_greeting = hub.registry.authority
     assert true_greeting is not None
-    impostor = await inprocess_impostor(inprocess, true_greeting.pem, heard)
+    impostor = await inprocess_impostor(inprocess, true_greeting.pem, result)
     with pytest.raises(DialFailed):
-        await enrol(ring, HubAddress("127.0.0.1", impostor), told["fingerprint"], told["token"], CLOCK)
-    assert told["token"].encode() not in heard
+        await enrol(ring, HubAddress("127.0.0.1", impostor), outcome["fingerprint"], outcome["token"], CLOCK)
+    assert outcome["token"].encode() not in result
 
 
 async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray) -> int:
@@ -177,17 +177,17 @@ async def inprocess_impostor(inprocess: InProcess, pem: bytes, heard: bytearray)
 
 async def test_a_session_of_a_token_can_do_nothing_else(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    told = await token_for(inprocess, hub, "10008")
-    login = {"user": "enroll/1.10008", "password": told["token"]}
+    result = await token_for(inprocess, hub, "10008")
+    login = {"user": "enroll/1.10008", "password": result["token"]}
     for vhost in ("/", "umx"):
         with pytest.raises(AmqpError):
             await inprocess.client(hub, virtual_host=vhost, **login)
     link = await inprocess.client(hub, virtual_host="enroll", **login)
     assert (await ask_at(link, "semq.enroll", "renew", {"request": ""}))["error"]["code"] == "SEMQ-5101"
     assert (await ask_at(link, "semq.enroll", "who"))["error"]["code"] == "SEMQ-5101"
-    assert (await ask_at(link, "semq.enroll", "enroll", {"token": told["token"], "request": "x"}))["error"]["code"] == (
-        "SEMQ-5120"
-    )
+    assert (await ask_at(link, "semq.enroll", "enroll", {"token": result["token"], "request": "x"}))["error"][
+        "code"
+    ] == ("SEMQ-5120")
     channel = await link.open_channel()
     with pytest.raises(AmqpError, match="ACCESS"):
         await channel.declare_queue("mine")
@@ -213,9 +213,9 @@ async def test_a_hub_without_tls_has_no_authority(inprocess: InProcess) -> None:
 
 async def test_host_names_come_from_the_token_and_stay(inprocess: InProcess) -> None:
     hub = await inprocess.secure_hub()
-    told = await token_for(inprocess, hub, "10008", names=["node.example.org"])
+    result = await token_for(inprocess, hub, "10008", names=["node.example.org"])
     settings = inprocess.secure_settings("10008", hub)
-    await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), told["fingerprint"], told["token"], CLOCK)
+    await enrol(ring_of(settings), HubAddress("127.0.0.1", hub.port), result["fingerprint"], result["token"], CLOCK)
     node = await inprocess.started(settings)
     await linked(node)
     assert node.who is not None

@@ -104,9 +104,9 @@ class InProcess:
 
     async def enrol(self, settings: Settings, hub: HubNode) -> None:
         """Give a node its first certificate, by token and fingerprint as an operator does."""
-        told = (await ask(await self.client(hub), "nodes.token", {"node": settings.node.id}))["result"]
+        answer = (await ask(await self.client(hub), "nodes.token", {"node": settings.node.id}))["result"]
         address = HubAddress("127.0.0.1", hub.port)
-        await enrol(ring_of(settings), address, told["fingerprint"], told["token"], SystemClock())
+        await enrol(ring_of(settings), address, answer["fingerprint"], answer["token"], SystemClock())
 
     async def secure_local(self, name: str, hub: HubNode, more: str = "") -> LocalNode:
         """Return an enrolled node that logs in by its certificate."""
@@ -158,9 +158,9 @@ async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Map
     header = ContentHeader.build(len(body), Properties(reply_to=queue, correlation_id="1"))
     channel.publish(exchange, operation, header, body)
     async with asyncio.timeout(20):
-        told = msgspec.json.decode(await answer)
+        content = msgspec.json.decode(await answer)
     await channel.close()
-    return told
+    return content
 
 
 async def linked_node(nodes: "InProcess") -> LocalNode:

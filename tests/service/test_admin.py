@@ -43,10 +43,10 @@ async def test_an_invalid_request_is_answered_with_its_error_code(inprocess: InP
     node = await inprocess.local("10008", 1)
     admin = await inprocess.client(node)
     for operation, arguments, code in NONSENSE:
-        told = await ask(admin, operation, arguments)
-        assert not told["ok"], operation
-        assert told["error"]["code"] == code, told
-        assert "its log has the reason" not in told["error"]["text"]
+        answer = await ask(admin, operation, arguments)
+        assert not answer["ok"], operation
+        assert answer["error"]["code"] == code, answer
+        assert "its log has the reason" not in answer["error"]["text"]
     assert not node.engine.core.counters.counts
     assert not node.engine.accepting.stopping
 
@@ -54,13 +54,13 @@ async def test_an_invalid_request_is_answered_with_its_error_code(inprocess: InP
 async def test_missing_arguments_are_named(inprocess: InProcess) -> None:
     node = await inprocess.local("10008", 1)
     admin = await inprocess.client(node)
-    told = await ask(admin, "msg.show")
-    assert told["error"]["text"] == "msg.show needs the argument id."
-    told = await ask(admin, "msg.list", {"parner": "1"})
-    assert told["error"]["text"] == "msg.list has no argument parner; did you mean partner?"
-    told = await ask(admin, "msg.list", {"limit": 0})
-    assert told["error"]["text"] == "The argument limit of msg.list is wrong: Expected int >= 1."
-    assert told["error"]["facts"]["meaning"] == "Number of rows, at most."
+    answer = await ask(admin, "msg.show")
+    assert answer["error"]["text"] == "msg.show needs the argument id."
+    answer = await ask(admin, "msg.list", {"parner": "1"})
+    assert answer["error"]["text"] == "msg.list has no argument parner; did you mean partner?"
+    answer = await ask(admin, "msg.list", {"limit": 0})
+    assert answer["error"]["text"] == "The argument limit of msg.list is wrong: Expected int >= 1."
+    assert answer["error"]["facts"]["meaning"] == "Number of rows, at most."
 
 
 async def test_every_act_is_logged_with_its_user(inprocess: InProcess) -> None:
@@ -100,8 +100,8 @@ async def test_one_user_is_answered_so_many_at_once_over_all_connections(inproce
     first, second = await inprocess.client(node), await inprocess.client(node)
     waiting = [asyncio.ensure_future(ask_at(first, "slow", "wait")) for _ in range(3)]
     await until(lambda: asked[0] == 3)
-    told = await ask_at(second, "slow", "wait")
-    assert (told["ok"], told["error"]["code"], told["error"]["retry"]) == (False, "SEMQ-2103", True)
+    result = await ask_at(second, "slow", "wait")
+    assert (result["ok"], result["error"]["code"], result["error"]["retry"]) == (False, "SEMQ-2103", True)
     channel = await second.open_channel()
     await channel.confirm_select()
     header = ContentHeader.build(2, Properties(reply_to="nowhere"))

@@ -121,8 +121,8 @@ async def test_a_commit_has_three_phases(store: PostgresStore, database: str, ph
     store.post(job)
     await job.told.wait()
     assert job.error is None
-    ((told, lines),) = struck
-    assert not told
+    ((result, lines),) = struck
+    assert not result
     assert lines in durable
 
 

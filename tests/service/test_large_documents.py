@@ -30,9 +30,9 @@ LATE = PIECES + "overdue_s = 0.001\n"
 
 
 async def answer(admin: Any, operation: str, **arguments: Any) -> Any:
-    told = await ask(admin, operation, arguments)
-    assert told["ok"], told
-    return told["result"]
+    reply = await ask(admin, operation, arguments)
+    assert reply["ok"], reply
+    return reply["result"]
 
 
 async def parts_of(admin: Any) -> list[bytes]:
@@ -96,13 +96,13 @@ async def test_counts_are_those_of_documents(sender: Any) -> None:
     assert (partner["rows"], partner["bytes"]) == (0, 4 * PIECE_BYTES)
 
     async def census() -> Any:
-        told = await answer(admin, "queue.census")
-        return told if told["as_of"] and told["pieces"]["outbound"]["rows"] else None
+        result = await answer(admin, "queue.census")
+        return result if result["as_of"] and result["pieces"]["outbound"]["rows"] else None
 
-    told = await until(census)
-    assert told["pieces"]["outbound"] == {"rows": 4, "bytes": 4 * PIECE_BYTES}
-    assert (told["sent"], told["pairs"], told["failed"], told["stuck"]) == ({}, [], 0, 1)
-    assert told["submitted"] == {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 1}
+    result = await until(census)
+    assert result["pieces"]["outbound"] == {"rows": 4, "bytes": 4 * PIECE_BYTES}
+    assert (result["sent"], result["pairs"], result["failed"], result["stuck"]) == ({}, [], 0, 1)
+    assert result["submitted"] == {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 1}
     (cause,) = (await answer(admin, "stuck.causes"))["rows"]
     assert (cause["cause"], cause["rows"]) == ("PIECES_LEFT", 1)
     (stuck,) = await answer(admin, "stuck.list")

@@ -25,10 +25,10 @@ except ZeroDivisionError:
 @pytest.mark.parametrize("format", ["console", "json"])
 def test_a_traceback_shows_no_variables(format: str) -> None:
     """Variables contain passwords and bodies."""
-    told = subprocess.run([sys.executable, "-c", FAILS, format], capture_output=True, text=True, timeout=60, check=True)
-    assert told.stderr.count("ZeroDivisionError: ") == 2
-    assert "1.10008" in told.stderr
-    assert "hunter2" not in told.stderr
+    done = subprocess.run([sys.executable, "-c", FAILS, format], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.count("ZeroDivisionError: ") == 2
+    assert "1.10008" in done.stderr
+    assert "hunter2" not in done.stderr
 
 
 PLANTED = """
@@ -52,11 +52,11 @@ except ValueError:
 @pytest.mark.parametrize("format", ["console", "json"])
 def test_foreign_text_neither_controls_a_terminal_nor_forges_a_line(format: str) -> None:
     done = subprocess.run([sys.executable, "-c", PLANTED, format], capture_output=True, timeout=60, check=True)
-    told = done.stderr.decode()
-    colours = re.sub(r"\x1b\[[0-9;]*m", "", told) if format == "console" else told
+    output = done.stderr.decode()
+    colours = re.sub(r"\x1b\[[0-9;]*m", "", output) if format == "console" else output
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", colours), colours
-    assert not [line for line in told.splitlines() if line.startswith("2031")]
-    assert told.count("forged") >= 5
+    assert not [line for line in output.splitlines() if line.startswith("2031")]
+    assert output.count("forged") >= 5
 
 
 ENDED = """

@@ -51,8 +51,8 @@ async def test_a_node_extracts_what_is_over_when_it_begins(inprocess: InProcess)
         )
     await begun(node)
     await until(lambda: node.nightly.last)
-    told = (await ask(await inprocess.client(node), "node.status"))["result"]["extract"]
-    assert told["exit_status"] == 0, told
+    answer = (await ask(await inprocess.client(node), "node.status"))["result"]["extract"]
+    assert answer["exit_status"] == 0, answer
     [manifest] = (inprocess.folder / "shared").rglob("manifest.json")
     assert manifest.parent.name == "source=1.10008.1.1"
     assert manifest.parent.parent.name == f"business_date={yesterday.date()}"

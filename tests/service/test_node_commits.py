@@ -28,10 +28,10 @@ async def test_a_single_document_costs_three_commits(inprocess: InProcess, monke
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
     await linked(a, b)
     listener = await (await inprocess.client(a)).open_channel()
-    told: asyncio.Queue[None] = asyncio.Queue()
+    received: asyncio.Queue[None] = asyncio.Queue()
     queue = (await listener.declare_queue(exclusive=True)).queue
     await listener.bind_queue(queue, "semq.events", "delivered.#")
-    await listener.consume(queue, lambda batch: put(told, [None] * len(batch)), no_ack=True)
+    await listener.consume(queue, lambda batch: put(received, [None] * len(batch)), no_ack=True)
     consumer = await (await inprocess.client(b)).open_channel()
 
     def take(batch: list[Delivered]) -> None:
@@ -44,7 +44,7 @@ async def test_a_single_document_costs_three_commits(inprocess: InProcess, monke
     for _ in range(DOCUMENTS):
         assert await publish(sender, "56001", b"order")
         async with asyncio.timeout(60):
-            await told.get()
+            await received.get()
     made = [commits(node) - earlier for node, earlier in zip(nodes, before, strict=True)]
     assert 2 * DOCUMENTS <= made[0] <= 2 * DOCUMENTS + AROUND
     assert made[1] <= AROUND

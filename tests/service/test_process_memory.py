@@ -205,8 +205,8 @@ async def with_an_answer(inprocess: InProcess, node: LocalNode) -> None:
     channel = await confirming(await inprocess.client(node))
     queue = (await channel.declare_queue(exclusive=True)).queue
     for target, headers in REFUSED:
-        told = Properties(headers=headers, reply_to=queue, correlation_id="1")
-        assert not await channel.publish_and_wait("semq", target, ContentHeader.build(len(BODY), told), BODY)
+        result = Properties(headers=headers, reply_to=queue, correlation_id="1")
+        assert not await channel.publish_and_wait("semq", target, ContentHeader.build(len(BODY), result), BODY)
 
 
 async def test_no_body_of_a_refused_document_is_kept(inprocess: InProcess, nodes: tuple[LocalNode, LocalNode]) -> None:

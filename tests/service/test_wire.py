@@ -68,11 +68,11 @@ async def tapped(target: int) -> AsyncIterator[tuple[Tap, int]]:
 async def delivered(inprocess: InProcess, a: LocalNode, encrypt: bool) -> None:
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": encrypt, "body_base64": b64encode(SECRET.encode()).decode()}
-    told = await ask(admin, "msg.submit", document | {"app_key": f"trade/order//{ATTRIBUTE}"})
-    assert told["ok"], told
+    answer = await ask(admin, "msg.submit", document | {"app_key": f"trade/order//{ATTRIBUTE}"})
+    assert answer["ok"], answer
 
     async def is_delivered() -> bool:
-        events = (await ask(admin, "msg.trace", {"id": told["result"]["lk0"]}))["result"]["events"]
+        events = (await ask(admin, "msg.trace", {"id": answer["result"]["lk0"]}))["result"]["events"]
         return any(event["event"] == "DELIVERED" for event in events)
 
     await until(is_delivered)

@@ -189,8 +189,8 @@ class SimulatedApplications:
         return EventUnderWay(event)
 
     def publish(self, prepared: Sequence[EventUnderWay]) -> None:
-        for told in prepared:
-            self.world.oracle.reported(self.host, told.event)
+        for result in prepared:
+            self.world.oracle.reported(self.host, result.event)
 
     # --- receiving
     def connect(self) -> None:

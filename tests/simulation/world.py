@@ -335,8 +335,8 @@ def show_record(record: msgspec.Struct) -> str:
     """Return the informative fields of a record."""
     fields = msgspec.structs.asdict(record).items()
     hidden = ("semq_id", "semq_db_id", "digest", "at")
-    told = {name: value.name if isinstance(value, Enum) else value for name, value in fields if value}
-    return " ".join(f"{name}={value}" for name, value in told.items() if not name.endswith(hidden))
+    result = {name: value.name if isinstance(value, Enum) else value for name, value in fields if value}
+    return " ".join(f"{name}={value}" for name, value in result.items() if not name.endswith(hidden))
 
 
 class CellCoverage:

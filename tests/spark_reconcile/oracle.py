@@ -220,7 +220,7 @@ def _recorded(
         return "ACK_NOT_RETURNED"
     if kind is E.RECEIVED and E.PARKED in got and E.DONE not in got:
         return "PARKED"
-    told = fate is agreeing or (not receipt and kind is E.RECEIVED)
+    result = fate is agreeing or (not receipt and kind is E.RECEIVED)
     # The hub has no further task: it passed the message on, or released its copy.
     hub_done = (
         direct or E.RELEASED in hub or (bool(hub) and not hub & {E.STORED, E.PARKED, E.SENT} and E.FORWARDED in hub)
@@ -230,13 +230,13 @@ def _recorded(
     let_go = {x.lk1 for x in _of(lines, H, E.RELEASED)}
     stored = {x.lk1 for x in _of(lines, H, E.STORED)} - {""}
     keeps = not direct and bool(let_go) and "" not in let_go and not stored <= let_go
-    if told and hub_done and answered and not keeps:
+    if result and hub_done and answered and not keeps:
         return "MATCHED"
     if young:
         return "IN_FLIGHT"
-    if told and hub_done and keeps:
+    if result and hub_done and keeps:
         return "ACK_NOT_RETURNED"
-    if told and hub_done:
+    if result and hub_done:
         return "REACK_NOT_RETURNED"
     return "ACK_NOT_RETURNED" if hub or direct else "STATE_CONTRADICTION"
 
@@ -292,8 +292,8 @@ def _not_recorded(
 def _bytes_differ(lines: list[OracleLine]) -> bool:
     if _of(lines, H, E.MISMATCH) or _of(lines, R, E.MISMATCH):
         return True
-    told = [*_of(lines, S, E.ACCEPTED), *_of(lines, H, E.FORWARDED, E.STORED), *_of(lines, R, E.RECEIVED)]
-    return len({x.digest for x in told if x.digest}) > 1
+    result = [*_of(lines, S, E.ACCEPTED), *_of(lines, H, E.FORWARDED, E.STORED), *_of(lines, R, E.RECEIVED)]
+    return len({x.digest for x in result if x.digest}) > 1
 
 
 def _is_young(lines: list[OracleLine], world: OracleWorld, sender: str, receiver: str) -> bool:

@@ -28,25 +28,25 @@ def places(office: Office) -> list[str]:
 
 
 def test_a_missing_source_is_named_with_exit_status_4(office: Office, capsys: Output) -> None:
-    code, said = call(office.clock, capsys, "run", *places(office))
-    assert code == said["exit_code"] == 4
-    assert said["outcome"] == "sources_missing"
-    assert (said["messages"], said["verdicts"], said["report"]) == (0, {}, "")
-    assert "the hub" in said["error"]
+    code, output = call(office.clock, capsys, "run", *places(office))
+    assert code == output["exit_code"] == 4
+    assert output["outcome"] == "sources_missing"
+    assert (output["messages"], output["verdicts"], output["report"]) == (0, {}, "")
+    assert "the hub" in output["error"]
 
 
 def test_a_bad_extract_ends_with_65(office: Office, capsys: Output) -> None:
     office.write(OfficeMessage(1), DIRECT)
     office.extract()
     (office.folder(HUB) / "manifest.json").write_text("{}")
-    code, said = call(office.clock, capsys, "run", "--business-date", "2026-11-20", *places(office))
-    assert (code, said["outcome"]) == (65, "refused")
+    code, output = call(office.clock, capsys, "run", "--business-date", "2026-11-20", *places(office))
+    assert (code, output["outcome"]) == (65, "refused")
 
 
 def test_a_date_that_is_being_run_ends_with_5(office: Office, capsys: Output) -> None:
     with (Place.at(office.settings.reports) / "business_date=2026-11-20").lock():
-        code, said = call(office.clock, capsys, "run", *places(office))
-    assert (code, said["outcome"]) == (5, "being_run")
+        code, output = call(office.clock, capsys, "run", *places(office))
+    assert (code, output["outcome"]) == (5, "being_run")
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_a_folder_that_cannot_be_written_ends_with_69(office: Office, capsys: Ou
     office.write(OfficeMessage(1), DIRECT)
     office.extract()
     Path(office.settings.reports).write_text("a file is in the way")
-    code, said = call(office.clock, capsys, "run", *places(office))
-    assert (code, said["outcome"]) == (69, "failed")
-    assert "SEMQ-6012" in said["error"]
+    code, output = call(office.clock, capsys, "run", *places(office))
+    assert (code, output["outcome"]) == (69, "failed")
+    assert "SEMQ-6012" in output["error"]
 
 
 def test_an_unexpected_error_is_reported_in_json_too(
@@ -87,8 +87,8 @@ def test_an_unexpected_error_is_reported_in_json_too(
     monkeypatch.setattr(runs, "dates", fail)
     with pytest.raises(RuntimeError):
         commands.main(["status", "--json", *places(office)], office.clock)
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (said["outcome"], said["exit_code"]) == ("failed", 1)
+    output = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (output["outcome"], output["exit_code"]) == ("failed", 1)
 
 
 def test_wrong_arguments_end_with_2(capsys: Output) -> None:
@@ -99,9 +99,9 @@ def test_wrong_arguments_end_with_2(capsys: Output) -> None:
 
 def test_without_json_errors_are_plain_text_only(office: Office, capsys: Output) -> None:
     assert commands.main(["run", *places(office)], office.clock) == 4
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "SEMQ-6003" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "SEMQ-6003" in output.err
 
 
 def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> None:
@@ -110,9 +110,9 @@ def test_status_stars_the_run_that_counts(office: Office, capsys: Output) -> Non
     for run, outcome in ((first, "met"), (last, "breached")):
         runs.finish(run, {"outcome": outcome, "exit_code": 0, "messages": 12})
         runs.point_to(reports, run)
-    code, said = call(office.clock, capsys, "status", *places(office))
+    code, output = call(office.clock, capsys, "status", *places(office))
     assert code == 0
-    (day,) = said["dates"]
+    (day,) = output["dates"]
     assert day["current"] == last.name
     assert {one["outcome"] for one in day["runs"]} == {"met", "breached"}
 
@@ -123,8 +123,8 @@ def test_the_file_of_the_node_may_be_named_by_a_variable(
     file = tmp_path / "node.toml"
     file.write_text('[node]\nkind = "platform"\nid = "hub"\n[extract]\nzone = "no zone"\n')
     monkeypatch.setenv("SEMQ_CONFIG", str(file))
-    code, said = call(office.clock, capsys, "extract", "--business-date", "2026-11-20")
-    assert (code, "no zone" in said["error"]) == (78, True)  # the file was read
+    code, output = call(office.clock, capsys, "extract", "--business-date", "2026-11-20")
+    assert (code, "no zone" in output["error"]) == (78, True)  # the file was read
     monkeypatch.setenv("SEMQ_CONFIG", str(file.with_name("absent.toml")))
     assert call(office.clock, capsys, "extract")[0] == 78
     monkeypatch.delenv("SEMQ_CONFIG")
@@ -139,8 +139,8 @@ def test_status_reports_missing_runs(office: Office, capsys: Output) -> None:
 def test_nothing_is_written_over_an_earlier_comparison(office: Office, capsys: Output, tmp_path: Path) -> None:
     run = runs.begin(Place.at(office.settings.reports), DAY, office.clock, "0" * 64)
     (tmp_path / "changed.parquet").mkdir()
-    code, said = call(office.clock, capsys, "diff", run.name, run.name, "--out", str(tmp_path), *places(office))
-    assert (code, "changed.parquet" in said["error"]) == (2, True)
+    code, output = call(office.clock, capsys, "diff", run.name, run.name, "--out", str(tmp_path), *places(office))
+    assert (code, "changed.parquet" in output["error"]) == (2, True)
 
 
 def test_backfill_leaves_published_dates_alone_and_goes_on_after_a_refusal(office: Office, capsys: Output) -> None:
@@ -149,11 +149,11 @@ def test_backfill_leaves_published_dates_alone_and_goes_on_after_a_refusal(offic
     (run.place / runs.SUMMARY).write(canonical({"messages": 0}))
     runs.point_to(reports, run)
     first, last = DAY - timedelta(days=1), DAY + timedelta(days=1)
-    code, said = call(
+    code, output = call(
         office.clock, capsys, "backfill", "--from", str(first), "--to", str(last), "--only-missing", *places(office)
     )
     assert code == 4
-    assert [one["outcome"] for one in said["runs"]] == ["sources_missing", "kept", "sources_missing"]
+    assert [one["outcome"] for one in output["runs"]] == ["sources_missing", "kept", "sources_missing"]
 
 
 def test_an_extract_is_written_from_the_database(database: str, office: Office, capsys: Output, tmp_path: Path) -> None:
@@ -164,16 +164,16 @@ def test_an_extract_is_written_from_the_database(database: str, office: Office, 
             " VALUES (1, '2026-11-20 10:00Z', 1, 1, '1.a.1.1.3f.1', '1.b', 0, '','d', 't', '', 'k', '', 1, 'SaveFwd=3 Ack2=1')"
         )
     (tmp_path / "salt").write_text("secret\n")
-    code, said = call(
+    code, output = call(
         office.clock, capsys, "extract", "--node", "1.a", "--database-url", database.replace("postgresql://", "postgresql+psycopg://"),
         "--salt-file", str(tmp_path / "salt"), *places(office),
     )  # fmt: skip
     assert code == 0
-    assert (said["rows"], said["business_date"]) == (1, "2026-11-20")
+    assert (output["rows"], output["business_date"]) == (1, "2026-11-20")
 
 
 def test_invented_ledgers_are_written_with_their_truth(office: Office, capsys: Output, tmp_path: Path) -> None:
-    code, said = call(
+    code, output = call(
         office.clock,
         capsys,
         "generate",
@@ -186,8 +186,8 @@ def test_invented_ledgers_are_written_with_their_truth(office: Office, capsys: O
         *places(office),
     )
     assert code == 0
-    assert sum(said["verdicts"].values()) == said["messages"] == 50
-    assert json.loads((tmp_path / "truth" / "truth.json").read_text())["rows"] == said["rows"]
+    assert sum(output["verdicts"].values()) == output["messages"] == 50
+    assert json.loads((tmp_path / "truth" / "truth.json").read_text())["rows"] == output["rows"]
 
 
 def test_every_error_has_an_exit_code() -> None:

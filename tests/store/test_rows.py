@@ -36,10 +36,10 @@ def _record(unit: Unit, bref: int, entry: Recorded) -> None:
 
 async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database: str) -> None:
     seen: list[Any] = []
-    look = Job(lambda unit: seen.append(unit.recorded.get(SLOT)), NEEDS)
+    result = Job(lambda unit: seen.append(unit.recorded.get(SLOT)), NEEDS)
     again = Job(true, NEEDS)
     async with opened(database) as store:
-        for job in (Job(forged, NEEDS), Job(true, NEEDS), look, again):
+        for job in (Job(forged, NEEDS), Job(true, NEEDS), result, again):
             await do(store, job)
         assert [type(error).__name__ for error in again.results] == ["RowRefused"]
         assert (await store.read(lambda c: c.exec_driver_sql("SELECT bref, proved FROM tb_0030 ORDER BY 1").all())) == [

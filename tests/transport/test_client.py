@@ -17,15 +17,15 @@ async def test_all_clients_get_the_reason_when_the_server_closes() -> None:
         link = await both.dial()
         channel = await link.open_channel()
         await channel.confirm_select()
-        heard: list[object] = []
-        link.on_closed = heard.append
-        channel.on_closed = heard.append
+        received: list[object] = []
+        link.on_closed = received.append
+        channel.on_closed = received.append
         waiting = asyncio.ensure_future(channel.get("none"))
         (session,) = both.server.sessions
         session.info.close(NotAllowed("replaced by a newer connection"))
         error = await link.wait_closed()
         assert isinstance(error, NotAllowed)
-        assert heard == [error, error]
+        assert received == [error, error]
         with pytest.raises(NotAllowed):
             await waiting
         with pytest.raises(NotAllowed):

@@ -36,12 +36,12 @@ class Batches:
 
 async def published(channel: ClientChannel, count: int) -> list[tuple[Any, bool]]:
     """Publish a number of messages with tokens and wait for all confirms."""
-    heard: list[tuple[Any, bool]] = []
+    received: list[tuple[Any, bool]] = []
     done = asyncio.Event()
 
     def settled(pairs: list[tuple[Any, bool]]) -> None:
-        heard.extend(pairs)
-        if len(heard) >= count:
+        received.extend(pairs)
+        if len(received) >= count:
             done.set()
 
     channel.on_settled = settled
@@ -49,7 +49,7 @@ async def published(channel: ClientChannel, count: int) -> list[tuple[Any, bool]
         assert channel.publish("", "q", header(b"x"), b"x", token=f"t{number}") == number + 1
     assert channel.unconfirmed == count
     await done.wait()
-    return heard
+    return received
 
 
 async def test_publishes_are_confirmed_by_token_and_deliveries_come_in_batches() -> None:

@@ -68,9 +68,9 @@ async def test_the_log_has_the_reason_of_a_refused_login(
     tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture, by: Authority, at: object, says: str
 ) -> None:
     async with pair(tls=server) as both:
-        told = await refused(both, caplog, client(tmp_path, by, at=at))
-        assert says in told
-        assert "127.0.0.1" in told
+        output = await refused(both, caplog, client(tmp_path, by, at=at))
+        assert says in output
+        assert "127.0.0.1" in output
 
 
 async def test_a_downgrade_is_refused(tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture) -> None:

@@ -74,15 +74,15 @@ async def test_an_oversize_frame_ends_the_connection_at_its_header(claimed: int)
 
 async def test_a_client_that_closes_twice_has_two_answers_and_ends_the_socket() -> None:
     close, answer = (
-        frame(FRAME_METHOD, 0, encode_method(said)) for said in (m.ConnectionClose(200), m.ConnectionCloseOk())
+        frame(FRAME_METHOD, 0, encode_method(result)) for result in (m.ConnectionClose(200), m.ConnectionCloseOk())
     )
     async with pair() as both:
         client = await asyncio.to_thread(lambda: RawClient(both.server.port).opened())
         client.socket.sendall(close)
-        heard = await asyncio.to_thread(client.socket.recv, len(answer), socket.MSG_WAITALL)
+        reply = await asyncio.to_thread(client.socket.recv, len(answer), socket.MSG_WAITALL)
         client.socket.sendall(close + close)
-        heard += await asyncio.to_thread(client.socket.recv, 2 * len(answer), socket.MSG_WAITALL)
-        assert heard == 3 * answer
+        reply += await asyncio.to_thread(client.socket.recv, 2 * len(answer), socket.MSG_WAITALL)
+        assert reply == 3 * answer
         client.socket.shutdown(socket.SHUT_WR)
         assert await asyncio.to_thread(client.socket.recv, 100) == b""
         await until(lambda: not both.server.sessions)
@@ -167,12 +167,12 @@ async def test_a_flood_is_read_in_turns_with_the_others() -> None:
     """
     async with pair() as both:
         flooding, modest = [await asyncio.to_thread(lambda: RawClient(both.server.port).opened()) for _ in range(2)]
-        heard: list[tuple[object, int]] = []
+        received: list[tuple[object, int]] = []
         for session in both.server.sessions:
             hear = session.process
 
             def noted(events: list[ConnectionEvent], session: BrokerSession = session, hear: Any = hear) -> None:
-                heard.append((session, len(events)))
+                received.append((session, len(events)))
                 hear(events)
 
             session.process = noted  # type: ignore[method-assign]
@@ -181,13 +181,13 @@ async def test_a_flood_is_read_in_turns_with_the_others() -> None:
         with suppress(BlockingIOError):
             while True:
                 flooding.socket.send(request * 10_000)
-        await until(lambda: len(heard) > 1)  # the first read has measured the number of requests
-        told = len(heard)
+        await until(lambda: len(received) > 1)  # the first read has measured the number of requests
+        result = len(received)
         modest.socket.sendall(request)
-        await until(lambda: any(session is not heard[0][0] for session, _ in heard))
-        others = [number for number, (session, _) in enumerate(heard) if session is not heard[0][0]]
-        assert others[0] - told <= 3
-        assert max(count for _, count in heard[1:]) <= 2 * EVENTS_PER_READ
+        await until(lambda: any(session is not received[0][0] for session, _ in received))
+        others = [number for number, (session, _) in enumerate(received) if session is not received[0][0]]
+        assert others[0] - result <= 3
+        assert max(count for _, count in received[1:]) <= 2 * EVENTS_PER_READ
         for client in (flooding, modest):
             client.socket.close()
 

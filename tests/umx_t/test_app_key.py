@@ -43,11 +43,11 @@ def test_invalid_app_keys_are_refused(text: str) -> None:
 def test_a_refusal_names_the_part_and_shows_it_short_and_safe(text: str, part: str, says: str) -> None:
     with pytest.raises(BadAppKey) as refused:
         parse_app_key(text)
-    told = refused.value.advice()
-    assert f"The {part} of the AppKey (@AppKey) " in told
-    assert says in told
-    assert told.isprintable()
-    assert len(told) < 330
+    result = refused.value.advice()
+    assert f"The {part} of the AppKey (@AppKey) " in result
+    assert says in result
+    assert result.isprintable()
+    assert len(result) < 330
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

@@ -209,8 +209,8 @@ def test_an_operator_of_the_hub_ends_no_document_without_the_receivers_ledger() 
 
 def test_refusals_are_reported_to_every_inquiry() -> None:
     rules = {on: HUB.step(standing, on) for standing, on in HUB.cells() if standing is Held.REFUSED}
-    told = {on for on, rule in rules.items() if rule.deed is HubDeed.refusal}
-    assert told == {HubHeard.again, HubHeard.inquired, HubHeard.asked, HubHeard.ask, HubHeard.refuse}
+    result = {on for on, rule in rules.items() if rule.deed is HubDeed.refusal}
+    assert result == {HubHeard.again, HubHeard.inquired, HubHeard.asked, HubHeard.ask, HubHeard.refuse}
 
 
 def test_in_custody_a_not_of_the_receiver_sends_nothing_again() -> None:

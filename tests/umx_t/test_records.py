@@ -209,10 +209,10 @@ near_misses = st.lists(st.dictionaries(field_names, json_like, max_size=3), max_
 @given(kinds, st.binary(max_size=80) | near_misses.map(msgspec.json.encode) | json_like.map(msgspec.json.encode))
 def test_any_bytes_are_read_or_refused(kind: tuple[Function, Primitive], body: bytes) -> None:
     try:
-        heard = decode_records(*kind, body)
+        result = decode_records(*kind, body)
     except BadRecord:
         return
-    assert decode_records(*kind, encode_records(heard)) == heard
+    assert decode_records(*kind, encode_records(result)) == result
 
 
 def test_every_answer_of_the_receiver_has_a_number_for_older_peers() -> None:

@@ -30,13 +30,13 @@ PATIENCE_S = 120.0
 @contextmanager
 def hub(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Run a hub with [http]; its output goes to a file."""
-    config, said = folder / "hub.toml", folder / "said"
+    config, result = folder / "hub.toml", folder / "said"
     config.write_text(HUB)
     command = [sys.executable, "-P", "-m", "platform_node", "--config", str(config)]
-    with said.open("w") as out, (folder / "log").open("w") as log:
+    with result.open("w") as out, (folder / "log").open("w") as log:
         node = subprocess.Popen(command, stdout=out, stderr=log, text=True)
         try:
-            yield node, said
+            yield node, result
         finally:
             node.terminate()
             node.wait(PATIENCE_S)
@@ -61,8 +61,8 @@ def is_away(url: str) -> bool:
 
 
 def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> None:
-    with hub(tmp_path) as (node, said):
-        (link,) = until_sync(lambda: console_lines(said), PATIENCE_S)
+    with hub(tmp_path) as (node, result):
+        (link,) = until_sync(lambda: console_lines(result), PATIENCE_S)
         origin = link.partition("/first/")[0]
         assert origin != link
         with httpx.Client(base_url=origin, timeout=60, follow_redirects=True) as browser:
@@ -74,7 +74,7 @@ def test_a_node_with_http_prints_the_console_and_serves_it(tmp_path: Path) -> No
         # void.
         (web,) = children(node.pid)
         os.kill(web, signal.SIGKILL)
-        again = until_sync(lambda: console_lines(said)[1:], PATIENCE_S)[0]
+        again = until_sync(lambda: console_lines(result)[1:], PATIENCE_S)[0]
         assert httpx.get(again.partition("/first/")[0] + "/first/" + link.partition("/first/")[2]).status_code == 403
         assert httpx.get(again).status_code == 303
 

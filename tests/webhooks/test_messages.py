@@ -55,9 +55,9 @@ def test_foreign_text_cannot_add_a_header(key: str, kind: str) -> None:
 
 def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
     one = of_event(DocumentEvent("failed", "lk", "1.56001", AppKey(), AT, 1, "REJECTED", "SEMQ-1203 too large"))
-    told = json.loads(bytes(one.body))
-    assert (told["specversion"], told["type"], told["id"]) == ("1.0", "semq.document.failed", one.id)
-    assert told["data"]["reason"] == "SEMQ-1203 too large"
+    content = json.loads(bytes(one.body))
+    assert (content["specversion"], content["type"], content["id"]) == ("1.0", "semq.document.failed", one.id)
+    assert content["data"]["reason"] == "SEMQ-1203 too large"
     assert of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
 
 
@@ -66,6 +66,6 @@ def test_refused_documents_without_a_locator_are_distinguished() -> None:
     assert one.id != other.id
     assert one.id.isascii()
     assert one.id.isprintable()
-    told = json.loads(bytes(other.body))
-    assert told["data"]["token"] == "S2"
-    assert "subject" not in told
+    content = json.loads(bytes(other.body))
+    assert content["data"]["token"] == "S2"
+    assert "subject" not in content

@@ -57,8 +57,8 @@ def test_a_document_and_its_event_are_posted(hooked: tuple[Network, Hook]) -> No
     semq(network.sender, "msg", "send", "--to", "56001", "--type", "order", "--key", "S1", body=b"first")
     until(lambda: b"first" in bodies(hook))
     until(lambda: any(b"semq.document.delivered" in taken.body for taken in hook.taken))
-    told = next(json.loads(taken.body) for taken in hook.taken if b"semq.document.delivered" in taken.body)
-    assert told["data"]["outcome"] == "DELIVERED"
+    content = next(json.loads(taken.body) for taken in hook.taken if b"semq.document.delivered" in taken.body)
+    assert content["data"]["outcome"] == "DELIVERED"
 
 
 def test_a_document_waits_until_the_application_takes_it(hooked: tuple[Network, Hook]) -> None:

@@ -30,7 +30,7 @@ log = structlog.get_logger("semq.datagrams")
 
 
 class DatagramEnd:
-    """What both ends have in common: the socket, the links, and the figures of each peer."""
+    """The common part of both ends: the socket, the links, and the figures of each peer."""
 
     def __init__(self, section: DatagramsSection, own: Address, clock: Clock) -> None:
         self._section = section

@@ -48,7 +48,7 @@ class StoreState(NamedTuple):
 
 
 class OpenedStore(NamedTuple):
-    """What the hub knows of a store that an instance opens."""
+    """The hub's record of a store that an instance opens."""
 
     store_uuid: UUID  #: the identity that it has had since it was first opened
     state: StoreState  #: the newest one

@@ -160,13 +160,13 @@ def test_random_frames_break_no_invariant(made: Callable[[], Either], parts: lis
 def conversation() -> dict[str, list[bytes]]:
     """Return what each side sends, turn by turn, in a conversation with all methods."""
     pair = WirePair(ServerConnection(LIMITS), ClientConnection(LIMITS))
-    said: dict[str, list[bytes]] = {"server": [], "client": []}
+    facts: dict[str, list[bytes]] = {"server": [], "client": []}
 
     def carry() -> None:
         while pair.server.output_size or pair.client.output_size:
             to_server, to_client = output(pair.client), output(pair.server)
-            said["client"].append(to_server)
-            said["server"].append(to_client)
+            facts["client"].append(to_server)
+            facts["server"].append(to_client)
             pair.feed(pair.server, to_server)
             pair.feed(pair.client, to_client)
 
@@ -193,7 +193,7 @@ def conversation() -> dict[str, list[bytes]]:
     carry()
     pair.client.close()
     carry()
-    return said
+    return facts
 
 
 SAID = conversation()
@@ -226,27 +226,27 @@ def replay(role: str, data: bytes) -> InvariantWatch:
 @settings(max_examples=80)
 @given(data=st.data())
 def test_the_conversation_with_changes(role: str, data: st.DataObject) -> None:
-    said = bytearray(b"".join(said_to(role)))
+    result = bytearray(b"".join(said_to(role)))
     for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(said) - 1))
+        at = data.draw(st.integers(0, len(result) - 1))
         change = data.draw(st.sampled_from(["set", "take", "double", "put"]))
         size = data.draw(st.integers(1, 20))
         if change == "set":
-            said[at] = data.draw(st.integers(0, 255))
+            result[at] = data.draw(st.integers(0, 255))
         elif change == "take":
-            del said[at : at + size]
+            del result[at : at + size]
         elif change == "double":
-            said[at:at] = said[at : at + size]
+            result[at:at] = result[at : at + size]
         else:
-            said[at:at] = data.draw(st.binary(max_size=size))
-    replay(role, bytes(said)).end()
+            result[at:at] = data.draw(st.binary(max_size=size))
+    replay(role, bytes(result)).end()
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_the_conversation_cut_off_anywhere(role: str) -> None:
-    said = b"".join(said_to(role))
-    for size in range(0, len(said), 7):
-        replay(role, said[:size]).end()
+    result = b"".join(said_to(role))
+    for size in range(0, len(result), 7):
+        replay(role, result[:size]).end()
 
 
 def test_a_random_method_is_accepted_or_closes_the_connection() -> None:

@@ -20,12 +20,12 @@ def talk(cut: Cut) -> list[tuple[str, ConnectionEvent]]:
         ClientConnection(LIMITS, mechanism="AMQPLAIN", response=sasl.amqplain("u", "p")),
         cut,
     )
-    heard: list[tuple[str, ConnectionEvent]] = []
+    received: list[tuple[str, ConnectionEvent]] = []
 
     def carry() -> None:
         at_server, at_client = pair.flow()
-        heard.extend(("server", event) for event in at_server)
-        heard.extend(("client", event) for event in at_client)
+        received.extend(("server", event) for event in at_server)
+        received.extend(("client", event) for event in at_client)
 
     server, client = pair.server, pair.client
     carry()
@@ -70,7 +70,7 @@ def talk(cut: Cut) -> list[tuple[str, ConnectionEvent]]:
     carry()
     assert server.is_closed
     assert client.is_closed
-    return heard
+    return received
 
 
 def side(heard: list[tuple[str, ConnectionEvent]], name: str) -> list[ConnectionEvent]:
@@ -123,14 +123,14 @@ def test_input_in_pieces_of_any_size_gives_the_same_events(size: int) -> None:
     def cut(data: bytes) -> list[bytes]:
         return [data[at : at + size] for at in range(0, len(data), size)]
 
-    heard = talk(cut if size > 1 else octet_by_octet)
+    result = talk(cut if size > 1 else octet_by_octet)
     for name in ("server", "client"):
-        assert side(heard, name) == side(WHOLE, name)
+        assert side(result, name) == side(WHOLE, name)
 
 
 @pytest.mark.parametrize("start", range(0, 400, 100))
 def test_input_cut_at_any_place_gives_the_same_events(start: int) -> None:
     for at in range(start, start + 100, 3):
-        heard = talk(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
+        result = talk(lambda data, at=at: [data[:at], data[at:]])  # type: ignore[misc]
         for name in ("server", "client"):
-            assert side(heard, name) == side(WHOLE, name)
+            assert side(result, name) == side(WHOLE, name)

@@ -137,13 +137,13 @@ def test_a_server_closes_by_force() -> None:
     pair = opened()
     pair.server.connection_error(ConnectionForced("stopping"))
     at_server, at_client = pair.flow()
-    heard, said = closed(at_client), closed(at_server)
-    assert isinstance(heard.error, ConnectionForced)
-    assert heard.error.text == "CONNECTION_FORCED - stopping"
-    assert heard.error.blame is Blame.LOCAL
-    assert heard.by_peer
-    assert isinstance(said.error, ConnectionForced)
-    assert not said.by_peer
+    result, outcome = closed(at_client), closed(at_server)
+    assert isinstance(result.error, ConnectionForced)
+    assert result.error.text == "CONNECTION_FORCED - stopping"
+    assert result.error.blame is Blame.LOCAL
+    assert result.by_peer
+    assert isinstance(outcome.error, ConnectionForced)
+    assert not outcome.by_peer
 
 
 def test_after_close_everything_but_close_ok_is_ignored() -> None:
@@ -152,9 +152,9 @@ def test_after_close_everything_but_close_ok_is_ignored() -> None:
     pair.client.send(1, m.QueueDeclare("q"))
     data = output(pair.client) + frame(FRAME_METHOD, 1, b"nonsense") + frame(3, 9, b"x") + frame(2, 0, b"")
     assert pair.server.receive(data, 0) == []
-    said = pair.client
-    said.close_channel(1)  # a close of a channel that was under way
-    assert pair.server.receive(output(said), 0) == []
+    result = pair.client
+    result.close_channel(1)  # a close of a channel that was under way
+    assert pair.server.receive(output(result), 0) == []
     output(pair.server)
     assert closed(pair.server.receive(frame(FRAME_METHOD, 0, encode_method(m.ConnectionCloseOk())), 0)).error is None
     assert pair.server.receive(b"anything", 0) == []
@@ -228,9 +228,9 @@ def test_a_channel_closes_orderly() -> None:
         pair = opened(channels=2)
         closing, other = (pair.client, pair.server) if by == "client" else (pair.server, pair.client)
         closing.close_channel(1, text="done")
-        heard = dict(zip(("server", "client"), pair.flow(), strict=True))
-        assert heard[by] == [ChannelReleased(1)]
-        assert heard["server" if by == "client" else "client"] == [ChannelClosed(1, True, None)]
+        result = dict(zip(("server", "client"), pair.flow(), strict=True))
+        assert result[by] == [ChannelReleased(1)]
+        assert result["server" if by == "client" else "client"] == [ChannelClosed(1, True, None)]
         assert closing.open_channels == other.open_channels == [2]
 
 

@@ -99,8 +99,8 @@ def test_returned_and_requested_messages_reach_the_client_with_their_content() -
     pair.server.send_content(1, m.BasicReturn(312, "NO_ROUTE", "e", "k"), header, b"x")
     pair.client.send(1, m.BasicGet("q"))
     pair.server.send_content(1, m.BasicGetOk(1, False, "e", "k", 0), header, b"x")
-    _, heard = pair.flow()
-    assert heard == [
+    _, result = pair.flow()
+    assert result == [
         Returned(1, 312, "NO_ROUTE", "e", "k", header, b"x"),
         Got(1, 1, False, "e", "k", 0, header, b"x"),
     ]
@@ -134,9 +134,9 @@ def test_a_large_body_passes_in_chunks_both_ways() -> None:
         assert sum(len(chunk.data) for chunk in chunks) == 10_000
     pair.client.publish(1, "e", "k", header_of(b"small"), b"small")
     pair.client.publish(1, "e", "k", header_of(bytes(10_000)), bytes(10_000))
-    heard, _ = pair.flow()
-    assert isinstance(heard[0], Published)
-    assert isinstance(heard[-1], ContentFinished)
+    result, _ = pair.flow()
+    assert isinstance(result[0], Published)
+    assert isinstance(result[-1], ContentFinished)
 
 
 def test_everything_else_on_the_channel_waits_for_the_body() -> None:
@@ -149,13 +149,13 @@ def test_everything_else_on_the_channel_waits_for_the_body() -> None:
     server.send_content(1, m.BasicDeliver("c", 2, False, "e", "k"), header_of(b"2"), b"2")
     server.ack(1, 9)
     server.ack(2, 8)
-    _, heard = pair.flow()
-    assert [type(event).__name__ for event in heard] == ["Acked"]  # the confirm of the other channel
+    _, result = pair.flow()
+    assert [type(event).__name__ for event in result] == ["Acked"]  # the confirm of the other channel
     server.send_chunk(1, b"def")
-    _, heard = pair.flow()
-    assert [type(event).__name__ for event in heard] == ["Delivered", "Delivered", "Acked"]
-    assert isinstance(heard[0], Delivered)
-    assert heard[0].body == b"abcdef"
+    _, result = pair.flow()
+    assert [type(event).__name__ for event in result] == ["Delivered", "Delivered", "Acked"]
+    assert isinstance(result[0], Delivered)
+    assert result[0].body == b"abcdef"
 
 
 def test_chunks_must_add_up_to_the_announced_size() -> None:

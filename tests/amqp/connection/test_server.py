@@ -108,8 +108,8 @@ def test_a_login_in_several_rounds() -> None:
     pair.flow()
     for number in range(3):
         pair.server.challenge(b"%d?" % number)
-        _, heard = pair.flow()
-        assert heard == [Challenged(b"%d?" % number)]
+        _, result = pair.flow()
+        assert result == [Challenged(b"%d?" % number)]
         pair.client.answer_challenge(b"%d!" % number)
         assert pair.flow()[0] == [LoginAnswered(b"%d!" % number)]
     pair.server.accept_login()

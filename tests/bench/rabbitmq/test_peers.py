@@ -11,14 +11,14 @@ from bench.rabbitmq.chain import DOCUMENTS, HOSTS, RECEIPTS, ConfirmedTags, defi
 
 
 def test_the_chain_leads_documents_there_and_receipts_back() -> None:
-    told = definitions(4711)
-    ways = {(one["vhost"], one["value"]["src-queue"], one["value"]["dest-uri"][-1]) for one in told["parameters"]}
+    result = definitions(4711)
+    ways = {(one["vhost"], one["value"]["src-queue"], one["value"]["dest-uri"][-1]) for one in result["parameters"]}
     assert ways == {("a", DOCUMENTS, "b"), ("hub", DOCUMENTS, "b"), ("b", RECEIPTS, "b"), ("hub", RECEIPTS, "a")}
-    assert {one["value"]["ack-mode"] for one in told["parameters"]} == {"on-confirm"}
-    assert [(one["vhost"], one["name"]) for one in told["queues"]] == [
+    assert {one["value"]["ack-mode"] for one in result["parameters"]} == {"on-confirm"}
+    assert [(one["vhost"], one["name"]) for one in result["queues"]] == [
         (host, queue) for host in HOSTS for queue in (DOCUMENTS, RECEIPTS)
     ]
-    assert all(one["durable"] for one in told["queues"])
+    assert all(one["durable"] for one in result["queues"])
 
 
 def test_a_document_is_acknowledged_when_its_receipt_and_all_before_it_are_confirmed() -> None:
@@ -41,8 +41,8 @@ def test_without_rabbitmq_our_nodes_are_measured_alone(
 ) -> None:
     monkeypatch.setattr(rabbitmq, "PROGRAM", tmp_path / "none")
     assert peers.main(["--json", "--messages", "30", "--rounds", "1", "--size", "100"]) == 0
-    said = capsys.readouterr()
-    assert "is not installed" in said.err
-    found = json.loads(said.out.splitlines()[-1])
+    output = capsys.readouterr()
+    assert "is not installed" in output.err
+    found = json.loads(output.out.splitlines()[-1])
     assert (found["chain_per_s"], found["ratio_chain"]) == (None, None)
     assert found["online_per_s"] > 0

@@ -74,6 +74,6 @@ async def test_a_channel_that_fails_while_it_waits_returns_its_memory() -> None:
         await until(lambda: len(held.held or ()) == 3)
         failing.append(NotFound("it is gone"))
         asked[0](1, 1)
-        told = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(one) for one in told] == [m.QueueDeclareOk, NotFound, NotFound, NotFound]
+        result = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(one) for one in result] == [m.QueueDeclareOk, NotFound, NotFound, NotFound]
         assert session.allowance._held == 0

@@ -60,9 +60,9 @@ def test_soft_errors_close_the_channel_and_nothing_else(broker: Served, act: Act
     neighbour = connection.channel()
     neighbour.queue_declare("mine")
     try:
-        heard = refusal(connection, act)
-        assert heard[0] == code
-        assert text in heard[1]
+        result = refusal(connection, act)
+        assert result[0] == code
+        assert text in result[1]
         assert neighbour.queue_declare("mine", passive=True).method.queue == "mine"
     finally:
         neighbour.queue_delete("mine")
@@ -70,8 +70,8 @@ def test_soft_errors_close_the_channel_and_nothing_else(broker: Served, act: Act
 
 
 def test_an_unknown_type_of_exchange_is_a_hard_error(broker: Served) -> None:
-    heard = refusal(broker.connect(), lambda c: c.exchange_declare("x", "x-unknown"))
-    assert heard == (503, "COMMAND_INVALID - unknown exchange type 'x-unknown'")
+    result = refusal(broker.connect(), lambda c: c.exchange_declare("x", "x-unknown"))
+    assert result == (503, "COMMAND_INVALID - unknown exchange type 'x-unknown'")
 
 
 def test_declaring_again_in_the_same_way_is_no_error(channel: BlockingChannel) -> None:
@@ -198,7 +198,7 @@ def test_a_user_acts_only_where_its_permissions_allow(broker: Served, act: Act, 
     allowed.exchange_declare("my.x", "topic", auto_delete=True)
     allowed.queue_declare("my.q", exclusive=True)
     allowed.queue_bind("my.q", "amq.topic", "k")
-    code, heard = refusal(connection, act)
+    code, result = refusal(connection, act)
     assert code == 403
-    assert text in heard
+    assert text in result
     connection.close()

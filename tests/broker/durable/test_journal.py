@@ -37,17 +37,17 @@ class Publisher:
 @pytest.mark.parametrize("failure", [None, OSError("disk full")])
 def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure: OSError | None) -> None:
     model, publisher = Model(), Publisher()
-    heard: list[BaseException | None] = []
+    received: list[BaseException | None] = []
     model.store.failure = failure
     journal = model.journal
     journal.add(row(1))
     journal.confirm(publisher, 7, 4)
-    journal.when_saved(heard.append)
+    journal.when_saved(received.append)
     assert journal.pending_bytes == 4
     journal.flush()
-    assert (publisher.heard, heard, journal.batches_under_way) == ([], [], 1)
+    assert (publisher.heard, received, journal.batches_under_way) == ([], [], 1)
     model.later.run()
-    assert (publisher.heard, heard) == ([(7, 4, failure)], [failure])
+    assert (publisher.heard, received) == ([(7, 4, failure)], [failure])
     assert (journal.pending_bytes, journal.batches_under_way) == (0, 0)
     assert list(model.store.messages) == ([] if failure else [(1, 1)])
 
@@ -147,7 +147,7 @@ def test_only_the_last_state_of_a_definition_is_written_later() -> None:
 
 
 def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    model, heard = Model(), list[BaseException | None]()
+    model, result = Model(), list[BaseException | None]()
     without_a_store(model, QUEUE, failure=BadInput("no"))
     model.flush()
     assert model.store.batches == 0
@@ -160,9 +160,9 @@ def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest
 
     model.store.save = refusing  # type: ignore[method-assign]
     model.journal.add(row(1))
-    model.journal.when_saved(heard.append)
+    model.journal.when_saved(result.append)
     model.flush()
-    assert (heard, list(model.store.queues), model.store.exchanges) == ([None], [1, 2], {})
+    assert (result, list(model.store.queues), model.store.exchanges) == ([None], [1, 2], {})
     assert "the store refused an operation" in caplog.text
     batches = model.store.batches
     model.flush()
@@ -171,7 +171,7 @@ def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest
 
 def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     model, publisher = Model(), Publisher()
-    heard: list[BaseException | None] = []
+    received: list[BaseException | None] = []
     save, bad = model.store.save, row(2)
 
     def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
@@ -182,9 +182,9 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     for op in (QUEUE, row(1), bad, row(3)):
         model.journal.add(op)
     model.journal.confirm(publisher, 1, 4)
-    model.journal.when_saved(heard.append)
+    model.journal.when_saved(received.append)
     model.flush()
     # an operation that is not stored is not confirmed
-    assert [isinstance(error, BadInput) for error in heard] == [True]
+    assert [isinstance(error, BadInput) for error in received] == [True]
     assert isinstance(publisher.heard[0][2], BadInput)
     assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])

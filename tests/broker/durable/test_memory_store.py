@@ -37,32 +37,32 @@ async def test_the_store_has_the_state_after_all_operations() -> None:
     store = MemoryBrokerStore(later)
     ops: list[StoreOp] = [EXCHANGE, queue(1), queue(2), Bind(*BINDING), message(1), message(2), message(3)]
     ops += [MarkDelivered(1, 2, 4), MarkDelivered(1, 9, 4), MarkHandedOut(1, 2), DropMessages(1, [1, 9])]
-    heard: list[BaseException | None] = []
-    store.save(ops, heard.append)
-    assert heard == []
+    received: list[BaseException | None] = []
+    store.save(ops, received.append)
+    assert received == []
     later.run()
-    assert heard == [None]
+    assert received == [None]
     expected = StoredState(
         [EXCHANGE], [queue(1), queue(2)], [Bind(*BINDING)], [message(2, 4), message(3)], {}, {1: 2}, 3, 1
     )
     assert await store.load() == expected
-    store.save([OrderlyEnd()], heard.append)
+    store.save([OrderlyEnd()], received.append)
     expected.ended = True
     assert await store.load() == expected
     expected.ended = False  # a broker that ended in an orderly way has started again
     assert await store.load() == expected
-    store.save([DeleteExchange("/", "e"), Unbind(*BINDING), Unbind(*BINDING), DeleteQueue(1)], heard.append)
+    store.save([DeleteExchange("/", "e"), Unbind(*BINDING), Unbind(*BINDING), DeleteQueue(1)], received.append)
     assert await store.load() == StoredState(queues=[queue(2)], next_queue_id=3)
 
 
-async def test_it_fails_on_request() -> None:
+async def test_the_memory_store_fails_on_request() -> None:
     later = Later()
     store = MemoryBrokerStore(later)
     store.failure = OSError("disk full")
-    heard: list[BaseException | None] = []
-    store.save([queue(1)], heard.append)
+    received: list[BaseException | None] = []
+    store.save([queue(1)], received.append)
     later.run()
-    assert heard == [store.failure]
+    assert received == [store.failure]
     assert (await store.load()).queues == []
 
 
@@ -77,10 +77,10 @@ async def test_bodies_that_no_message_refers_to_are_dropped_at_the_load() -> Non
 async def test_without_a_store_only_bodies_are_kept() -> None:
     later = Later()
     store = NoStore(later)
-    heard: list[object] = []
-    store.save([queue(1), AddBodyChunk(1, 0, b"a"), AddBodyChunk(2, 0, b"b"), DropBody(2)], heard.append)
+    received: list[object] = []
+    store.save([queue(1), AddBodyChunk(1, 0, b"a"), AddBodyChunk(2, 0, b"b"), DropBody(2)], received.append)
     for body_id in (1, 2):
-        store.read_body(body_id, 0, lambda data, error: heard.append((data, type(error))))
+        store.read_body(body_id, 0, lambda data, error: received.append((data, type(error))))
     later.run()
-    assert heard == [None, (b"a", type(None)), (None, KeyError)]
+    assert received == [None, (b"a", type(None)), (None, KeyError)]
     assert await store.load() == StoredState()

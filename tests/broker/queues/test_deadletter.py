@@ -45,8 +45,8 @@ def test_repeated_dead_letterings_are_counted_with_the_latest_first() -> None:
     message = message_of(b"", "e", "k")
     for queue, reason in (("a", REJECTED), ("b", EXPIRED), ("a", REJECTED), ("a", MAXLEN)):
         message = die(message, queue, reason)
-    told = [(death["queue"], death["reason"], death["count"]) for death in read_deaths(message)]
-    assert told == [("a", "maxlen", 1), ("a", "rejected", 2), ("b", "expired", 1)]
+    result = [(death["queue"], death["reason"], death["count"]) for death in read_deaths(message)]
+    assert result == [("a", "maxlen", 1), ("a", "rejected", 2), ("b", "expired", 1)]
     assert message.headers()["x-first-death-queue"] == "a"
 
 

@@ -133,20 +133,20 @@ def test_purge_and_delete_leave_nothing_behind(act: Any, mode: int) -> None:
 
 def test_a_get_waits_for_messages_that_are_not_in_memory() -> None:
     model, queue = filled(30)
-    heard: list[int] = []
+    received: list[int] = []
 
     def ask() -> None:
         entry = queue.get()
         if entry is None and len(queue.ready):
             queue.waiting.append(ask)
         elif entry is not None:
-            heard.append(int(bytes_of(entry)))
+            received.append(int(bytes_of(entry)))
 
     for _ in range(30):
         ask()
-    assert len(heard) < 30
+    assert len(received) < 30
     model.flush()
-    assert heard == list(range(30))
+    assert received == list(range(30))
 
 
 def test_a_page_stays_in_memory_while_the_store_is_away() -> None:

@@ -50,8 +50,8 @@ def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
     assert semq("msg", "send", *up, "--node", network.sender.url, stdin=b"x").status == 0
     for node, checks in ((network.sender, {"way to the hub", "link", "submissions", "intake"}), (network.hub, set())):
         node.place.config.chmod(0o600)
-        told = semq("doctor", "--config", str(node.place.config), "--json").data
-        found = {one["check"]: one for one in told["findings"]}
+        result = semq("doctor", "--config", str(node.place.config), "--json").data
+        found = {one["check"]: one for one in result["findings"]}
         expected = {
             "configuration",
             "data folder",
@@ -65,7 +65,7 @@ def test_a_healthy_node_has_no_failed_check(network: Network) -> None:
         assert expected | checks | {"store", "resources", "stuck"} == found.keys()
         # Undelivered documents of other tests, and the free space of this machine, are not faults of the node.
         assert [one for one in found.values() if one["verdict"] != OK and one["check"] not in LEFT_BY_OTHERS] == []
-        assert told["verdict"] in (OK, WARNING)
+        assert result["verdict"] in (OK, WARNING)
 
 
 def test_a_node_that_does_not_run_fails_with_the_command_that_starts_it(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_node_that_does_not_run_fails_with_the_command_that_starts_it(tmp_path
         port = taken.getsockname()[1]
     file = tmp_path / "hub.toml"
     file.write_text(f"{HUB}[amqp]\nport = {port}\n")
-    said = semq("doctor", "--config", str(file))
-    assert said.status == 1
-    lines = said.out.splitlines()
+    result = semq("doctor", "--config", str(file))
+    assert result.status == 1
+    lines = result.out.splitlines()
     [at] = [number for number, line in enumerate(lines) if line.startswith("FAILS  node ")]
     assert f"./run node platform --config {file}" in lines[at + 1]
 
@@ -84,18 +84,18 @@ def test_another_node_on_the_port_is_named(network: Network, tmp_path: Path) -> 
     text = network.sender.place.config.read_text().replace('id = "10008"', 'id = "10009"')
     file = tmp_path / "other.toml"
     file.write_text(text)
-    told = semq("doctor", "--config", str(file), "--json")
-    assert told.status == 1
-    assert "1.10008 answers here, not 1.10009" in told.out
+    result = semq("doctor", "--config", str(file), "--json")
+    assert result.status == 1
+    assert "1.10008 answers here, not 1.10009" in result.out
 
 
 def test_a_password_that_the_hub_does_not_know(network: Network, tmp_path: Path) -> None:
     file = tmp_path / "other.toml"
     file.write_text(network.sender.place.config.read_text().replace('password = "of 10008"', 'password = "guessed"'))
-    said = semq("doctor", "--config", str(file))
-    assert said.status == 1
-    assert "does not let 1.10008 in" in said.out
-    assert "guessed" not in said.out
+    result = semq("doctor", "--config", str(file))
+    assert result.status == 1
+    assert "does not let 1.10008 in" in result.out
+    assert "guessed" not in result.out
 
 
 def test_a_wrong_file_is_a_matter_of_configuration(tmp_path: Path) -> None:
@@ -133,15 +133,15 @@ def test_an_unusable_data_directory_is_one_line_with_a_code_for_every_command(tm
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     file = tmp_path / "hub.toml"
     file.write_text(f'[node]\nkind = "platform"\nid = "hub"\ndata_dir = "{data_dir}"\n')
-    for said in (semq_process("platform", "run", "--config", str(file)), semq("db", "url", "--config", str(file))):
-        assert said.status in (69, 78), said
-        assert said.err.startswith("semq: SEMQ-"), said
-        assert said.err.count("\n") == 1, said
-    said = semq("doctor", "--config", str(file))
+    for result in (semq_process("platform", "run", "--config", str(file)), semq("db", "url", "--config", str(file))):
+        assert result.status in (69, 78), result
+        assert result.err.startswith("semq: SEMQ-"), result
+        assert result.err.count("\n") == 1, result
+    result = semq("doctor", "--config", str(file))
     if data_dir != "loop/data":  # which is not a path at all
-        assert "FAILS  data folder" in said.out
-        assert "free where" not in said.out
-    assert said.status == (78 if data_dir == "loop/data" else 1)
+        assert "FAILS  data folder" in result.out
+        assert "free where" not in result.out
+    assert result.status == (78 if data_dir == "loop/data" else 1)
 
 
 def test_every_path_of_a_configuration_is_checked(tmp_path: Path) -> None:

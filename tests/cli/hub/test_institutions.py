@@ -28,6 +28,6 @@ def test_keys_are_kept_under_the_passphrase(tmp_path: Path) -> None:
     config = tmp_path / "hub.toml"
     config.write_text(HUB + '[tls]\npassphrase_variable = "SEMQ_KEY_PASSPHRASE"\n')
     semq("hub", "init-ca", "--config", str(config)).fails(78, "SEMQ-5110")
-    told = semq("hub", "init-ca", "--config", str(config), "--json", SEMQ_KEY_PASSPHRASE="a long secret").data
-    for key in Path(told["folder"]).rglob("*.key"):
+    result = semq("hub", "init-ca", "--config", str(config), "--json", SEMQ_KEY_PASSPHRASE="a long secret").data
+    for key in Path(result["folder"]).rglob("*.key"):
         assert b"ENCRYPTED" in key.read_bytes()

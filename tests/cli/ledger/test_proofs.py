@@ -27,8 +27,8 @@ def proof(status: str = "RECV", **more: Any) -> dict[str, Any]:
         path=[], signature=sign(KEY, tree_message("1.56001", "1.10008", 1, leaf(one))),
         certificates=[CERTIFICATE.pem.decode()],
     )  # fmt: skip
-    told: dict[str, Any] = msgspec.json.decode(write_proof(made))
-    return told | more
+    content: dict[str, Any] = msgspec.json.decode(write_proof(made))
+    return content | more
 
 
 def verified(file: Path, data: bytes) -> int:

@@ -41,9 +41,9 @@ def test_a_message_can_be_sent_again(network: Network) -> None:
 
 def test_every_command_takes_the_short_name_that_every_node_prints(network: Network) -> None:
     at = ["--node", network.sender.url]
-    said = semq("msg", "send", "--to", ABSENT, *at, stdin=b"short").out
-    name = said.split()[0]
-    assert said == f"{name}  accepted\n"
+    result = semq("msg", "send", "--to", ABSENT, *at, stdin=b"short").out
+    name = result.split()[0]
+    assert result == f"{name}  accepted\n"
     assert len(name) <= 14
     lk0 = semq("msg", "show", name, "--json", *at).data["lk0"]
     hub = ["--node", network.hub.url]
@@ -71,9 +71,9 @@ def test_a_late_act_is_answered_with_the_end_and_its_time(network: Network) -> N
         while "cleaned" not in semq("msg", "show", name, "--json", "--node", node).data:
             pass  # the row is deleted by the next cleanup
     for command in ("cancel", "hold", "release", "resend", "inquire", "body"):
-        said = semq("msg", command, name, *at)
-        said.fails(1, "SEMQ-1208", "DELIVERED")
-        assert re.search(r"ended_at='\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00'", said.err)
+        result = semq("msg", command, name, *at)
+        result.fails(1, "SEMQ-1208", "DELIVERED")
+        assert re.search(r"ended_at='\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00'", result.err)
     shown = semq("msg", "show", name, *at).out
     assert re.search(r"^outcome +DELIVERED", shown, re.MULTILINE)
     assert re.search(r"^ended_at +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$", shown, re.MULTILINE)
@@ -91,8 +91,8 @@ def handed_over(network: Network, target: str, more: str = "") -> int:
 
 def test_a_submission_of_sql_is_waited_for_by_its_number(network: Network) -> None:
     number = handed_over(network, "56001")
-    said = semq("msg", "wait", f"sql-{number}", "--timeout", "60", "--node", network.sender.url)
-    assert (said.status, said.out.split()[1:]) == (0, ["delivered"])
+    result = semq("msg", "wait", f"sql-{number}", "--timeout", "60", "--node", network.sender.url)
+    assert (result.status, result.out.split()[1:]) == (0, ["delivered"])
     refused = handed_over(network, "99999")
     semq("msg", "wait", f"sql-{refused}", "--timeout", "60", "--node", network.sender.url).fails(
         1, "SEMQ-1320", "SEMQ-1201"
@@ -103,9 +103,9 @@ def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Networ
     at, name = ["--node", network.sender.url], f"sql-{handed_over(network, '99999')}"
     until_sync(lambda: not known(network, name).startswith("sql-"))
     old = known(network, name)
-    said = semq("failed", "requeue", name, "--why", "once more", *at).out.splitlines()
+    result = semq("failed", "requeue", name, "--why", "once more", *at).out.splitlines()
     new = known(network, name)
-    assert said == [
+    assert result == [
         f"{old}  is refused again as {new}: SEMQ-1201 The hub knows no such institution as a partner.",
         "requeue: 1",
     ]

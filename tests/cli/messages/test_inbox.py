@@ -15,17 +15,17 @@ LONG = "订" * 128  # 384 bytes: accepted as an AppKey, too long for a file name
 
 def send(network: Network, user: str, key: str, body: bytes, *more: str) -> str:
     words = ["--to", f"56001/{user}", "--key", key, "--file", "-", *more]
-    said = semq("msg", "send", *words, "--json", "--node", network.sender.url, stdin=body)
-    return str(said.data["lk0"])
+    result = semq("msg", "send", *words, "--json", "--node", network.sender.url, stdin=body)
+    return str(result.data["lk0"])
 
 
 def test_long_and_hostile_names_are_written_and_acknowledged(network: Network, tmp_path: Path) -> None:
     keys = [LONG, LONG[:-1] + "二", "../../escape", "con|aux?.xml", "plain.xml"]
     bodies = {send(network, "names", key, key.encode()): key.encode() for key in keys}
     words = ["--user", "names", "--into", str(tmp_path / "in"), "--count", str(len(keys)), "--timeout", "60"]
-    said = semq("msg", "receive", *words, "--json", "--node", network.receiver.url)
-    assert (said.status, said.err) == (0, "")
-    rows = [json.loads(line) for line in said.out.splitlines()]
+    result = semq("msg", "receive", *words, "--json", "--node", network.receiver.url)
+    assert (result.status, result.err) == (0, "")
+    rows = [json.loads(line) for line in result.out.splitlines()]
     assert {row["lk0"]: Path(row["file"]).read_bytes() for row in rows} == bodies
     assert {Path(row["file"]).parent for row in rows} == {tmp_path / "in"}
     assert len(list((tmp_path / "in").iterdir())) == len(keys)
@@ -58,10 +58,10 @@ def test_the_content_type_travels_with_the_document(network: Network, tmp_path: 
     semq("msg", "send", "--to", "56001/types", "--file", str(order), "--content-type", "text/x-own", *node)
     send(network, "types", "sniffed", b"<?xml version='1.0'?><a/>")
     send(network, "types", "unknown", b"\0\1\2")
-    said = semq(
+    result = semq(
         "msg", "receive", "--user", "types", "--count", "4", "--timeout", "60", "--json", "--node", network.receiver.url
     )
-    types = [json.loads(line)["content_type"] for line in said.out.splitlines()]
+    types = [json.loads(line)["content_type"] for line in result.out.splitlines()]
     assert types == ["application/json", "text/x-own", "application/xml", ""]
 
 

@@ -39,12 +39,12 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
         assert "DELIVERED" in [line["event"] for line in traced["events"]]
     words = semq("msg", "trace", sent["lk0"], "--node", network.sender.url).out
     assert "the receiver has it" in words
-    told = semq("msg", "trace", sent["lk0"], "--json", "--node", network.sender.url).data
-    assert {line["node"] for line in told["events"]} == {"1.10008", "2.hub", "1.56001"}
-    said = semq("msg", "trace", sent["lk0"], "--node", network.sender.url)
-    assert any("  2.hub       hub " in line for line in said.out.splitlines())
-    assert any("  1.56001*    receiver " in line for line in said.out.splitlines())
-    assert said.err.startswith("* as 2.hub passes it on: 1.56001 has no certificate")
+    outcome = semq("msg", "trace", sent["lk0"], "--json", "--node", network.sender.url).data
+    assert {line["node"] for line in outcome["events"]} == {"1.10008", "2.hub", "1.56001"}
+    result = semq("msg", "trace", sent["lk0"], "--node", network.sender.url)
+    assert any("  2.hub       hub " in line for line in result.out.splitlines())
+    assert any("  1.56001*    receiver " in line for line in result.out.splitlines())
+    assert result.err.startswith("* as 2.hub passes it on: 1.56001 has no certificate")
     alone = semq("msg", "trace", sent["lk0"], "--here", "--json", "--node", network.sender.url).data
     assert all("node" not in line for line in alone["events"])
 
@@ -52,7 +52,7 @@ def test_a_document_goes_from_shell_to_shell(network: Network, order: Path) -> N
 def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path: Path) -> None:
     at = {"SEMQ_NODE": network.sender.url}
     lk0 = semq("msg", "send", "--to", "56001/files", "--json", stdin=b"\0piped\xff", **at).data["lk0"]
-    said = semq(
+    result = semq(
         "msg",
         "receive",
         "--user",
@@ -65,13 +65,13 @@ def test_bodies_can_go_to_files_and_come_from_a_pipe(network: Network, tmp_path:
         "--node",
         network.receiver.url,
     )
-    assert Path(said.data["file"]).read_bytes() == b"\0piped\xff"
-    assert said.data["lk0"] == lk0
+    assert Path(result.data["file"]).read_bytes() == b"\0piped\xff"
+    assert result.data["lk0"] == lk0
 
 
 def test_an_empty_inbox_is_exit_status_1(network: Network) -> None:
-    said = semq("msg", "receive", "--user", "idle", "--timeout", "0.3", "--json", "--node", network.receiver.url)
-    assert (said.status, said.out, said.err) == (1, "", "0 of 1 came within 0.3 s\n")
+    result = semq("msg", "receive", "--user", "idle", "--timeout", "0.3", "--json", "--node", network.receiver.url)
+    assert (result.status, result.out, result.err) == (1, "", "0 of 1 came within 0.3 s\n")
 
 
 def test_lists_can_be_narrowed(network: Network, order: Path) -> None:
@@ -97,9 +97,9 @@ def test_a_payload_that_was_given_to_the_hub_is_not_an_empty_one(network: Networ
     lk0 = semq("msg", "send", "--to", ABSENT, "--file", str(order), "--no-ack2", *at, "--json").data["lk0"]
     looks = (semq("msg", "show", lk0, *at, "--json").data["ss_status"] for _ in range(500))
     assert "SS_ACK" in looks  # the hub has the document, and this node only the row
-    said = semq("msg", "body", lk0, *at)
-    assert (said.status, said.out) == (1, "")
-    assert "SEMQ-1225" in said.err
+    result = semq("msg", "body", lk0, *at)
+    assert (result.status, result.out) == (1, "")
+    assert "SEMQ-1225" in result.err
 
 
 def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> None:
@@ -107,12 +107,12 @@ def test_the_end_is_waited_for_by_every_name(network: Network, order: Path) -> N
     sent = semq(*words, "--node", network.sender.url).data
     for node in (network.sender, network.receiver):
         for name in (sent["name"], sent["lk0"], order.name, f"/order//{order.name}"):
-            said = semq("msg", "wait", name, "--timeout", "60", "--node", node.url)
-            assert (said.status, said.out) == (0, f"{sent['name']}  delivered\n")
-    said = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # the hub gets no receipts
-    assert (said.status, "SEMQ-1304" in said.err) == (1, True)
-    said = semq("msg", "trace", order.name, "--node", network.hub.url)
-    assert (said.status, "only while it holds a copy" in said.err) == (1, True)
+            result = semq("msg", "wait", name, "--timeout", "60", "--node", node.url)
+            assert (result.status, result.out) == (0, f"{sent['name']}  delivered\n")
+    result = semq("msg", "wait", sent["name"], "--node", network.hub.url)  # the hub gets no receipts
+    assert (result.status, "SEMQ-1304" in result.err) == (1, True)
+    result = semq("msg", "trace", order.name, "--node", network.hub.url)
+    assert (result.status, "only while it holds a copy" in result.err) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_a_wait_for_a_class_without_that_outcome_is_refused(
     network: Network, order: Path, attributes: list[str]
 ) -> None:
     words = ["msg", "send", "--to", "56001", "--file", str(order), *attributes, "--node", network.sender.url]
-    said = semq(*words, "--wait", "delivered")
-    assert (said.status, "SEMQ-1304 Nothing was sent" in said.err, "--ack2" in said.err) == (1, True, True)
+    result = semq(*words, "--wait", "delivered")
+    assert (result.status, "SEMQ-1304 Nothing was sent" in result.err, "--ack2" in result.err) == (1, True, True)
     assert semq("msg", "show", order.name, "--node", network.sender.url).err.startswith("semq: SEMQ-1207")
     assert semq(*words).status == 0
-    said = semq("msg", "wait", order.name, "--timeout", "60", "--node", network.sender.url)
-    assert (said.status, "SEMQ-1304" in said.err) == (1, True)
+    result = semq("msg", "wait", order.name, "--timeout", "60", "--node", network.sender.url)
+    assert (result.status, "SEMQ-1304" in result.err) == (1, True)
 
 
 def test_a_wait_without_an_outcome_in_time_is_exit_status_69(network: Network) -> None:
@@ -152,8 +152,8 @@ def test_bad_input_is_refused(network: Network, words: list[str], code: str) -> 
 
 
 def test_too_large_is_refused(network: Network) -> None:
-    said = semq("msg", "send", "--to", "56001", "--node", network.sender.url, stdin=bytes(3_500_000))
-    said.fails(1, "SEMQ-1203")
+    result = semq("msg", "send", "--to", "56001", "--node", network.sender.url, stdin=bytes(3_500_000))
+    result.fails(1, "SEMQ-1203")
 
 
 def test_unknown_messages_are_refused(network: Network) -> None:

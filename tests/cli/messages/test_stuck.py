@@ -8,6 +8,6 @@ def test_a_young_message_is_not_stuck_and_can_be_explained(network: Network) -> 
     at = ["--node", network.sender.url, "--json"]
     lk0 = semq("msg", "send", "--to", ABSENT, *at, stdin=b"x").data["lk0"]
     assert lk0 not in [row["lk0"] for row in semq("stuck", "list", *at).data]
-    told = semq("stuck", "explain", lk0, *at).data
-    assert (told["message"]["lk0"], told["stuck"]) == (lk0, None)
+    result = semq("stuck", "explain", lk0, *at).data
+    assert (result["message"]["lk0"], result["stuck"]) == (lk0, None)
     assert "It is not stuck." in semq("stuck", "explain", lk0, "--node", network.sender.url).out

@@ -42,11 +42,11 @@ def working(network: Network, book: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def send(network: Network, kind: str, key: str, body: bytes, content_type: str = "") -> str:
-    said = semq(
+    result = semq(
         "msg", "send", "--node", network.sender.url, "--json", "--to", "56001/worker", "--domain", "work",
         "--type", kind, "--key", key, "--content-type", content_type, "--file", "-", "--allow-empty", stdin=body,
     )  # fmt: skip
-    return str(said.data["lk0"])
+    return str(result.data["lk0"])
 
 
 def until_written(book: Path, *lines: str) -> None:
@@ -140,8 +140,8 @@ def test_commands_with_wrong_arguments_fail(network: Network) -> None:
 
 
 def test_a_report_has_error_attempts_and_the_end_of_the_traceback() -> None:
-    told = report(ValueError("x" * 10), 3, 2, "host.1")
-    assert told.startswith("ValueError: xxxxxxxxxx (attempts 3, deliveries 2, by host.1)\n")
+    result = report(ValueError("x" * 10), 3, 2, "host.1")
+    assert result.startswith("ValueError: xxxxxxxxxx (attempts 3, deliveries 2, by host.1)\n")
     with pytest.raises(ZeroDivisionError) as caught:
         os.getpid() / 0
     assert "os.getpid() / 0" in report(caught.value, 1, 1, "")
@@ -159,13 +159,13 @@ def test_a_module_that_cannot_be_imported_is_reported_with_its_own_lines(name: s
     text, says, frames = MODULES[name]
     (tmp_path / f"{name}_{tmp_path.name}.py").write_text(text)
     with patch.object(sys, "path", [str(tmp_path), *sys.path]):
-        said = semq("worker", "--app", f"{name}_{tmp_path.name}", "--node", "amqp://u:p@127.0.0.1:1")
-    *shown, last = said.err.splitlines()
-    assert said.status == 78
+        result = semq("worker", "--app", f"{name}_{tmp_path.name}", "--node", "amqp://u:p@127.0.0.1:1")
+    *shown, last = result.err.splitlines()
+    assert result.status == 78
     assert last.startswith("semq: SEMQ-2212 ")
     assert says in last
     assert sum(line.startswith("  File ") for line in shown) == max(frames, 1)
-    assert "importlib" not in said.err
+    assert "importlib" not in result.err
     assert len(shown) <= 6
 
 

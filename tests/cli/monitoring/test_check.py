@@ -72,26 +72,26 @@ def node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Non
     ],
 )
 def test_the_status_is_the_result(words: str, status: int, text: str) -> None:
-    said = semq("check", *words.split(), "--node", "played")
-    assert (said.status, said.err) == (status, "")
-    assert said.out.startswith(text)
-    assert said.out.count("\n") == 1
+    result = semq("check", *words.split(), "--node", "played")
+    assert (result.status, result.err) == (status, "")
+    assert result.out.startswith(text)
+    assert result.out.count("\n") == 1
 
 
 def test_a_node_that_cannot_be_reached_is_critical_in_every_form() -> None:
     for form in ("text", "nagios", "json", "prometheus"):
-        said = semq("check", "node", "--node", "away", "--format", form)
-        assert said.status == 2
-        assert not UNSAFE.search(said.out)
-        assert "2" in said.out or "CRITICAL" in said.out
+        result = semq("check", "node", "--node", "away", "--format", form)
+        assert result.status == 2
+        assert not UNSAFE.search(result.out)
+        assert "2" in result.out or "CRITICAL" in result.out
 
 
 def test_each_form_is_read_by_its_readers() -> None:
     nagios = semq("check", "stuck", "--node", "played", "--format", "nagios").out
     assert nagios == "SEMQ WARNING - stuck: 7 AWAY | stuck=7;1;100\n"
     assert "a/b" in semq("check", "node", "--node", "played", "--format", "nagios").out.partition(" | ")[0]
-    told = json.loads(semq("check", "oldest", "--node", "played", "--json").out)
-    assert (told["level"], told["status"], told["value"], told["unit"]) == ("WARNING", 1, 7200, "s")
+    content = json.loads(semq("check", "oldest", "--node", "played", "--json").out)
+    assert (content["level"], content["status"], content["value"], content["unit"]) == ("WARNING", 1, 7200, "s")
     prometheus = semq("check", "stuck", "--node", "played", "--format", "prometheus").out
     assert re.search(r'^semq_check_status\{subject="stuck"\} 1$', prometheus, re.MULTILINE)
     assert re.search(r'^semq_check_value\{subject="stuck"\} 7$', prometheus, re.MULTILINE)

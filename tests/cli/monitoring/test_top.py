@@ -38,14 +38,14 @@ def test_control_characters_of_answers_are_escaped_on_the_terminal(monkeypatch: 
     monkeypatch.setattr(session, "Client", ScriptedNode)
     monkeypatch.setattr(ScriptedNode, "answers", HOSTILE)
     for extra in ((), ("--json",)):
-        said = semq("top", "--count", "2", "--interval", "0.5", "--node", "played", *extra)
-        assert (said.status, said.err) == (0, "")
-        assert not UNSAFE.search(said.out)
+        result = semq("top", "--count", "2", "--interval", "0.5", "--node", "played", *extra)
+        assert (result.status, result.err) == (0, "")
+        assert not UNSAFE.search(result.out)
 
 
 def test_a_running_node_is_shown(network: Network) -> None:
-    said = semq("top", "--count", "1", "--node", network.sender.url)
-    assert re.match("10008  (ok|warning)  up ", said.out)  # other tests leave refused documents at this node
-    assert "queues, counted at" in said.out or "not counted yet" in said.out
-    told = semq("top", "--count", "1", "--json", "--node", network.hub.url).data
-    assert (told["node"], told["verdict"]) == ("2.hub", "ok")
+    result = semq("top", "--count", "1", "--node", network.sender.url)
+    assert re.match("10008  (ok|warning)  up ", result.out)  # other tests leave refused documents at this node
+    assert "queues, counted at" in result.out or "not counted yet" in result.out
+    outcome = semq("top", "--count", "1", "--json", "--node", network.hub.url).data
+    assert (outcome["node"], outcome["verdict"]) == ("2.hub", "ok")

@@ -8,8 +8,8 @@ from tests.cli.command import semq
 
 
 def test_the_status_of_a_local_node(network: Network) -> None:
-    told = semq("node", "status", "--node", network.sender.url, "--json").data
-    assert (told["kind"], told["node"]) == ("local", "1.10008")
+    result = semq("node", "status", "--node", network.sender.url, "--json").data
+    assert (result["kind"], result["node"]) == ("local", "1.10008")
     words = semq("node", "status", "--node", network.sender.url)
     assert words.status == 0
     assert "10008, an institution's node" in words.out
@@ -22,10 +22,10 @@ def test_the_status_of_a_local_node(network: Network) -> None:
 
 
 def test_the_incarnation_has_store_and_start(network: Network) -> None:
-    told = semq("node", "incarnation", "--config", str(network.hub.place.config), "--json").data
-    assert told["node"] == "2.hub"
-    assert told["boot"] >= 1
-    assert all(told[name] for name in ("store_uuid", "incarnation", "started_at"))
+    result = semq("node", "incarnation", "--config", str(network.hub.place.config), "--json").data
+    assert result["node"] == "2.hub"
+    assert result["boot"] >= 1
+    assert all(result[name] for name in ("store_uuid", "incarnation", "started_at"))
 
 
 def test_the_hub_lists_its_institutions(network: Network) -> None:
@@ -44,9 +44,9 @@ def test_the_configuration_is_read_again_on_request_and_on_a_signal(network: Net
     assert semq("node", "reload", "--node", url, "--json").data == {"changed": [], "restart": [], "ended": []}
     before = config.read_text()
     config.write_text(before + "\n[extract]\npiece_bytes = 4096\n[tls]\nwarn_days = 3\n")
-    told = semq("node", "reload", "--dry-run", "--node", url)
-    assert "at the next start" in told.out
-    assert "tls.warn_days" in told.out
+    result = semq("node", "reload", "--dry-run", "--node", url)
+    assert "at the next start" in result.out
+    assert "tls.warn_days" in result.out
     config.write_text("[node")
     semq("node", "reload", "--node", url).fails(1, "SEMQ-2010")
     assert network.sender.process is not None

@@ -10,8 +10,8 @@ from tests.cli.command import semq
 @pytest.mark.parametrize("place", ["hub", "56001"])
 def test_every_list_is_a_table_and_json(network: Network, what: str, place: str) -> None:
     node = ["--node", network.nodes[place].url]
-    said = semq("broker", what, *node)
-    assert said.status == 0
+    result = semq("broker", what, *node)
+    assert result.status == 0
     rows = semq("broker", what, "--json", *node).data
     assert isinstance(rows, list)
     few = semq("broker", what, "--json", "--limit", "1", *node)

@@ -170,9 +170,9 @@ def test_operations_and_their_arguments_are_listed(network: Network) -> None:
     node = f"--node={network.hub.url}"
     names = [line.split()[0] for line in semq("call", "--list", node).out.splitlines()[2:] if not line.startswith(" ")]
     assert names == sorted(TABLES[1])
-    told = semq("call", "--list", "held.refuse", node)
-    assert told.out.startswith("held.refuse (act, operator)  Refuse copies and notify their senders")
-    rows = {line.split()[0]: line for line in told.out.splitlines()[3:] if not line.startswith(" ")}
+    result = semq("call", "--list", "held.refuse", node)
+    assert result.out.startswith("held.refuse (act, operator)  Refuse copies and notify their senders")
+    rows = {line.split()[0]: line for line in result.out.splitlines()[3:] if not line.startswith(" ")}
     assert "required" in rows["why"]
     assert "integer from 1 to 1000" in rows["limit"]
     assert semq("call", "--list", "held.refuse", "--json", node).data["role"] == "operator"
@@ -188,9 +188,9 @@ def test_the_arguments_of_every_operation_can_be_shown(row: Operation) -> None:
 
 def test_descriptions_of_operations_are_safe_on_a_terminal(recording: Path) -> None:
     for words in (["--list"], ["--list", BAD], ["--list", BAD, "--json"], ["msg.show"]):
-        said = semq("call", *words, "--node", "played")
-        assert said.status == 0, said
-        assert not UNSAFE.search(said.out + said.err), said
+        result = semq("call", *words, "--node", "played")
+        assert result.status == 0, result
+        assert not UNSAFE.search(result.out + result.err), result
 
 
 @pytest.mark.parametrize("word", ["limit", "=5", "ids=[1", ""])

@@ -64,8 +64,8 @@ async def test_from_a_token_to_a_renewed_certificate(inprocess: InProcess, hub: 
 async def test_a_wrong_fingerprint_shows_no_token(inprocess: InProcess, hub: HubNode) -> None:
     inprocess.secure_settings("10008", hub)
     own = str(inprocess.folder / "10008.toml")
-    said = await run("node", "enroll", "--config", own, "--fingerprint", "ab" * 32, "--token", "x" * 32)
-    said.fails(1, "SEMQ-2401")
+    result = await run("node", "enroll", "--config", own, "--fingerprint", "ab" * 32, "--token", "x" * 32)
+    result.fails(1, "SEMQ-2401")
 
 
 def test_an_authority_that_is_not_the_hub_s(tmp_path: Path) -> None:

@@ -46,11 +46,11 @@ def test_the_file_may_be_named_by_the_environment() -> None:
 def test_every_fault_is_named(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('[node]\nkind = "local"\nid = "1"\n[hub]\nurl = "x"\npasword = "hidden"\n')
-    said = semq("config", "check", "--config", str(file))
-    said.fails(78, "SEMQ-2011")
-    assert "did you mean hub.password" in said.err
-    assert "hub.url" in said.err
-    assert "hidden" not in said.err
+    result = semq("config", "check", "--config", str(file))
+    result.fails(78, "SEMQ-2011")
+    assert "did you mean hub.password" in result.err
+    assert "hub.url" in result.err
+    assert "hidden" not in result.err
 
 
 def test_an_unreadable_file_ends_the_check_with_78(tmp_path: Path) -> None:
@@ -74,11 +74,11 @@ def test_users_are_shown_with_their_permissions_and_without_passwords(tmp_path: 
     file = tmp_path / "node.toml"
     users = 'erp = "hidden"\n[amqp.users.web]\npassword = "hidden"\npermissions."/".read = "^semq.inbox$"\n'
     file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n[amqp.users]\n{users}')
-    said = semq("config", "show", "--config", str(file), "--json", SEMQ_AMQP__USERS__ERP="hidden-too")
-    rows = {row["key"]: (row["value"], row["origin"]) for row in said.data}
+    result = semq("config", "show", "--config", str(file), "--json", SEMQ_AMQP__USERS__ERP="hidden-too")
+    rows = {row["key"]: (row["value"], row["origin"]) for row in result.data}
     assert rows["amqp.users.erp.password"] == ("********", "SEMQ_AMQP__USERS__ERP")
     assert rows["amqp.users.web.password"] == ("********", str(file))
     assert rows["amqp.users.web.permissions./.read"] == ("^semq.inbox$", str(file))
-    assert "hidden" not in said.out + semq("config", "show", "--config", str(file), "--origin").out
+    assert "hidden" not in result.out + semq("config", "show", "--config", str(file), "--origin").out
     file.write_text(file.read_text().replace("^semq.inbox$", "("))
     semq("config", "check", "--config", str(file)).fails(78, "SEMQ-2011")

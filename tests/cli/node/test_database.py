@@ -66,8 +66,8 @@ def test_a_role_for_an_application(config: str, empty_database: str) -> None:
         url = semq("db", "url", "--role", role, "--libpq", "--config", config).out.strip()
         with psycopg.connect(url) as connection:
             connection.execute("SELECT semq_send('56001', 'x')")
-        said = semq("db", "url", "--role", f"{role}x", "--config", config)
-        said.fails(1, "SEMQ-3023", f"There is no such role; did you mean {role}?")
+        result = semq("db", "url", "--role", f"{role}x", "--config", config)
+        result.fails(1, "SEMQ-3023", f"There is no such role; did you mean {role}?")
         taken = semq("db", "grant", role, "--revoke", "--config", config, "--json").data
         assert taken["rights"] == []
         semq("db", "grant", "Bad Name", "--send", "--config", config).fails(1, "SEMQ-3023")

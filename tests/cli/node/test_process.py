@@ -18,8 +18,8 @@ def test_an_unreadable_configuration_ends_the_process_with_78(tmp_path: Path) ->
 def test_the_other_kind_of_node(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB.format(port=0))
-    said = semq_process("local", "run", "--config", str(file))
-    said.fails(78, "SEMQ-2005", "describes a platform node")
+    result = semq_process("local", "run", "--config", str(file))
+    result.fails(78, "SEMQ-2005", "describes a platform node")
 
 
 def test_a_port_in_use(tmp_path: Path) -> None:

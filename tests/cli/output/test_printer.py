@@ -15,8 +15,8 @@ def test_facts_are_printed_as_words_not_python_values(capsys: pytest.CaptureFixt
 
 def test_cells_of_tables_are_printed_as_words_not_python_values(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=False).table((("a", "<"), ("b", ">")), [({"x": 1}, True), (None, ["y"])])
-    assert "{" not in (told := capsys.readouterr().out)
-    assert "yes" in told
+    assert "{" not in (output := capsys.readouterr().out)
+    assert "yes" in output
 
 
 BAD = "x\x1b[2J\r\n\u202e\x9b\ud800y"
@@ -29,13 +29,13 @@ def test_control_characters_are_escaped_on_the_terminal(how: str, capsys: pytest
         "facts": ({BAD: BAD},), "table": ((("a", "<"),), [(BAD,)]), "say": ({}, BAD),
     }  # fmt: skip
     getattr(out, how)(*given.get(how, (BAD,)))
-    told = "".join(capsys.readouterr())
-    assert not set(told) & set(BAD) - set("x[2J\ny")
-    assert "\\x1b[2J" in told
+    output = "".join(capsys.readouterr())
+    assert not set(output) & set(BAD) - set("x[2J\ny")
+    assert "\\x1b[2J" in output
 
 
 def test_json_output_contains_the_data_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=True).data({"reason": BAD})
-    told = capsys.readouterr().out
-    assert not set(told) & set(BAD) - set("x[2J\ny")
-    assert json.loads(told) == {"reason": BAD}
+    output = capsys.readouterr().out
+    assert not set(output) & set(BAD) - set("x[2J\ny")
+    assert json.loads(output) == {"reason": BAD}

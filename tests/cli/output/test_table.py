@@ -18,10 +18,10 @@ def test_a_table_is_heading_line_and_rows() -> None:
 
 
 def test_a_long_column_is_folded_between_words_and_short_ones_stay_whole() -> None:
-    told = list(lines_of(COLUMNS, [["1-4F2K-9QX7M", "12", "an order with a key of many words " + "x" * 40]], 50))
-    assert told[2].startswith("1-4F2K-9QX7M    12  an order with a key of many")
-    assert "".join(line[20:] for line in told[2:]).replace(" ", "").endswith("x" * 40)
-    assert max(map(cells, told)) <= 50
+    result = list(lines_of(COLUMNS, [["1-4F2K-9QX7M", "12", "an order with a key of many words " + "x" * 40]], 50))
+    assert result[2].startswith("1-4F2K-9QX7M    12  an order with a key of many")
+    assert "".join(line[20:] for line in result[2:]).replace(" ", "").endswith("x" * 40)
+    assert max(map(cells, result)) <= 50
 
 
 def test_wide_characters_count_twice_and_combining_ones_not() -> None:
@@ -35,7 +35,7 @@ def test_wide_characters_count_twice_and_combining_ones_not() -> None:
     width=st.integers(20, 120),
 )
 def test_every_character_of_a_cell_is_shown(rows: list[list[str]], width: int) -> None:
-    told = list(lines_of(COLUMNS, rows, width))
-    assert sorted("".join("".join(row) for row in rows)) == sorted("".join(told[2:]).replace(" ", ""))
+    result = list(lines_of(COLUMNS, rows, width))
+    assert sorted("".join("".join(row) for row in rows)) == sorted("".join(result[2:]).replace(" ", ""))
     room = max(width, 3 * WHOLE_MAX + 4)
-    assert all(cells(line) <= room for line in told)
+    assert all(cells(line) <= room for line in result)

@@ -42,8 +42,8 @@ def test_a_text_that_is_no_time_is_printed_unchanged() -> None:
 
 
 def test_a_tree_is_printed_with_dotted_names() -> None:
-    told = dict(lines({"a": {"b": True, "c": None, "accepted_at": 0}, "size": 2048, "none": [], "s": 0.5, "n": 0}))
-    assert told == {"a.b": "yes", "a.accepted_at": "", "size": "2.0 KiB (2048 bytes)", "s": "0.5", "n": "0"}
+    result = dict(lines({"a": {"b": True, "c": None, "accepted_at": 0}, "size": 2048, "none": [], "s": 0.5, "n": 0}))
+    assert result == {"a.b": "yes", "a.accepted_at": "", "size": "2.0 KiB (2048 bytes)", "s": "0.5", "n": "0"}
     assert plain("SS_ACK") == "SS_ACK (stored at the hub)"
     assert plain(["SEMQ-1", "why"], "reason") == "SEMQ-1 why"
     assert plain([{"x": 1}, 2]) == "x 1, 2"

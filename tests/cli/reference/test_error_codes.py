@@ -30,8 +30,8 @@ def test_every_code_in_the_sources_can_be_looked_up() -> None:
         for code in re.findall(r'^    code\b.* = "(SEMQ-\d{4})"', file.read_text("utf-8"), re.MULTILINE)
     }
     # a separate process, because in this one other tests define errors of their own
-    told = semq_process("errors", "list", "--json").data
-    assert written == {row["code"] for row in told}
+    result = semq_process("errors", "list", "--json").data
+    assert written == {row["code"] for row in result}
     assert "port" in semq("errors", "lookup", "SEMQ-2003").out
 
 

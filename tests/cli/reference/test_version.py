@@ -8,8 +8,8 @@ from tests.cli.command import semq
 
 
 def test_the_command_prints_its_version() -> None:
-    told = semq("version", "--json").data
-    assert semq("version").out.startswith(f"semq {told['semq']} (Python {told['python']}")
+    result = semq("version", "--json").data
+    assert semq("version").out.startswith(f"semq {result['semq']} (Python {result['python']}")
 
 
 def test_completion_knows_the_commands() -> None:

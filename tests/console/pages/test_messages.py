@@ -13,8 +13,8 @@ members = ["10008", "88001"]
 
 async def test_members_are_listed_and_cancelled_together(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
-    told = await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
-    assert told["ok"], told
+    reply = await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
+    assert reply["ok"], reply
     node = await inprocess.local("56001", hub.port)
     await linked(node)
     await until(lambda: "3.away" in node.engine.partners.groups)

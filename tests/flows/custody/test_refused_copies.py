@@ -37,12 +37,12 @@ def refuse(trio: Trio, *, only_copies: bool = False) -> Counter[str]:
 
 
 def act(trio: Trio, what: str, rows: Sequence[int] | None = None, **more: Any) -> Counter[str]:
-    told: list[Counter[str]] = []
+    received: list[Counter[str]] = []
     ids = list(trio.hub_store.tables.outbound) if rows is None else rows
-    getattr(trio.hub.copy_acts, what)(ids, ActOnCopies("ops", "it has closed", told.append, fail), **more)
-    assert told == []  # no answer before the commit
+    getattr(trio.hub.copy_acts, what)(ids, ActOnCopies("ops", "it has closed", received.append, fail), **more)
+    assert received == []  # no answer before the commit
     trio.settle()
-    return told[0]
+    return received[0]
 
 
 def fail(error: Exception) -> None:
@@ -150,8 +150,8 @@ def test_lost_refusals_are_repeated(lost: str) -> None:
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
         nonlocal count
-        said = [r for r in records([frame]) if getattr(r, "flag", None) is HubFlag.REFUSED or _notes(frame)]
-        if said and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
+        result = [r for r in records([frame]) if getattr(r, "flag", None) is HubFlag.REFUSED or _notes(frame)]
+        if result and (wire is trio.a.down) is (lost == "the refusal") and count < 2:
             count += 1
             return True
         # The marker also states that the refusal was noted.
@@ -387,14 +387,14 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
     assert isinstance(again, Data)
     assert isinstance(marker, Data)
     (copy,) = trio.hub_store.tables.outbound.values()
-    heard: list[Frame] = []
-    trio.lose = catch(trio.a.down, heard)
+    received: list[Frame] = []
+    trio.lose = catch(trio.a.down, received)
     refusing = ActOnCopies("ops", "it has closed", lambda counts: None, fail)
     trio.hub.copy_acts.refuse([copy.object_id], refusing)
     holding = trio.hub.holding
     if why != "the operator acts":
         trio.settle()
-        heard.clear()
+        received.clear()
     if why == "the sender sends again":
         holding.expect(str(B))
         holding.store([again], {}, trio.hub.relay._refuse)
@@ -409,12 +409,12 @@ def test_the_refusal_of_a_payload_is_reported_as_such_if_its_row_becomes_a_marke
     holding.store([marker], {}, trio.hub.relay._refuse)
     assert len(trio.hub_store._queue) == 2  # one unit
     trio.settle()
-    refusals = [record for record in records(heard) if getattr(record, "flag", None) is HubFlag.REFUSED]
+    refusals = [record for record in records(received) if getattr(record, "flag", None) is HubFlag.REFUSED]
     assert [(record.void, record.reason and record.reason[0]) for record in refusals] == [
         (False, RefusedByOperator.code)
     ]
     trio.lose = lambda wire, frame: False
-    trio.a.hear(*heard)
+    trio.a.hear(*received)
     trio.settle()
     assert row_of(trio).outcome is None
     trio.connect(trio.b)
@@ -466,11 +466,11 @@ def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other() -> 
     """Act and claim share a commit, the act first."""
     trio = stored(b"x", b"y")
     first, _ = sorted(trio.hub_store.tables.outbound)
-    told: list[Counter[str]] = []
-    trio.hub.copy_acts.refuse([first], ActOnCopies("ops", "it has closed", told.append, fail))
+    received: list[Counter[str]] = []
+    trio.hub.copy_acts.refuse([first], ActOnCopies("ops", "it has closed", received.append, fail))
     trio.connect(trio.b)  # claims the stored copies
     trio.settle()
-    assert told == [{"refused": 1}]
+    assert received == [{"refused": 1}]
     assert row_of(trio).reason == (RefusedByOperator.code, f"{WORDS} (this store had not sent it)")
     assert trio.b.app.payloads == [b"y"]
     trio.later(60)

@@ -50,11 +50,11 @@ def move(trio: Trio, db_id: int, store: MemoryStore) -> MemoryStore:
 
 
 def retire(trio: Trio, db_id: int = 1) -> bool:
-    told: list[bool] = []
-    trio.hub.holding.stores.retire((1, db_id), "ops", "the disk is gone", told.append, fail)
-    assert told == []  # no answer before the commit
+    received: list[bool] = []
+    trio.hub.holding.stores.retire((1, db_id), "ops", "the disk is gone", received.append, fail)
+    assert received == []  # no answer before the commit
     trio.settle()
-    return told[0]
+    return received[0]
 
 
 def fail(error: Exception) -> None:
@@ -76,21 +76,21 @@ def test_an_ack_about_a_copy_in_another_store_waits_for_that_store() -> None:
     trio.connect(trio.b)
     trio.settle()
     trio.lose = lambda wire, frame: False
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def listen(wire: TrioWire, frame: Frame) -> bool:
         if wire is trio.b.down and isinstance(frame, Packet) and frame.source == HUB:
-            heard.extend(record for record in records([frame]) if getattr(record, "ack_flag", None))
+            received.extend(record for record in records([frame]) if getattr(record, "ack_flag", None))
         return False
 
     trio.lose = listen
     first = move(trio, 2, MemoryStore())
     trio.later(HOUR, STEP)
-    assert (heard, owed(trio)) == ([], True)
+    assert (received, owed(trio)) == ([], True)
     assert trio.hub.holding.stores.missed[1, 1] > 1
     move(trio, 1, MemoryStore(first.tables))
     trio.later(HOUR, STEP)
-    assert {record.ack_flag for record in heard} == {AckFlag.TRANSPORT}
+    assert {record.ack_flag for record in received} == {AckFlag.TRANSPORT}
     assert trio.is_clean()
 
 

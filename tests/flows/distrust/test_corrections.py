@@ -38,8 +38,8 @@ def test_a_receipt_corrects_a_refusal(world: SealedWorld, code: str) -> None:
     event = world.a.told.events[-1]
     assert (event.outcome, event.corrects, event.reason) == ("DELIVERED", "REJECTED", None)
     assert world.a.told.kinds.count("delivered") == 1
-    told = [line.detail for line in world.a.store.tables.ledger if line.detail.startswith("corrects ")]
-    assert told == [f"corrects REJECTED {code} no: the receiver has it"]
+    result = [line.detail for line in world.a.store.tables.ledger if line.detail.startswith("corrects ")]
+    assert result == [f"corrects REJECTED {code} no: the receiver has it"]
     assert world.a.lines(Event.DELIVERED) == 1
     assert world.b.app.payloads == [SECRET]
     world.later(30)

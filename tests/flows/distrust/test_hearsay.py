@@ -218,10 +218,10 @@ def test_only_sender_and_hub_get_information_about_a_message(source: Address, ro
     trio, row = owing()
     inquiry = Inquiry(role=role, ident=str(row.lk0), sid=row.sid, nonce=1)
     assert trio.b.up is not None
-    said, lines = len(trio.b.up.sent), trio.b.lines(Event.VIOLATION)
+    result, lines = len(trio.b.up.sent), trio.b.lines(Event.VIOLATION)
     trio.b.hear(Packet(source, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
     trio.b.engine.flush()
-    assert len(trio.b.up.sent) == said
+    assert len(trio.b.up.sent) == result
     assert trio.b.lines(Event.VIOLATION) - lines == LIE
 
 

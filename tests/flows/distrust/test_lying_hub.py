@@ -135,11 +135,11 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
     world.settle()
     row = max(world.a.store.tables.outbound.values(), key=lambda row: row.sid)
     assert row.sid > place
-    said: list[Packet] = []
+    received: list[Packet] = []
 
     def catch(wire: TrioWire, frame: Frame) -> Frame | None:
         if wire is world.b.up and isinstance(frame, Packet) and frame.primitive is Primitive.CONFIRMATION:
-            said.append(frame)
+            received.append(frame)
         return None if wire is world.b.up else frame
 
     world.tamper = catch
@@ -149,9 +149,9 @@ def test_a_statement_about_one_position_is_not_accepted_for_another(world: Seale
         )
         world.b.hear(Packet(A, B, Function.INQUIRIES, Primitive.REQUEST, [inquiry]))
         world.settle()
-    assert [record.answer for packet in said for record in packet.records] == [Answer.VOID, Answer.NOT, Answer.NOT]
+    assert [record.answer for packet in received for record in packet.records] == [Answer.VOID, Answer.NOT, Answer.NOT]
     before = lies(world.a)
-    for packet in said:
+    for packet in received:
         world.a.hear(packet)
     (now,) = [one for one in world.a.store.tables.outbound.values() if one.object_id == row.object_id]
     assert (now.outcome, now.ss_status) == (None, row.ss_status)
@@ -199,11 +199,11 @@ def test_a_negative_answer_of_an_earlier_incarnation_matches_no_inquiry(world: S
 
 def test_replayed_packets_do_no_harm(world: SealedWorld) -> None:
     """Each packet between A and B is replayed to both, in a later incarnation of either."""
-    said: list[Packet] = []
+    received: list[Packet] = []
 
     def record(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and frame.source in (A, B) and frame.target in (A, B):
-            said.append(frame)
+            received.append(frame)
         return frame
 
     world.tamper = record
@@ -217,7 +217,7 @@ def test_replayed_packets_do_no_harm(world: SealedWorld) -> None:
     world.settle()
     send(world, b"new")
     world.b.send(b"new back", to="10008", encrypt=True)
-    for packet in said * 2:
+    for packet in received * 2:
         world.a.hear(packet)
         world.b.hear(packet)
         world.settle()

@@ -83,34 +83,34 @@ def test_a_recorded_document_stays_until_another_one_can_be_read_in_its_place() 
 
 def test_an_unproved_copy_is_answered_from_the_ledger(world: SealedWorld) -> None:
     seen: list[Data] = []
-    said: list[Answer] = []
+    received: list[Answer] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:
         if isinstance(frame, Data):
             seen.append(frame)
         if not isinstance(frame, Packet) or wire is not world.b.up:
             return frame
-        said.extend(r.status for r in frame.records if isinstance(r, Receipt) and r.status is not None)
+        received.extend(r.status for r in frame.records if isinstance(r, Receipt) and r.status is not None)
         return None  # otherwise A would report that it does not need the entry any more
 
     world.tamper = tamper
     world.a.send(b"in clear")
     world.later(2)
-    assert said == [Answer.RECV]
-    said.clear()
+    assert received == [Answer.RECV]
+    received.clear()
     world.roll(world.a, "X")
     world.settle()
     frame, before = seen[-1], lies(world.b)
     world.b.hear(frame)
     world.later(61)
-    assert said == []  # the certificate may still arrive
+    assert received == []  # the certificate may still arrive
     world.b.hear(frame)
     world.settle()
-    assert said == [Answer.RECV]
+    assert received == [Answer.RECV]
     other = replace(frame.envelope, digest=sha256(b"pay me").digest())
     world.b.hear(replace(frame, envelope=other, body=b"pay me"))
     world.later(2)
-    assert said == [Answer.RECV]
+    assert received == [Answer.RECV]
     assert lies(world.b) == before + 2  # no violation for the first copy: its certificate might have arrived
     assert world.b.app.payloads == [b"in clear"]
 
@@ -135,11 +135,11 @@ def test_a_signature_under_one_key_passes_under_no_other(world: SealedWorld) -> 
 
 def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
     """Return the hub's statement of custody of a document of A, while B is offline."""
-    said: list[Packet] = []
+    received: list[Packet] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
         if isinstance(frame, Packet) and wire is world.a.down:
-            said.append(frame)
+            received.append(frame)
         return frame
 
     world.cut(world.b)
@@ -151,7 +151,7 @@ def stored_under_a_key_that_nobody_learns(world: SealedWorld) -> Packet:
     world.tamper = honest
     world.roll(world.a, "A1")
     assert world.held == 1
-    return said[-1]
+    return received[-1]
 
 
 def test_a_new_signature_reaches_the_hub_although_a_hint_of_custody_overtakes_it(world: SealedWorld) -> None:

@@ -82,10 +82,10 @@ def test_violations_are_counted_by_speaker_and_kind_in_bounded_memory(world: Sea
         world.a.hear(Packet(B, A, function, primitive, [record]))
     for n in range(300):
         world.a.hear(Packet(Address(1, f"n{n}"), A, function, primitive, [record]))
-    told = world.a.engine.core.misconduct.seen()
-    assert (told[0]["who"], told[0]["what"], told[0]["count"]) == (str(B), "SEMQ-5209", 300)
-    assert len(told) <= 101
-    assert sum(int(one["count"]) for one in told) == 600
+    result = world.a.engine.core.misconduct.seen()
+    assert (result[0]["who"], result[0]["what"], result[0]["count"]) == (str(B), "SEMQ-5209", 300)
+    assert len(result) <= 101
+    assert sum(int(one["count"]) for one in result) == 600
 
 
 def test_violations_at_the_hub_are_counted_by_code(world: SealedWorld) -> None:
@@ -110,9 +110,9 @@ def test_violations_at_the_hub_are_counted_by_code(world: SealedWorld) -> None:
     world.tamper = honest
     world.b.up.send(Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [ack]))
     world.settle()
-    told = {(one["who"], one["what"]): str(one["text"]) for one in world.hub.core.misconduct.seen()}
-    assert set(told) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}
-    assert told[str(A), "SEMQ-1221"].startswith("The same message arrived with other bytes")
-    assert told[str(B), "SEMQ-1220"].startswith("An Ack names another message than the row.")
+    result = {(one["who"], one["what"]): str(one["text"]) for one in world.hub.core.misconduct.seen()}
+    assert set(result) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}
+    assert result[str(A), "SEMQ-1221"].startswith("The same message arrived with other bytes")
+    assert result[str(B), "SEMQ-1220"].startswith("An Ack names another message than the row.")
     (line,) = [line for line in world.hub_store.tables.ledger if line.event is Event.MISMATCH]
     assert line.detail.startswith("SEMQ-1221 ")

@@ -95,8 +95,8 @@ async def test_the_spans_of_a_document_form_one_tree(inprocess: InProcess, hook:
     }  # fmt: skip
     assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in found.values())
     assert b"payload" not in b"".join(taken.body for taken in hook.taken)
-    told = (await ask(await inprocess.client(a), "node.status"))["result"]["telemetry"]
-    assert (told["exported"], told["dropped"], told["failures"]) == (2, 0, 0)
+    answer = (await ask(await inprocess.client(a), "node.status"))["result"]["telemetry"]
+    assert (answer["exported"], answer["dropped"], answer["failures"]) == (2, 0, 0)
 
 
 async def test_the_hub_reports_how_long_it_has_stored_a_document(inprocess: InProcess, hook: Hook) -> None:
@@ -169,21 +169,21 @@ async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess
     await until(lambda: a.telemetry is not None and a.telemetry.failures >= 3)
     assert a.telemetry.status()["waiting"] == 3
     assert a.telemetry.dropped == 7
-    told = (await ask(await inprocess.client(a), "node.health"))["result"]
-    [check] = [one for one in told["checks"] if one["check"] == "telemetry"]
+    answer = (await ask(await inprocess.client(a), "node.health"))["result"]
+    [check] = [one for one in answer["checks"] if one["check"] == "telemetry"]
     assert check["verdict"] == "warning"
     assert "7 spans dropped: status 503" in check["detail"]
     at = ("--node", f"amqp://guest:guest@127.0.0.1:{a.port}")
     for form in ("text", "nagios", "json", "prometheus"):
-        said = await semq_aside("check", "node", *at, "--format", form)
-        assert said.status == 1
-        assert "failures in a row" in said.out or form == "prometheus", said.out
-    said = await semq_aside("node", "status", *at)
-    assert "3 waiting, 7 dropped" in said.out
+        result = await semq_aside("check", "node", *at, "--format", form)
+        assert result.status == 1
+        assert "failures in a row" in result.out or form == "prometheus", result.out
+    result = await semq_aside("node", "status", *at)
+    assert "3 waiting, 7 dropped" in result.out
     async with serving_web(a) as site, AsyncClient(base_url=site.url) as client:
         token = {"authorization": f"Bearer {await site.token('viewer')}"}
-        told = (await client.get("/healthz?verbose", headers=token)).json()
-        assert "telemetry" in {one["check"] for one in told["checks"] if one["verdict"] == "warning"}
+        answer = (await client.get("/healthz?verbose", headers=token)).json()
+        assert "telemetry" in {one["check"] for one in answer["checks"] if one["verdict"] == "warning"}
         assert 'semq_telemetry_spans_total{result="dropped"} 7.0' in (await client.get("/metrics", headers=token)).text
 
 
@@ -193,5 +193,5 @@ async def test_without_the_section_nothing_is_made(inprocess: InProcess) -> None
     await linked(a)
     assert (a.telemetry, a.spans, a.engine.core.spans, hub.engine.core.spans) == (None, None, None, None)
     await submit(inprocess, a, {"traceparent": PARENT})
-    told = (await ask(await inprocess.client(a), "node.health"))["result"]
-    assert "telemetry" not in {one["check"] for one in told["checks"]}
+    answer = (await ask(await inprocess.client(a), "node.health"))["result"]
+    assert "telemetry" not in {one["check"] for one in answer["checks"]}

@@ -40,18 +40,18 @@ class StuckScene:
         self.admin = admin
 
     async def submit(self, to: str) -> str:
-        told = await ask(self.admin, "msg.submit", {"target": to, "body_base64": "eA=="})
-        return str(told["result"]["lk0"])
+        answer = await ask(self.admin, "msg.submit", {"target": to, "body_base64": "eA=="})
+        return str(answer["result"]["lk0"])
 
     async def semq(self, *words: str) -> str:
         """Return the output of the command line at the institution's node."""
-        said = await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{self.node.port}")
-        assert said.status == 0, said
-        return said.out
+        result = await semq_aside(*words, "--node", f"amqp://guest:guest@127.0.0.1:{self.node.port}")
+        assert result.status == 0, result
+        return result.out
 
     async def cause(self, lk0: str) -> str:
-        told = await ask(self.admin, "stuck.explain", {"id": lk0})
-        stuck = told["result"]["stuck"]
+        answer = await ask(self.admin, "stuck.explain", {"id": lk0})
+        stuck = answer["result"]["stuck"]
         return str(stuck["cause"]) if stuck else ""
 
     async def comes_to(self, lk0: str, cause: str) -> None:
@@ -66,11 +66,11 @@ class StuckScene:
         listed = (await ask(self.admin, "stuck.list", {"cause": cause}))["result"]
         assert lk0 in [row["lk0"] for row in listed] or not await is_so()
         assert all(row["stuck"]["next_step"] for row in listed)
-        told = await self.semq("stuck", "explain", lk0)
+        result = await self.semq("stuck", "explain", lk0)
         if await is_so():  # on a slow machine the cause may change while the command starts
             next_step = (await ask(self.admin, "stuck.explain", {"id": lk0}))["result"]["stuck"]["next_step"]
-            assert f"{cause}: {StuckCause[cause].meaning}" in told
-            assert next_step in told
+            assert f"{cause}: {StuckCause[cause].meaning}" in result
+            assert next_step in result
             await self._has_commands(next_step)
 
     async def _has_commands(self, next_step: str) -> None:
@@ -78,9 +78,9 @@ class StuckScene:
         for command in re.findall("`semq ([^`]+)`", next_step):
             words = [word for word in command.split() if not word.isdecimal()]
             name, options = words[:2], {word for word in words if word.startswith("--")}
-            told = await semq_aside(*name, "--help")
-            assert told.status == 0, command
-            assert all(option in told.out for option in options), command
+            result = await semq_aside(*name, "--help")
+            assert result.status == 0, command
+            assert all(option in result.out for option in options), command
 
     async def act(self, operation: str, lk0: str) -> Any:
         return (await ask(self.admin, operation, {"id": lk0, "why": "tried"})).get("result")
@@ -89,8 +89,8 @@ class StuckScene:
         return (await ask(self.admin, operation, {"id": lk0})).get("result")
 
     async def trace(self, lk0: str) -> list[str]:
-        told = await ask(self.admin, "msg.trace", {"id": lk0})
-        return [line["event"] for line in told["result"]["events"]]
+        answer = await ask(self.admin, "msg.trace", {"id": lk0})
+        return [line["event"] for line in answer["result"]["events"]]
 
 
 @pytest.fixture
@@ -220,18 +220,18 @@ async def test_a_document_that_its_target_never_records(
         nonlocal denied
         for asked in [record for record in peer.heard if getattr(record, "role", None) is InquiryRole.P][denied:]:
             denied += 1
-            told = replace(asked, answer=Answer.NOT)
-            await peer.say(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [told]))
+            answer = replace(asked, answer=Answer.NOT)
+            await peer.say(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [answer]))
         rows = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]
         return [row["lk0"] for row in rows] == [lk0]
 
     await until(is_shown)
     [row] = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]
     assert f"`semq held resend {row['name']}`" in row["stuck"]["next_step"]
-    said = await semq_aside(
+    result = await semq_aside(
         "held", "resend", str(row["id"]), "--node", f"amqp://guest:guest@127.0.0.1:{scene.hub.port}"
     )
-    assert said.out == "1 sent again, now or as soon as their target is online\n", said
+    assert result.out == "1 sent again, now or as soon as their target is online\n", result
     assert (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"] == []
 
 

@@ -61,9 +61,9 @@ async def test_a_partner_that_is_long_away_fills_its_quota(inprocess: InProcess)
         with pytest.raises(NodeBusy) as caught:
             await client.send("56001", b"one too many")
         assert QuotaReached.code in str(caught.value)
-        said = await semq_aside("msg", "send", "--to", "56001", "--node", at, stdin=b"x")
-        assert said.status == 69
-        assert QuotaReached.code in said.err
+        result = await semq_aside("msg", "send", "--to", "56001", "--node", at, stdin=b"x")
+        assert result.status == 69
+        assert QuotaReached.code in result.err
         status = await client.request("node.status")
         assert status["partners"]["1.56001"]["waiting"] == QUOTA
         assert status["partners"]["1.56001"]["quota_reached"] is True
@@ -91,6 +91,6 @@ async def test_a_quota_at_the_hub_is_reported_by_a_negative_receipt(inprocess: I
             await client.wait_for_delivery(sent.lk0, 60)
         assert caught.value.facts["outcome"] == "REJECTED"
         assert QuotaReached.code in str(caught.value)
-        said = await semq_aside("stuck", "explain", sent.lk0, "--node", at)
-        assert "REFUSED: it was refused" in said.out
-        assert QuotaReached.code in said.out
+        result = await semq_aside("stuck", "explain", sent.lk0, "--node", at)
+        assert "REFUSED: it was refused" in result.out
+        assert QuotaReached.code in result.out

@@ -50,8 +50,8 @@ async def polled(channel: ClientChannel, queue: str = "semq.inbox", no_ack: bool
 
 async def counts(channel: ClientChannel, queue: str = "semq.inbox") -> tuple[int, int]:
     async with asyncio.timeout(60):
-        told = await channel.declare_queue(queue, passive=True)
-    return told.message_count, told.consumer_count
+        result = await channel.declare_queue(queue, passive=True)
+    return result.message_count, result.consumer_count
 
 
 async def test_a_polling_client_gets_every_document_and_then_nothing(inprocess: InProcess, node: LocalNode) -> None:

@@ -30,12 +30,12 @@ async def test_a_nack_leaves_its_reason(inprocess: InProcess, monkeypatch: pytes
                 channel, "56001", b"x", Encrypt=1, AppKey=f"trade/order//S{number}", Token=f"T{number}"
             )
         async with asyncio.timeout(60):
-            told = [await events.get() for _ in range(2)]
-    assert [(one["event"], one["token"], one["app_key"]) for one in told] == [
+            result = [await events.get() for _ in range(2)]
+    assert [(one["event"], one["token"], one["app_key"]) for one in result] == [
         ("refused", "T0", "trade/order//S0"),
         ("refused", "T1", "trade/order//S1"),
     ]
-    assert {(one["reason"][0], one["lk0"], one["target"]) for one in told} == {("SEMQ-5207", "", "1.56001")}
+    assert {(one["reason"][0], one["lk0"], one["target"]) for one in result} == {("SEMQ-5207", "", "1.56001")}
     (line,) = [line for line in lines if line["event"] == "document_not_taken"]  # one line for each reason and target
     assert "SEMQ-5207" in line["error"]
     assert line["token"] == "T0"
@@ -65,8 +65,8 @@ async def test_a_reached_quota_is_a_nack_and_the_channel_stays_open(inprocess: I
     assert await publish(channel, "56001", b"first")
     assert not await publish(channel, "56001", b"one too many", Token="again")
     async with asyncio.timeout(60):
-        told = await events.get()
-    assert (told["reason"][0], told["token"]) == ("SEMQ-1204", "again")
+        result = await events.get()
+    assert (result["reason"][0], result["token"]) == ("SEMQ-1204", "again")
     assert await publish(channel, "10008", b"another partner")  # on the same channel
 
 

@@ -17,16 +17,16 @@ def header(**properties: object) -> ContentHeader:
 
 @given(short, short, short)
 def test_properties_come_back_as_they_were(correlation_id: str, type_: str, message_id: str) -> None:
-    told = header(correlation_id=correlation_id, type=type_, message_id=message_id, headers={"own": 1})
-    carried = own_headers(told)
+    result = header(correlation_id=correlation_id, type=type_, message_id=message_id, headers={"own": 1})
+    carried = own_headers(result)
     assert restored(carried) == {"correlation_id": correlation_id, "type": type_}
     assert carried[CARRIED["message_id"]] == message_id
     assert carried["own"] == 1
 
 
 def test_headers_are_not_copied_without_need() -> None:
-    told = header(headers={"own": 1})
-    assert own_headers(told) is told.headers
+    result = header(headers={"own": 1})
+    assert own_headers(result) is result.headers
     assert own_headers(header()) == {}
     assert restored({"own": 1}) == {}
 

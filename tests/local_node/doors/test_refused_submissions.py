@@ -15,14 +15,14 @@ from tests.waiting import until
 
 async def events_of(inprocess: InProcess, node: LocalNode) -> list[dict[str, Any]]:
     """Collect the events of a node."""
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
     channel = await (await inprocess.client(node)).open_channel()
     queue = (await channel.declare_queue(exclusive=True)).queue
     await channel.bind_queue(queue, "semq.events", "#")
     await channel.consume(
-        queue, lambda batch: heard.extend(msgspec.json.decode(one.body) for one in batch), no_ack=True
+        queue, lambda batch: received.extend(msgspec.json.decode(one.body) for one in batch), no_ack=True
     )
-    return heard
+    return received
 
 
 async def submitted(inprocess: InProcess, send: str) -> Any:
@@ -58,8 +58,8 @@ async def test_it_is_in_every_list_in_which_failures_are_looked_for(refused: Any
         assert (await ask(admin, "msg.show", {"id": name}))["result"]["stuck"]["cause"] == "SUBMISSION_REFUSED"
     (line,) = (await ask(admin, "msg.trace", {"id": "S9"}))["result"]["events"]
     assert (line["event"], line["side"], line["detail"][:9]) == ("REFUSED", "sender", "SEMQ-1201")
-    told = (await ask(admin, "msg.trace", {"id": "S9", "parties": True}))["result"]
-    assert (told["events"], told["unheard"]) == ([line], [])  # it never left this node, so no other party is asked
+    answer = (await ask(admin, "msg.trace", {"id": "S9", "parties": True}))["result"]
+    assert (answer["events"], answer["unheard"]) == ([line], [])  # it never left this node, so no other party is asked
     assert (await ask(admin, "msg.body", {"id": "S9"}))["result"]["body_base64"] == "a2VwdA=="
     assert [one["lk0"] for one in (await ask(admin, "stuck.list"))["result"]] == [row["lk0"]]
     assert [one["lk0"] for one in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]] == [row["lk0"]]
@@ -97,11 +97,11 @@ async def test_a_waiting_document_is_found_by_each_of_its_names(waiting: Any) ->
     for name in (f"sql-{number}", "W1", "a/b//W1"):
         shown = (await ask(admin, "msg.show", {"id": name}))["result"]
         assert (shown["name"], shown["state"], shown["reason"][0]) == (f"sql-{number}", "WAITS", "SEMQ-5207")
-        told = (await ask(admin, "msg.trace", {"id": name, "parties": True}))["result"]
-        assert [(line["event"], line["detail"][:9]) for line in told["events"]] == [
+        answer = (await ask(admin, "msg.trace", {"id": name, "parties": True}))["result"]
+        assert [(line["event"], line["detail"][:9]) for line in answer["events"]] == [
             ("SUBMITTED", ""), ("WAITS", "SEMQ-5207"),
         ]  # fmt: skip
-        assert (told["unheard"], told["events"][1]["at"]) == ([], shown["waits_since"])
+        assert (answer["unheard"], answer["events"][1]["at"]) == ([], shown["waits_since"])
         explained = (await ask(admin, "stuck.explain", {"id": name}))["result"]
         assert [line["event"] for line in explained["last_events"]] == ["SUBMITTED", "WAITS"]
         assert (await ask(admin, "msg.body", {"id": name}))["result"]["body_base64"] == "eA=="
@@ -114,20 +114,20 @@ async def test_a_waiting_document_is_found_by_each_of_its_names(waiting: Any) ->
 
 async def test_a_waiting_document_can_be_withdrawn_and_keeps_its_name(waiting: Any, inprocess: InProcess) -> None:
     a, admin, number = waiting
-    heard = await events_of(inprocess, a)
-    told = (await ask(admin, "msg.cancel", {"id": f"sql-{number}", "why": "ordered twice"}))["result"]
-    assert (told["withdrawn"], told["name"]) == (True, f"sql-{number}")
+    result = await events_of(inprocess, a)
+    answer = (await ask(admin, "msg.cancel", {"id": f"sql-{number}", "why": "ordered twice"}))["result"]
+    assert (answer["withdrawn"], answer["name"]) == (True, f"sql-{number}")
     ((state, code, text, _),) = status_of(a, [number])
     assert (state, code, text) == (
         "CANCELLED",
         "SEMQ-1210",
         "Withdrawn before it was accepted: ordered twice (by guest)",
     )
-    (event,) = await until(lambda: heard)
+    (event,) = await until(lambda: result)
     assert (event["event"], event["outcome"], event["submission"], event["token"]) == (
         "failed", "CANCELLED", number, "TW",
     )  # fmt: skip
-    for name in (f"sql-{number}", told["lk0"], short_name(told["lk0"]), "W1"):
+    for name in (f"sql-{number}", answer["lk0"], short_name(answer["lk0"]), "W1"):
         (line,) = (await ask(admin, "msg.trace", {"id": name, "parties": True}))["result"]["events"]
         assert (line["event"], line["detail"]) == ("REFUSED", f"{code} {text}")
         shown = (await ask(admin, "msg.show", {"id": name}))["result"]
@@ -154,9 +154,9 @@ async def test_the_application_reads_the_state_by_number_and_by_token(refused: A
 async def test_it_is_sent_after_the_correction_and_reported_to_its_end(inprocess: InProcess, refused: Any) -> None:
     a, admin, row = refused
     a.engine.partners.allowed["1.99999"] = True  # as if the hub had named it
-    told = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]], "why": "it exists now"}))["result"]
-    new = told["became"][row["lk0"]]
-    assert (told["requeued"], new["state"], new["submission"]) == (1, "accepted", row["submission"])
+    answer = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]], "why": "it exists now"}))["result"]
+    new = answer["became"][row["lk0"]]
+    assert (answer["requeued"], new["state"], new["submission"]) == (1, "accepted", row["submission"])
     assert new["lk0"] != row["lk0"]
     assert new["name"] == short_name(new["lk0"])
     with psycopg.connect(a.store.url) as connection:
@@ -172,8 +172,8 @@ async def test_it_is_sent_after_the_correction_and_reported_to_its_end(inprocess
 
 async def test_a_document_that_is_refused_again_is_shown_under_its_new_name(refused: Any) -> None:
     _, admin, row = refused
-    told = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["result"]
-    new = told["became"][row["lk0"]]
+    answer = (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["result"]
+    new = answer["became"][row["lk0"]]
     assert (new["state"], new["reason"][0]) == ("refused", "SEMQ-1201")
     assert new["lk0"] != row["lk0"]
     assert (await ask(admin, "failed.show", {"id": row["name"]}))["result"]["lk0"] == new["lk0"]

@@ -189,17 +189,17 @@ def test_each_reason_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_trie
     assert event.app_key.key in (row.app_key.rpartition("/")[2], "")
     (line,) = [line for line in tables.ledger if line.lk0 == str(refusal.lk0)]
     assert (line.event, line.detail[:9]) == (Event.REFUSED, code)
-    said: list[object] = []
-    trio.a.engine.core.post(mend(trio.a.engine.core, [str(refusal.lk0)], True, "mended", said.append))
+    received: list[object] = []
+    trio.a.engine.core.post(mend(trio.a.engine.core, [str(refusal.lk0)], True, "mended", received.append))
     trio.settle()
-    assert (said, tables.refused) == ([{str(refusal.lk0): row.row_id}], {})
+    assert (received, tables.refused) == ([{str(refusal.lk0): row.row_id}], {})
     submissions.poll()
     trio.settle()
     assert tables.refused[row.row_id].lk0 != refusal.lk0  # refused again, under a new name
     lk0 = str(tables.refused[row.row_id].lk0)
-    trio.a.engine.core.post(mend(trio.a.engine.core, [lk0], False, "not wanted", said.append))
+    trio.a.engine.core.post(mend(trio.a.engine.core, [lk0], False, "not wanted", received.append))
     trio.settle()
-    assert (said[1:], tables.submitted) == ([{lk0: row.row_id}], {})
+    assert (received[1:], tables.submitted) == ([{lk0: row.row_id}], {})
     assert tables.renamed == {str(refusal.lk0): row.row_id}
 
 

@@ -51,8 +51,8 @@ GIVEN: list[SemqError] = [
 def test_the_reply_text_contains_the_whole_remedy(error: SemqError) -> None:
     outcome = refusal(error)
     assert isinstance(outcome, Refused if isinstance(error, BadInput) else ServiceNacked)
-    told = outcome.error
-    assert isinstance(told, AmqpError)
-    assert error.code in told.reply_text
-    assert told.reply_text.endswith(error.remedy), len(told.reply_text)
-    assert len(told.reply_text.encode()) <= 255
+    result = outcome.error
+    assert isinstance(result, AmqpError)
+    assert error.code in result.reply_text
+    assert result.reply_text.endswith(error.remedy), len(result.reply_text)
+    assert len(result.reply_text.encode()) <= 255

@@ -14,8 +14,8 @@ DEFINITIONS = '[nodes.56001]\nusers = ["desk", "sales"]\n'
 
 
 async def define(inprocess: InProcess, hub: HubNode) -> None:
-    told = await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
-    assert told["ok"], told
+    answer = await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
+    assert answer["ok"], answer
 
 
 async def consume(link: ClientLink, user: str) -> None:

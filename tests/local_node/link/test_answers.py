@@ -30,14 +30,14 @@ def test_questions_of_a_second_are_bounded() -> None:
     assert not answers._is_too_much()
 
 
-async def test_nonsense_is_answered_with_an_error(inprocess: InProcess) -> None:
+async def test_a_malformed_question_is_answered_with_an_error(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("56001", hub.port)
     await linked(node)
     await until(lambda: hub.questions.has_reader("1.56001"))
     for question in ({}, {"lk0": 7, "asker": "1.10008"}, {"lk0": "nonsense", "asker": "1.10008"}):
-        told = await hub.questions.ask("1.56001", question)
-        assert not told["ok"]
+        answer = await hub.questions.ask("1.56001", question)
+        assert not answer["ok"]
     hub.questions.answered("1.10008", "1", b"{}")  # an answer of another node, which was not asked
 
 
@@ -46,16 +46,18 @@ BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # not UTF-8, tr
 
 @pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
 async def test_a_question_that_cannot_be_read_is_answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
-    monkeypatch.setattr("local_node.link.answers._answer", lambda channel, correlation_id, answer: told.append(answer))
+    received: list[Any] = []
+    monkeypatch.setattr(
+        "local_node.link.answers._answer", lambda channel, correlation_id, answer: received.append(answer)
+    )
     node: Any = AnsweringNode()
     channel: Any = None
     await Answers(node)._answered(channel, "1", body)
-    assert (told[0]["ok"], told[0]["error"]["code"]) == (False, "SEMQ-1001")
+    assert (received[0]["ok"], received[0]["error"]["code"]) == (False, "SEMQ-1001")
 
 
 @pytest.mark.parametrize("body", BROKEN, ids=("text", "cut", "deep"))
-async def test_an_answer_that_cannot_be_read_is_named(body: bytes) -> None:
+async def test_an_unreadable_answer_raises_not_asked(body: bytes) -> None:
     questions = Questions(SystemClock())
 
     class Reader:

@@ -285,8 +285,8 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     assert file is not None
     text = file.read_text()
     file.write_text(text.replace(to_b, to_b + to_c))
-    told = await a.reloading.reload()
-    assert (told["changed"], told["restart"], told["ended"]) == (["direct.88001.urls"], [], [])
+    result = await a.reloading.reload()
+    assert (result["changed"], result["restart"], result["ended"]) == (["direct.88001.urls"], [], [])
     await until(lambda: len(a.engine.uplink.partners) == 2)
     assert not refused(a, "1.88001")
     assert not refused(a, B)

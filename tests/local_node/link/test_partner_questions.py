@@ -20,17 +20,17 @@ async def test_a_trace_asks_the_partner_itself_while_the_hub_is_away(inprocess: 
     lk0 = await submitted(inprocess, scene.a, "S1")
     await until(lambda: bool(ways(scene.a, Event.DELIVERED)))
     await scene.hub.stop()
-    told = await told_of(inprocess, scene.a, lk0)
-    assert [one["node"] for one in told["unheard"]] == ["hub"]
-    theirs = [one for one in told["events"] if one["node"] == B]
+    result = await told_of(inprocess, scene.a, lk0)
+    assert [one["node"] for one in result["unheard"]] == ["hub"]
+    theirs = [one for one in result["events"] if one["node"] == B]
     assert {(one["via"], one["proved"]) for one in theirs} == {(B, True)}
     assert "RECEIVED" in {one["event"] for one in theirs}
     hub = scene.b.settings.hub
     assert hub is not None
     silent = hub.model_copy(update={"answer_partners": False})
     scene.b.settings = scene.b.settings.model_copy(update={"hub": silent})
-    told = await told_of(inprocess, scene.a, lk0)
-    assert [(one["node"], NotTold.code in one["why"]) for one in told["unheard"]] == [("hub", False), (B, True)]
+    result = await told_of(inprocess, scene.a, lk0)
+    assert [(one["node"], NotTold.code in one["why"]) for one in result["unheard"]] == [("hub", False), (B, True)]
 
 
 async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InProcess) -> None:

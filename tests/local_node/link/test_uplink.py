@@ -63,13 +63,13 @@ async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link, heard = hub.links.links["1.10008"], []
-    monkeypatch.setattr(node.engine, "hear", lambda link, frames: heard.extend(frames))
+    link, result = hub.links.links["1.10008"], []
+    monkeypatch.setattr(node.engine, "hear", lambda link, frames: result.extend(frames))
     for source in (Address(1, "56001"), HUB):
         for _ in range(3):
             link.send(Packet(source, link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
-    await until(lambda: len(heard) == 4)
-    assert [frame.source for frame in heard] == [Address(1, "56001"), HUB, HUB, HUB]
+    await until(lambda: len(result) == 4)
+    assert [frame.source for frame in result] == [Address(1, "56001"), HUB, HUB, HUB]
     assert node.engine.core.counters.counts["violation"] == 2
 
 
@@ -80,13 +80,13 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     link = hub.links.links["1.10008"]
-    heard: list[list[Frame]] = []
-    monkeypatch.setattr(node.engine, "hear", lambda link, frames: heard.append(frames))
+    received: list[list[Frame]] = []
+    monkeypatch.setattr(node.engine, "hear", lambda link, frames: received.append(frames))
     named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 3 + 1)]
     for _ in range(2):
         link.send(Packet(HUB, link.peer, Function.PRESENCE, Primitive.INDICATION, named))
-    await until(lambda: len(heard) == 8)
-    packets = [frame for frames in heard for frame in frames if isinstance(frame, Packet)]
+    await until(lambda: len(received) == 8)
+    packets = [frame for frames in received for frame in frames if isinstance(frame, Packet)]
     assert [record for packet in packets for record in packet.records] == named * 2
     assert max(len(packet.records) for packet in packets) == uplink.PRESENCE_PER_TURN
 
@@ -100,11 +100,11 @@ async def test_no_more_of_the_hub_is_taken_while_its_presence_waits(
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     link = hub.links.links["1.10008"]
-    heard: list[Packet] = []
+    received: list[Packet] = []
     waited: list[int] = []
 
     def hear(_: object, frames: list[Packet]) -> None:
-        heard.extend(frames)
+        received.extend(frames)
         waited.append(len(node.uplink._presence))
 
     monkeypatch.setattr(node.engine, "hear", hear)
@@ -113,10 +113,10 @@ async def test_no_more_of_the_hub_is_taken_while_its_presence_waits(
         speaker = HUB if number % 2 else Address(2, "hub", f"user{number}")
         link.send(Packet(speaker, link.peer, Function.PRESENCE, Primitive.INDICATION, named))
     link.send(Packet(Address(1, "56001"), link.peer, Function.INQUIRIES, Primitive.CONFIRMATION, [Inquiry()]))
-    await until(lambda: len(heard) == 6 * 8 + 1)
+    await until(lambda: len(received) == 6 * 8 + 1)
     assert max(waited) < 8
-    assert [record for packet in heard if packet.source.node == HUB for record in packet.records] == named * 6
-    assert heard.index(next(packet for packet in heard if packet.source == Address(1, "56001"))) < 8
+    assert [record for packet in received if packet.source.node == HUB for record in packet.records] == named * 6
+    assert received.index(next(packet for packet in received if packet.source == Address(1, "56001"))) < 8
 
 
 async def test_a_session_that_ends_holds_nothing_back(inprocess: InProcess) -> None:

@@ -24,13 +24,13 @@ from tests.waiting import until
 
 async def submitted(inprocess: InProcess, node: LocalNode, key: str, target: str = "56001") -> str:
     arguments = {"target": target, "body_base64": "eA==", "app_key": f"trade/order//{key}"}
-    told = await ask(await inprocess.client(node), "msg.submit", arguments)
-    return str(told["result"]["lk0"])
+    answer = await ask(await inprocess.client(node), "msg.submit", arguments)
+    return str(answer["result"]["lk0"])
 
 
 async def told_of(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
-    told = await ask(await inprocess.client(node), "msg.trace", {"id": name, "parties": True})
-    result: dict[str, Any] = told["result"]
+    answer = await ask(await inprocess.client(node), "msg.trace", {"id": name, "parties": True})
+    result: dict[str, Any] = answer["result"]
     return result
 
 
@@ -44,16 +44,16 @@ async def two(inprocess: InProcess, *, secure: bool) -> tuple[HubNode, LocalNode
 
 async def delivered(inprocess: InProcess, node: LocalNode, name: str) -> dict[str, Any]:
     """Return the complete trace of a delivered message, from all parties."""
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
 
     async def is_known() -> bool:
-        nonlocal told
-        told = await told_of(inprocess, node, name)
-        events = {(one["node"], one["event"]) for one in told["events"]}
+        nonlocal facts
+        facts = await told_of(inprocess, node, name)
+        events = {(one["node"], one["event"]) for one in facts["events"]}
         return {("1.10008", "DELIVERED"), ("2.hub", "FORWARDED"), ("1.56001", "SENDER_ACKED")} <= events
 
     await until(is_known)
-    return told
+    return facts
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -65,12 +65,12 @@ async def test_all_three_parties_report_their_events(inprocess: InProcess, secur
         await until(lambda: a.sealing is not None and a.sealing.keys.knows("1.56001"))
         await until(lambda: b.sealing is not None and b.sealing.keys.knows("1.10008"))
     for node, other in ((a, "1.56001"), (b, "1.10008")):
-        told = await delivered(inprocess, node, "S1")
-        assert told["unheard"] == []
-        assert [one["at"] for one in told["events"]] == sorted(one["at"] for one in told["events"])
-        passed_on = [one for one in told["events"] if one["node"] == other]
+        result = await delivered(inprocess, node, "S1")
+        assert result["unheard"] == []
+        assert [one["at"] for one in result["events"]] == sorted(one["at"] for one in result["events"])
+        passed_on = [one for one in result["events"] if one["node"] == other]
         assert {(one["via"], one["proved"]) for one in passed_on} == {("2.hub", secure)}
-        assert all("via" not in one for one in told["events"] if one["node"] != other)
+        assert all("via" not in one for one in result["events"] if one["node"] != other)
     at_hub = (await ask(await inprocess.client(hub), "msg.trace", {"id": lk0, "parties": True}))["result"]
     assert ({one["node"] for one in at_hub["events"]}, at_hub["unheard"]) == ({"1.10008", "2.hub", "1.56001"}, [])
     alone = (await ask(await inprocess.client(a), "msg.trace", {"id": "S1"}))["result"]
@@ -85,9 +85,9 @@ async def test_private_details_of_a_node_are_not_sent_to_its_partner(inprocess: 
     await delivered(inprocess, a, "S1")
     parked = {"id": "S1", "error": "Traceback: the secrets of our application"}
     assert (await ask(await inprocess.client(b), "failed.park", parked))["ok"]
-    told = await told_of(inprocess, a, "S1")
-    assert ("1.56001", "PARKED") in {(one["node"], one["event"]) for one in told["events"]}
-    assert "secrets" not in str(told)
+    result = await told_of(inprocess, a, "S1")
+    assert ("1.56001", "PARKED") in {(one["node"], one["event"]) for one in result["events"]}
+    assert "secrets" not in str(result)
     assert "secrets" in str(await told_of(inprocess, b, "S1"))
 
 
@@ -158,10 +158,10 @@ async def test_the_trace_of_a_cancellation_is_that_of_its_marker(inprocess: InPr
     await until(lambda: _has(own, "STORED", 1))
     assert (await ask(admin, "msg.cancel", name | {"why": "ordered twice"}))["ok"]
     await until(lambda: _has(own, "STORED", 2))
-    told = [(one["event"], one["words"].startswith("its void marker"), one["detail"]) for one in await own()]
-    assert told[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, told[2][2])]
-    assert told[3:5] == [("VOIDED", False, "ordered twice (by guest)"), ("AGAIN", True, "ordered twice (by guest)")]
-    assert [(event, is_marker) for event, is_marker, _ in told[5:]] == [("SENT", True), ("STORED", True)]
+    result = [(one["event"], one["words"].startswith("its void marker"), one["detail"]) for one in await own()]
+    assert result[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, result[2][2])]
+    assert result[3:5] == [("VOIDED", False, "ordered twice (by guest)"), ("AGAIN", True, "ordered twice (by guest)")]
+    assert [(event, is_marker) for event, is_marker, _ in result[5:]] == [("SENT", True), ("STORED", True)]
 
 
 async def test_a_flood_of_questions_of_one_institution_delays_no_others(inprocess: InProcess) -> None:
@@ -170,26 +170,26 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(inproces
     await linked(a, b, flooder)
     lk0 = await submitted(inprocess, a, "S1")
     await delivered(inprocess, a, "S1")
-    way, said = flooder.uplink.way_to(VIRTUAL_HOST), list[str]()
+    way, result = flooder.uplink.way_to(VIRTUAL_HOST), list[str]()
     foreign = {"lk0": lk0.replace("1.10008.", "1.88001."), "nonce": "n", "target": "1.56001"}
 
     async def flood() -> None:
         while True:
             try:
-                told = await request(way, flooder.clock, EXCHANGE, "trace", foreign)
-                said.append(str(told["other"].get("unheard")))
+                outcome = await request(way, flooder.clock, EXCHANGE, "trace", foreign)
+                result.append(str(outcome["other"].get("unheard")))
             except RefusedByHub as error:  # more than one institution may ask at the same time
-                said.append(str(error))
+                result.append(str(error))
 
     floods = [asyncio.create_task(flood()) for _ in range(12)]
-    await until(lambda: len(said) > 20)
+    await until(lambda: len(result) > 20)
     for _ in range(5):
-        told = await told_of(inprocess, a, "S1")
-        assert (told["unheard"], "1.56001" in {one["node"] for one in told["events"]}) == ([], True)
+        outcome = await told_of(inprocess, a, "S1")
+        assert (outcome["unheard"], "1.56001" in {one["node"] for one in outcome["events"]}) == ([], True)
     for task in floods:
         task.cancel()
     await asyncio.gather(*floods, return_exceptions=True)
-    assert any(Busy.code in one or ShareUsed.code in one for one in said)
+    assert any(Busy.code in one or ShareUsed.code in one for one in result)
 
 
 async def _has(look: Any, event: str, times: int) -> bool:
@@ -203,8 +203,8 @@ async def test_other_nodes_get_no_information_about_a_message(inprocess: InProce
     lk0 = await submitted(inprocess, a, "S1")
     await until(lambda: hub.engine.core.counters.counts.get("forwarded"))
     way = other.uplink.way_to(VIRTUAL_HOST)
-    heard = await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0})
-    assert heard == {"node": "2.hub", "events": []}
+    answer = await request(way, other.clock, EXCHANGE, "trace", {"lk0": lk0})
+    assert answer == {"node": "2.hub", "events": []}
     with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
         connection.execute(  # a statement of an impostor about itself
             "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type,"
@@ -232,7 +232,7 @@ async def test_a_hub_that_is_away_is_named(inprocess: InProcess) -> None:
     await linked(a, b)
     await submitted(inprocess, a, "S1")
     await hub.stop()
-    told = await told_of(inprocess, a, "S1")
-    assert next(one["event"] for one in told["events"]) == "ACCEPTED"
-    assert [one["node"] for one in told["unheard"]] == ["hub", "1.56001"]
-    assert DialFailed.code in told["unheard"][0]["why"]
+    result = await told_of(inprocess, a, "S1")
+    assert next(one["event"] for one in result["events"]) == "ACCEPTED"
+    assert [one["node"] for one in result["unheard"]] == ["hub", "1.56001"]
+    assert DialFailed.code in result["unheard"][0]["why"]

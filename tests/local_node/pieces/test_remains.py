@@ -68,12 +68,12 @@ async def test_a_notice_ends_no_document_that_has_arrived(inprocess: InProcess) 
     (name, *_) = await b.store.read(arrived, "1.10008")
     document = document_of(name)
     target, attributes = Address(1, "56001", "_pieces"), Attributes(pieces=document)
-    told: list[Exception] = []
-    a.engine.submit([Submission(target, attributes, b"", lambda accepted: None, told.append)])
-    await until(lambda: told or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == 23)
+    received: list[Exception] = []
+    a.engine.submit([Submission(target, attributes, b"", lambda accepted: None, received.append)])
+    await until(lambda: received or counted(b, "SELECT count(*) FROM semq_ledger WHERE event = 20") == 23)
     await looked(b)
     await until(lambda: not b.engine.core.pieces.notices)
-    assert (told, counted(b, PIECES)) == ([], 21)
+    assert (received, counted(b, PIECES)) == ([], 21)
 
 
 async def test_old_pieces_stay_while_their_document_waits_and_go_without_it(inprocess: InProcess) -> None:

@@ -1,4 +1,4 @@
-"""Documents in pieces through three nodes: from the application's frames to the receiver's, and what remains."""
+"""Documents in pieces through three nodes: from the application's frames to the receiver's, and the remaining rows."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ async def published(channel: ClientChannel, target: str, body: bytes, **headers:
 
 
 class KeepingConsumer:
-    """An application that keeps what it gets."""
+    """An application that keeps the documents that it receives."""
 
     def __init__(self, channel: ClientChannel) -> None:
         self.channel = channel

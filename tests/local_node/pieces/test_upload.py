@@ -142,8 +142,8 @@ async def test_with_an_answer_wanted_the_channel_stays_open(inprocess: InProcess
     header = ContentHeader.build(SIZE, Properties(reply_to=queue, headers={"@SaveFwd": 2}))
     async with asyncio.timeout(60):
         assert not await channel.publish_and_wait("semq", "56001", header, body_of(SIZE))
-        told = await channel.get(queue, no_ack=True)
-    assert told is not None
-    assert b"SEMQ-1203" in bytes(told.body)
+        result = await channel.get(queue, no_ack=True)
+    assert result is not None
+    assert b"SEMQ-1203" in bytes(result.body)
     assert channel.is_open
     assert (await ask(link, "node.status", {}))["ok"]

@@ -64,9 +64,9 @@ class Hosted:
 
     async def asked(self, host: str, operation: str, **arguments: Any) -> Any:
         """The result of an operation."""
-        told = await ask(await self.client(host), operation, arguments)
-        assert told["ok"], told
-        return told["result"]
+        answer = await ask(await self.client(host), operation, arguments)
+        assert answer["ok"], answer
+        return answer["result"]
 
     async def listed(self) -> dict[str, dict[str, Any]]:
         """The rows of ``server.list`` by institution."""

@@ -39,8 +39,8 @@ async def test_documents_in_every_direction(inprocess: InProcess) -> None:
         for source, target in ((a, b), (b, c), (c, a), (a, alone)):
             await found.arrived(single if target == alone else target, await found.send(source, target))
         app = await inprocess.client(single)
-        told = await ask(app, "msg.submit", {"target": c, "body_base64": "eA=="})
-        await found.arrived(c, told["result"]["lk0"])
+        answer = await ask(app, "msg.submit", {"target": c, "body_base64": "eA=="})
+        await found.arrived(c, answer["result"]["lk0"])
         assert {row["state"] for row in (await found.listed()).values()} == {"serving"}
 
 
@@ -79,8 +79,8 @@ async def test_a_fault_of_one_institution_does_not_delay_others(inprocess: InPro
         assert "SEMQ-3001" in rows[away]["error"]
         # The error in the file is corrected.
         found.write({a: "", bad: "", away: "", b: ""})
-        told = await found.asked("/", "server.reload")
-        assert (told["added"], told["removed"]) == ([], [])
+        result = await found.asked("/", "server.reload")
+        assert (result["added"], result["removed"]) == ([], [])
         await until(lambda: all(one.node is not None for one in found.server.institutions.values()))
         await up(found, bad, away)
         await found.arrived(away, await found.send(bad, away))
@@ -153,9 +153,9 @@ async def test_institutions_come_and_go_while_it_runs(inprocess: InProcess) -> N
         await up(found, a, b, gone)
         link, boot = found.node(a).uplink.link, found.node(a).recovered.boot
         found.write({a: "protocol.overdue_s = 7", b: "", new: ""})
-        told = await found.asked("/", "server.reload")
-        assert (told["added"], told["removed"], told["failing"]) == ([new], [gone], {})
-        assert told["changed"] == {a: {"changed": ["protocol.overdue_s"]}}
+        result = await found.asked("/", "server.reload")
+        assert (result["added"], result["removed"], result["failing"]) == ([new], [gone], {})
+        assert result["changed"] == {a: {"changed": ["protocol.overdue_s"]}}
         await up(found, new)
         await found.arrived(new, await found.send(a, new))
         assert found.node(a).uplink.link is link
@@ -173,8 +173,8 @@ async def test_institutions_come_and_go_while_it_runs(inprocess: InProcess) -> N
 async def test_a_file_that_cannot_be_read_changes_nothing(inprocess: InProcess) -> None:
     async with hosting(inprocess, ("",)) as found:
         found.server.file.write_text("[server\n")
-        told = await ask(await found.client("/"), "server.reload")
-        assert told["error"]["code"] == "SEMQ-2010"
+        answer = await ask(await found.client("/"), "server.reload")
+        assert answer["error"]["code"] == "SEMQ-2010"
         assert list(found.server.institutions) == [found.names[0]]
 
 

@@ -37,9 +37,9 @@ class OneHub:
     sender: LocalNode
 
     async def asked(self, hub: HubNode, operation: str, **arguments: Any) -> Any:
-        told = await ask(await self.hubs.inprocess.client(hub), operation, arguments)
-        assert told["ok"], told
-        return told["result"]
+        answer = await ask(await self.hubs.inprocess.client(hub), operation, arguments)
+        assert answer["ok"], answer
+        return answer["result"]
 
 
 async def set_homes(*hubs: HubNode) -> None:
@@ -131,8 +131,8 @@ async def test_one_message_is_found_in_the_store_that_has_it(platform: OneHub, i
             assert {event["store"] for event in traced["events"] if event["node"] == "2.hub"} == {row["store"]}
             assert "1.88001" in {event["node"] for event in traced["events"]}  # at the other or the same instance
             assert (await platform.asked(hub, "stuck.explain", id=row["lk0"]))["message"]["lk0"] == row["lk0"]
-    told = await ask(await inprocess.client(platform.one), "msg.show", {"id": "10008.1.1.1.1"})
-    assert told["error"]["code"] == "SEMQ-1207"
+    answer = await ask(await inprocess.client(platform.one), "msg.show", {"id": "10008.1.1.1.1"})
+    assert answer["error"]["code"] == "SEMQ-1207"
     theirs = await ask(await inprocess.client(platform.sender), "msg.trace", {"id": rows[0]["lk0"], "parties": True})
     assert "STORED" in {event["event"] for event in theirs["result"]["events"] if event["node"] == "2.hub"}
 
@@ -152,10 +152,10 @@ async def test_acts_reach_copies_in_both_stores(platform: OneHub) -> None:
 async def test_a_store_that_is_away_is_named(platform: OneHub, inprocess: InProcess) -> None:
     lk0 = (await platform.asked(platform.one, "held.list"))[0]["lk0"]  # in store 1.1
     await platform.one.stop()
-    told = await ask(await inprocess.client(platform.two), "held.list")
-    assert told["error"]["code"] == "SEMQ-2104"
-    assert list(told["error"]["facts"]) == ["store 1.1"]
-    assert by_store(told["result"]) == {"2.2": EACH}
+    answer = await ask(await inprocess.client(platform.two), "held.list")
+    assert answer["error"]["code"] == "SEMQ-2104"
+    assert list(answer["error"]["facts"]) == ["store 1.1"]
+    assert by_store(answer["result"]) == {"2.2": EACH}
     listed = await semq(platform.two, "held", "list", "--json")
     assert listed.status == 69
     assert "store 1.1" in listed.err

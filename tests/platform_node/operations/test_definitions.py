@@ -51,8 +51,8 @@ async def test_agreements_are_kept_at_submit(inprocess: InProcess) -> None:
     await linked(a)
     admin, app = await inprocess.client(hub), await inprocess.client(a)
     assert (await ask(app, "msg.submit", document("anything")))["ok"]
-    told = (await ask(admin, "definitions.import", {"document": AGREED, "why": "test"}))["result"]
-    assert told["version"] == 1
+    answer = (await ask(admin, "definitions.import", {"document": AGREED, "why": "test"}))["result"]
+    assert answer["version"] == 1
     await until(lambda: a.engine.partners.terms.get("1.56001"))
 
     async def code(one: dict[str, Any]) -> str:
@@ -115,17 +115,19 @@ async def test_a_node_that_does_not_keep_them_is_refused_at_the_hub(inprocess: I
     hostile = await inprocess.client(hub, **login, client_properties={PROPERTY: offer()})
     channel = await hostile.open_channel()
     await channel.confirm_select()
-    heard: list[str] = []
+    received: list[str] = []
     for queue in ("node.1.10008", "node.1.10008.control"):
-        await channel.consume(queue, lambda batch: heard.extend(bytes(one.body).decode() for one in batch), no_ack=True)
+        await channel.consume(
+            queue, lambda batch: received.extend(bytes(one.body).decode() for one in batch), no_ack=True
+        )
     for number, (kind, body, attributes, code) in enumerate(LIES):
-        said = Attributes(app_key=parse_app_key(f"trade/{kind}//S1"), **attributes)
+        result = Attributes(app_key=parse_app_key(f"trade/{kind}//S1"), **attributes)
         lk0 = LK0(1, "10008", 1, 1, 5, number)
         key, header, data = write_frame(
-            Data(Envelope(source=ME, target=PARTNER, lk0=lk0, attributes=said, sid=number, att=1), body)
+            Data(Envelope(source=ME, target=PARTNER, lk0=lk0, attributes=result, sid=number, att=1), body)
         )
         await channel.publish_and_wait("umx", key, header, bytes(data))
-        await until(partial(was_told, heard, code, str(lk0)))
+        await until(partial(was_told, received, code, str(lk0)))
     assert not hub.engine.holding.held
 
 
@@ -148,9 +150,9 @@ async def test_a_quota_of_a_pair_is_kept_at_the_hub_also_after_a_restart(inproce
         )
     await until(lambda: hub.engine_starts == 2 and hub.engine.holding.waiting("1.10008", "1.56001") == 2)
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
-    said = Attributes(app_key=parse_app_key("trade/slow//S1"))
+    result = Attributes(app_key=parse_app_key("trade/slow//S1"))
     refused = hub.directory.refuse(
-        Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=said, att=1),
+        Envelope(source=ME, target=PARTNER, lk0=LK0(1, "10008", 1, 1, 5, 1), attributes=result, att=1),
         1,
         hub.engine.holding.waiting,
     )

@@ -45,12 +45,12 @@ class HeldScene:
         return await semq_aside(*words, "--node", at)
 
     async def details(self, link: ClientLink, lk0: str, event: Event) -> list[str]:
-        told = await ask(link, "msg.trace", {"id": lk0})
-        return [line["detail"] for line in told["result"]["events"] if line["event"] == event.name]
+        answer = await ask(link, "msg.trace", {"id": lk0})
+        return [line["detail"] for line in answer["result"]["events"] if line["event"] == event.name]
 
     async def outcome(self, lk0: str) -> str | None:
-        told = await ask(self.app, "msg.show", {"id": lk0})
-        return str(told["result"]["outcome"]) if told["ok"] else None
+        answer = await ask(self.app, "msg.show", {"id": lk0})
+        return str(answer["result"]["outcome"]) if answer["ok"] else None
 
     def strike_off(self, node: str) -> None:
         """An institution is taken out of the definitions."""
@@ -75,13 +75,13 @@ async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch
     lk0s = await scene.submit("56001", 5)
     others = await scene.submit("88001", 1)
     scene.strike_off("56001")
-    told = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
-    assert told.status == 0
-    assert "5 copies" in told.out
+    outcome = await scene.semq("held", "refuse", "--target", "56001", "--dry-run")
+    assert outcome.status == 0
+    assert "5 copies" in outcome.out
     assert scene.hub.engine.holding.held == {"1.56001": 5, "1.88001": 1}
-    said = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed on 31 March", "--json")
-    assert said.status == 0, said
-    assert said.out == '{"refused": 5}\n'
+    result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed on 31 March", "--json")
+    assert result.status == 0, result
+    assert result.out == '{"refused": 5}\n'
     for lk0 in lk0s:
         await until(partial(_is, scene, lk0, "UNKNOWN"))
         words = "refused at the hub by guest: closed on 31 March (this store had not sent it)"
@@ -99,8 +99,8 @@ async def test_an_institution_has_left_permanently(scene: HeldScene, monkeypatch
 
 async def test_an_institution_that_is_away_is_asked_when_it_comes(inprocess: InProcess, scene: HeldScene) -> None:
     [lk0] = await scene.submit("56001")
-    said = await scene.semq("held", "refuse", lk0, "--why", "too old")
-    assert said.out == "1 refused; their senders are informed\n"
+    result = await scene.semq("held", "refuse", lk0, "--why", "too old")
+    assert result.out == "1 refused; their senders are informed\n"
     await until(partial(scene.is_marker, lk0))
     shown = await scene.semq("stuck", "explain", lk0, node=scene.node)
     assert "GIVEN_UP: an operator of the hub has refused it" in shown.out
@@ -134,17 +134,17 @@ async def test_an_act_lists_what_it_left_unchanged(scene: HeldScene) -> None:
     await until(partial(_has, counted, "markers", 1))
     [row] = (await counted())["result"]
     assert (row["rows"], row["only_copies"], row["markers"], row["is_served"]) == (2, 1, 1, True)
-    said = await scene.semq("held", "refuse", "--all", "--why", "closed")
-    assert "1 unchanged: the only copy" in said.out
-    assert "1 unchanged: void markers end when their target is online" in said.out
+    result = await scene.semq("held", "refuse", "--all", "--why", "closed")
+    assert "1 unchanged: the only copy" in result.out
+    assert "1 unchanged: void markers end when their target is online" in result.out
     [copy] = [row for row in (await ask(scene.admin, "held.list"))["result"] if row["lk0"] == only]
-    said = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
-    assert said.out == "1 refused; their senders are informed\n"
+    result = await scene.semq("held", "refuse", f"1.1.{copy['id']}", "--why", "closed", "--only-copies")  # its LK1
+    assert result.out == "1 refused; their senders are informed\n"
     await until(partial(_has, counted, "markers", 2))  # one for the refused document, one for the cancelled one
     # 56001 is taken out of the definitions: nobody is left who could answer the markers.
     scene.strike_off("56001")
-    said = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
-    assert said.out == "2 refused; their senders are informed\n"
+    result = await scene.semq("held", "refuse", "--target", "56001", "--why", "closed")
+    assert result.out == "2 refused; their senders are informed\n"
     await until(lambda: not scene.hub.engine.holding.held)
     assert await scene.details(scene.app, cancelled, Event.UNKNOWN) != []
 
@@ -161,9 +161,9 @@ async def test_copies_are_listed_by_filters(scene: HeldScene) -> None:
     assert (await ask(scene.admin, "held.list", {"type": "invoice"}))["result"][0]["target"] == "1.88001"
     assert (await ask(scene.admin, "held.list", {"before_ms": 1000}))["result"] == []
     assert (await ask(scene.admin, "held.list", {"parked": True}))["result"] == []
-    told = await scene.semq("held", "list")
-    assert told.out.count("order S") == 2
-    assert "88001" in told.out
+    result = await scene.semq("held", "list")
+    assert result.out.count("order S") == 2
+    assert "88001" in result.out
     assert "3 copies" in (await scene.semq("held", "count", "--older-than", "0s")).out
 
 
@@ -173,8 +173,8 @@ async def test_a_refusal_that_its_sender_does_not_know_yet_is_shown(scene: HeldS
     await until(lambda: "1.10008" not in scene.hub.engine.sessions)
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).status == 0
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out.startswith("1 refused before")
-    told = await scene.semq("stuck", "explain", lk0)
-    assert "RETURNED: an operator has refused it, and its sender has not confirmed that yet" in told.out
+    result = await scene.semq("stuck", "explain", lk0)
+    assert "RETURNED: an operator has refused it, and its sender has not confirmed that yet" in result.out
     assert "refused" in (await scene.semq("held", "list")).out
 
 
@@ -200,15 +200,15 @@ async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
     assert row["lk0"] == lk0
     assert "closed. The hub knows no such target any more" in row["error"]
     assert (await ask(scene.app, "stuck.explain", {"id": lk0}))["result"]["stuck"]["cause"] == "REFUSED"
-    said = await scene.semq("failed", "remove", lk0, "--why", "sent by post", node=scene.node)
-    assert said.out == "remove: 1\n"
+    result = await scene.semq("failed", "remove", lk0, "--why", "sent by post", node=scene.node)
+    assert result.out == "remove: 1\n"
     assert (await ask(scene.app, "failed.list"))["result"] == []
 
 
 async def test_a_document_that_no_application_takes_can_be_set_aside(inprocess: InProcess, scene: HeldScene) -> None:
     node = await inprocess.started(inprocess.settings("56001", LOCAL.format(name="56001", hub=scene.hub.port)))
-    told = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
-    lk0 = told["result"]["lk0"]
+    answer = await ask(scene.app, "msg.submit", {"target": "56001", "body_base64": "eA=="})
+    lk0 = answer["result"]["lk0"]
     app = await inprocess.client(node)
     await until(partial(_received, app))
     assert (
@@ -243,22 +243,22 @@ async def test_bad_requests_are_refused(scene: HeldScene) -> None:
 async def test_a_name_that_fits_several_copies_names_none(scene: HeldScene) -> None:
     await scene.submit("56001", 1)
     await scene.submit("56001", 1)
-    told = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})
-    assert told["error"]["code"] == "SEMQ-2102"
+    answer = await ask(scene.admin, "held.refuse", {"ids": ["S0"], "why": "w"})
+    assert answer["error"]["code"] == "SEMQ-2102"
     assert scene.hub.engine.holding.held == {"1.56001": 2}
 
 
 async def test_only_named_copies_are_changed(scene: HeldScene) -> None:
-    said = await scene.semq("held", "refuse", "--why", "w")
-    assert (said.status, "SEMQ-2211" in said.err) == (1, True)
-    said = await scene.semq("held", "refuse", "--all", node=scene.node)
-    assert (said.status, "SEMQ-2101" in said.err) == (1, True)
+    result = await scene.semq("held", "refuse", "--why", "w")
+    assert (result.status, "SEMQ-2211" in result.err) == (1, True)
+    result = await scene.semq("held", "refuse", "--all", node=scene.node)
+    assert (result.status, "SEMQ-2101" in result.err) == (1, True)
 
 
 async def test_a_copy_is_sent_again_when_its_target_comes(inprocess: InProcess, scene: HeldScene) -> None:
     lk0s = await scene.submit("56001", 2)
-    said = await scene.semq("held", "resend", *lk0s, "--why", "asked by telephone")
-    assert said.out == "2 sent again, now or as soon as their target is online\n"
+    result = await scene.semq("held", "resend", *lk0s, "--why", "asked by telephone")
+    assert result.out == "2 sent again, now or as soon as their target is online\n"
     assert (await scene.semq("msg", "resend", lk0s[0], "--why", "once more")).status == 0
     assert await scene.details(scene.admin, lk0s[0], Event.OPERATOR) == [
         "sent again by guest: asked by telephone",

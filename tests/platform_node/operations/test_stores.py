@@ -26,8 +26,8 @@ async def is_in_custody(app: ClientLink, lk0: str) -> bool:
 
 async def has_ended(app: ClientLink, lk0: str) -> bool:
     await ask(app, "msg.inquire", {"id": lk0})
-    told = await ask(app, "msg.trace", {"id": lk0})
-    return any(line["event"] == "LOST" for line in told["result"]["events"])
+    answer = await ask(app, "msg.trace", {"id": lk0})
+    return any(line["event"] == "LOST" for line in answer["result"]["events"])
 
 
 async def is_explained(node: Any, lk0: str) -> bool:
@@ -54,8 +54,8 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
     hub = await inprocess.hub(text)
     await until(partial(is_asked_for, hub))
     await until(partial(is_explained, node, lk0))
-    told = await semq(node, "stuck", "explain", lk0)
-    assert "semq hub stores list" in told.out
+    outcome = await semq(node, "stuck", "explain", lk0)
+    assert "semq hub stores list" in outcome.out
     listed = await semq(hub, "hub", "stores", "list")
     assert "1.2" in listed.out
     assert "not here" in listed.out
@@ -64,8 +64,8 @@ async def test_a_store_that_never_comes_back(inprocess: InProcess) -> None:
         (await semq(hub, "hub", "stores", "retire", wrong, "--why", "w")).fails(1, "SEMQ-2102")
     (await semq(hub, "hub", "stores", "retire", "1.1", "--why", " ")).fails(1, "SEMQ-2102")
     (await semq(hub, "hub", "stores", "retire", "1.2", "--why", "w")).fails(1, "SEMQ-1215")
-    said = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost on 3 March")
-    assert said.out == "1.1  is retired: nodes are informed at their next inquiry, within an hour\n"
+    result = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost on 3 March")
+    assert result.out == "1.1  is retired: nodes are informed at their next inquiry, within an hour\n"
     again = await semq(hub, "hub", "stores", "retire", "1.1", "--why", "disk lost", "--json")
     assert again.data == {"store": "1.1", "was_retired": True}
     await hub.stop()

@@ -48,10 +48,10 @@ async def test_a_program_reads_the_end_of_its_node_from_its_input() -> None:
 
 async def test_a_program_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
     serves = companion(SERVES[0], *SERVES[1])
-    with monkeypatch.context() as without, capture_logs() as said:
+    with monkeypatch.context() as without, capture_logs() as result:
         without.setattr(sys, "executable", "/no/such/program")
         serves.start()
-        await until(lambda: any(line["event"] == "companion_not_started" for line in said))
+        await until(lambda: any(line["event"] == "companion_not_started" for line in result))
     await until(lambda: serves.is_running)
     await serves.stop()
 

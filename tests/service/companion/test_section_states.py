@@ -64,9 +64,9 @@ def test_a_report_is_one_line_whatever_an_address_answered() -> None:
     "line", [b"", b"Serving HTTP on 127.0.0.1\n", b"{}\n", b"null\n", b"\xff\n", b'{"section": 5}\n']
 )
 def test_other_output_of_a_companion_is_ignored(line: bytes) -> None:
-    heard = ReportedStates()
-    heard.take(line)
-    assert heard.status() == {}
+    result = ReportedStates()
+    result.take(line)
+    assert result.status() == {}
 
 
 def test_a_node_remembers_a_bounded_number_of_sections() -> None:

@@ -73,7 +73,7 @@ async def test_a_sealed_document_is_delivered_proved_and_lies_nowhere_in_clear_b
     inprocess: InProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hub, a, b = await pair(inprocess)
-    told = await sent(inprocess, a)
+    result = await sent(inprocess, a)
 
     for node in (hub, a):
         rows = await asyncio.to_thread(everything_in, node.store.url)
@@ -82,7 +82,7 @@ async def test_a_sealed_document_is_delivered_proved_and_lies_nowhere_in_clear_b
     assert SECRET.encode().hex().encode() in await asyncio.to_thread(everything_in, b.store.url)
 
     admin = await inprocess.client(a)
-    proof = (await ask(admin, "msg.prove", {"id": told["lk0"]}))["result"]["proof"]
+    proof = (await ask(admin, "msg.prove", {"id": result["lk0"]}))["result"]["proof"]
     file, document, trust = tmp_path / "proof.json", tmp_path / "document", tmp_path / "trust.pem"
     file.write_text(proof)
     document.write_text(SECRET)
@@ -97,7 +97,7 @@ async def test_a_sealed_document_is_delivered_proved_and_lies_nowhere_in_clear_b
     shown = json.loads(logged[logged.index('{"proved"') :])
     assert shown["proved"]
     assert shown["sealed"]
-    assert shown["lk0"] == told["lk0"]
+    assert shown["lk0"] == result["lk0"]
     assert verify("--trust", str(trust)) == verify("--any-authority") == 0
     assert verify() == 1
     document.write_text(SECRET + ".")
@@ -194,6 +194,6 @@ async def test_bodies_lie_encrypted_where_a_master_key_is_configured(inprocess: 
         return bool(rows)
 
     await until(is_there)
-    told = (await ask(admin, "msg.body", {"id": answer["result"]["lk0"]}))["result"]
-    assert told["body_base64"] == document["body_base64"]
+    reply = (await ask(admin, "msg.body", {"id": answer["result"]["lk0"]}))["result"]
+    assert reply["body_base64"] == document["body_base64"]
     assert SECRET.encode().hex().encode() not in await asyncio.to_thread(everything_in, a.store.url)

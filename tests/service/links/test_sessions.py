@@ -150,15 +150,15 @@ LIES: dict[str, Frame] = {
 
 async def test_every_lie_is_refused_and_noted(scene: LinksScene) -> None:
     """One after the other over one link, which stays up."""
-    heard = scene.honest.engine.core.counters.counts
+    result = scene.honest.engine.core.counters.counts
     for count, (what, lie) in enumerate(LIES.items(), 1):
         await scene.send(lie)
         await until(partial(is_noted, scene, count))
         assert scene.violations == count, what
     events = await until(lambda: lines(scene.hub, len(LIES)))
     assert len(events) == len(LIES)
-    assert "received" not in heard
-    assert "violation" not in heard  # the honest node has received none of these
+    assert "received" not in result
+    assert "violation" not in result  # the honest node has received none of these
     assert scene.link.is_open
 
 

@@ -92,8 +92,8 @@ async def test_a_program_that_fails_is_started_again_after_a_while(
     (tmp_path / "mended").touch()
     assert await desk.at(64, DOWN) == [], "not at once"
     assert len(await desk.at(65, DOWN)) == 1
-    said = capfd.readouterr()
-    assert "alert_not_told" in said.out + said.err
+    result = capfd.readouterr()
+    assert "alert_not_told" in result.out + result.err
 
 
 async def test_a_program_that_does_not_listen_is_no_fault(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ async def test_passwords_of_the_environment_stay_here(tmp_path: Path, monkeypatc
 
 
 async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> None:
-    told = inprocess.folder / "told"
-    node = await inprocess.hub(f'{HUB_CONFIG}\n[alerts]\ncommand = ["sh", "-c", "cat >> {told}"]\nafter_s = 0\n')
+    result = inprocess.folder / "told"
+    node = await inprocess.hub(f'{HUB_CONFIG}\n[alerts]\ncommand = ["sh", "-c", "cat >> {result}"]\nafter_s = 0\n')
     assert {one.verdict for one in await node.checks()} == {OK}
     url = str(node.settings.database.dsn)
     name = url.rpartition("/")[2].partition("?")[0]
@@ -155,7 +155,7 @@ async def test_a_node_reports_the_loss_of_its_database(inprocess: InProcess) -> 
 
     def verdicts() -> list[str]:
         node.clockwork.hasten("alerts")  # every few seconds
-        lines = told.read_text().splitlines() if told.exists() else []
+        lines = result.read_text().splitlines() if result.exists() else []
         found = [json.loads(line) for line in lines]
         return [one["verdict"] for one in found if one["check"] == "store"]
 

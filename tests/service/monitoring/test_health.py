@@ -31,8 +31,8 @@ def changed(**parts: Any) -> dict[str, Any]:
 
 def beside(*, running: bool = True, **failing: dict[str, Any]) -> dict[str, Any]:
     """Return the status of a node with webhooks, some of which fail."""
-    told = {name: {"failures": 7, "since": 1_790_000_000_000, "error": "away"} | one for name, one in failing.items()}
-    return STATUS | {"companions": {"webhooks": {"running": running, "starts": 1, "exit": 78, "failing": told}}}
+    result = {name: {"failures": 7, "since": 1_790_000_000_000, "error": "away"} | one for name, one in failing.items()}
+    return STATUS | {"companions": {"webhooks": {"running": running, "starts": 1, "exit": 78, "failing": result}}}
 
 
 def test_health_names_failing_webhooks_and_since_when() -> None:
@@ -85,9 +85,9 @@ def path(**facts: Any) -> dict[str, Any]:
     ],
 )
 def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict: str, check: str) -> None:
-    told = health("1.10008", checks(status, 14.0))
-    assert told["verdict"] == verdict
-    assert [one["check"] for one in told["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
+    result = health("1.10008", checks(status, 14.0))
+    assert result["verdict"] == verdict
+    assert [one["check"] for one in result["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
 
 
 def test_violations_are_listed_by_peer_kind_and_count() -> None:
@@ -102,9 +102,9 @@ async def test_a_running_node_and_its_hub_show_the_end_of_certificates(inprocess
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     at_a, at_hub = await inprocess.client(a), await inprocess.client(hub)
-    told = (await ask(at_hub, "node.health"))["result"]
-    assert told["verdict"] == "warning"
-    assert any("1.10008" in check["detail"] for check in told["checks"] if check["verdict"] == "warning")
+    answer = (await ask(at_hub, "node.health"))["result"]
+    assert answer["verdict"] == "warning"
+    assert any("1.10008" in check["detail"] for check in answer["checks"] if check["verdict"] == "warning")
     await hub.stop()
 
     async def fails() -> bool:

@@ -44,30 +44,30 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_figures_are_read_as_reported() -> None:
-    told = samples(render(figures(), detailed=True))
-    assert told[("semq_certificate_days_left",)] == 61.5
-    assert told[("semq_check", "check=link")] == 0
-    assert told[("semq_events_total", "event=accepted")] == 3
-    assert told[("semq_partners", "state=offline")] == 1
-    assert told[("semq_queue_rows", "queue=sent", "state=SS_SENT")] == 3
-    assert told[("semq_queue_oldest_seconds",)] == 6
-    assert told[("semq_stuck_rows", "cause=AWAY")] == 3
-    assert told[("semq_pair_late_rows", "source=", "target=1.56001")] == 1
-    assert told[("semq_amqp_connections",)] == 1
+    result = samples(render(figures(), detailed=True))
+    assert result[("semq_certificate_days_left",)] == 61.5
+    assert result[("semq_check", "check=link")] == 0
+    assert result[("semq_events_total", "event=accepted")] == 3
+    assert result[("semq_partners", "state=offline")] == 1
+    assert result[("semq_queue_rows", "queue=sent", "state=SS_SENT")] == 3
+    assert result[("semq_queue_oldest_seconds",)] == 6
+    assert result[("semq_stuck_rows", "cause=AWAY")] == 3
+    assert result[("semq_pair_late_rows", "source=", "target=1.56001")] == 1
+    assert result[("semq_amqp_connections",)] == 1
 
 
 def test_companions_report_failing_sections_and_counts() -> None:
     erp = {"failures": 3, "since": 1, "error": "status 500", "is_paused": False}
     state = {"running": True, "starts": 1, "exit": None, "failing": {"erp": erp}, "counts": {"erp": {"failed": 3}}}
-    told = samples(render(figures(companions={"webhooks": state}), detailed=False))
-    assert told[("semq_companion_up", "program=webhooks")] == 1
-    assert told[("semq_companion_failing_sections", "program=webhooks")] == 1
-    assert told[("semq_companion_events_total", "event=failed", "program=webhooks", "section=erp")] == 3
+    result = samples(render(figures(companions={"webhooks": state}), detailed=False))
+    assert result[("semq_companion_up", "program=webhooks")] == 1
+    assert result[("semq_companion_failing_sections", "program=webhooks")] == 1
+    assert result[("semq_companion_events_total", "event=failed", "program=webhooks", "section=erp")] == 3
 
 
 def test_hostile_names_stay_values_of_labels() -> None:
-    told = samples(render(figures(certificates={'1."\n\\': 3.0}), detailed=True))
-    assert told[("semq_partner_certificate_days_left", 'node=1."\n\\')] == 3
+    result = samples(render(figures(certificates={'1."\n\\': 3.0}), detailed=True))
+    assert result[("semq_partner_certificate_days_left", 'node=1."\n\\')] == 3
 
 
 def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
@@ -81,25 +81,25 @@ def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
 def test_datagrams_are_summed_over_the_peers() -> None:
     peer = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, too_large=3, forged=1).shown()
     peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", "why": "", **peer}}
-    told = samples(render(figures(datagrams={"port": 5671, "strangers": 7, "peers": peers})))
-    results = {name: told["semq_datagram_documents_total", f"result={name}"] for name in ("sent", "too_large")}
+    result = samples(render(figures(datagrams={"port": 5671, "strangers": 7, "peers": peers})))
+    results = {name: result["semq_datagram_documents_total", f"result={name}"] for name in ("sent", "too_large")}
     assert results == {"sent": 10, "too_large": 6}
-    assert told["semq_datagram_lost_documents", "way=lost_there"] == 4
-    ignored = {name: told["semq_datagrams_ignored_total", f"reason={name}"] for name in ("forged", "strangers")}
+    assert result["semq_datagram_lost_documents", "way=lost_there"] == 4
+    ignored = {name: result["semq_datagrams_ignored_total", f"reason={name}"] for name in ("forged", "strangers")}
     assert ignored == {"forged": 2, "strangers": 7}
-    assert told["semq_datagram_paths", "state=open"] == told["semq_datagram_paths", "state=closed"] == 1
+    assert result["semq_datagram_paths", "state=open"] == result["semq_datagram_paths", "state=closed"] == 1
     assert "semq_datagram" not in render(figures())
 
 
 def test_spans_are_counted_by_their_result() -> None:
     telemetry = {"exported": 5, "dropped": 2, "forgotten": 1, "waiting": 4, "failures": 3, "failing_since": 1}
-    told = samples(render(figures(telemetry=telemetry | {"last_error": "away"})))
+    result = samples(render(figures(telemetry=telemetry | {"last_error": "away"})))
     results = {
-        name: told["semq_telemetry_spans_total", f"result={name}"] for name in ("exported", "dropped", "forgotten")
+        name: result["semq_telemetry_spans_total", f"result={name}"] for name in ("exported", "dropped", "forgotten")
     }
     assert results == {"exported": 5, "dropped": 2, "forgotten": 1}
-    assert (told[("semq_telemetry_spans_waiting",)], told[("semq_telemetry_up",)]) == (4, 0)
-    assert told["semq_check", "check=telemetry"] == 1
+    assert (result[("semq_telemetry_spans_waiting",)], result[("semq_telemetry_up",)]) == (4, 0)
+    assert result["semq_check", "check=telemetry"] == 1
     assert "semq_telemetry" not in render(figures(telemetry={}))
 
 
@@ -124,8 +124,8 @@ def test_openmetrics_is_read_by_its_own_parser() -> None:
 
 
 def test_without_a_database_the_checks_are_reported() -> None:
-    told = samples(render(Figures({"node": "1.10008", "kind": "local", "store_open": False}, 14.0, 0)))
-    assert told[("semq_check", "check=store")] == 2
+    result = samples(render(Figures({"node": "1.10008", "kind": "local", "store_open": False}, 14.0, 0)))
+    assert result[("semq_check", "check=store")] == 2
 
 
 def test_every_figure_of_the_endpoint_has_a_family() -> None:
@@ -138,11 +138,11 @@ async def test_a_running_node_reports_its_figures(inprocess: InProcess) -> None:
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
     at_a, at_hub = await inprocess.client(a), await inprocess.client(hub)
-    told = samples((await ask(at_a, "node.metrics"))["result"]["text"])
-    assert 9.9 < told[("semq_certificate_days_left",)] <= 10
-    assert told[("semq_link_up",)] == 1
+    answer = samples((await ask(at_a, "node.metrics"))["result"]["text"])
+    assert 9.9 < answer[("semq_certificate_days_left",)] <= 10
+    assert answer[("semq_link_up",)] == 1
     endpoint = a.server.counts()
-    assert {f"semq_amqp_{name}{'_total' if name in SUMS else ''}" for name in endpoint} <= {name for name, *_ in told}
+    assert {f"semq_amqp_{name}{'_total' if name in SUMS else ''}" for name in endpoint} <= {name for name, *_ in answer}
 
     async def families() -> set[str]:
         text = (await ask(at_hub, "node.metrics", {"detailed": True, "format": "openmetrics"}))["result"]["text"]

@@ -12,13 +12,13 @@ from tests.web.running import serving
 
 
 def test_arguments_are_recorded_without_secrets_and_in_bounded_length() -> None:
-    told = recorded(
+    result = recorded(
         {"pem": "x" * 10, "token": b"ab", "ids": list(range(100)), "why": "y" * 1000, "deep": {"a": {"b": {"c": 1}}}}
     )
-    assert (told["pem"], told["token"]) == ("(10 bytes)", "(2 bytes)")
-    assert told["ids"][-1] == "… (80 more)"
-    assert len(told["why"]) <= 300
-    assert told["deep"] == {"a": {"b": "…"}}
+    assert (result["pem"], result["token"]) == ("(10 bytes)", "(2 bytes)")
+    assert result["ids"][-1] == "… (80 more)"
+    assert len(result["why"]) <= 300
+    assert result["deep"] == {"a": {"b": "…"}}
 
 
 async def test_acts_and_displays_of_payloads_by_amqp_are_in_the_log_of_the_web_process(inprocess: InProcess) -> None:
@@ -35,8 +35,8 @@ async def test_acts_and_displays_of_payloads_by_amqp_are_in_the_log_of_the_web_p
         answer = await browser.post_form("/messages/act", id=sent.lk0, act="release", why="done")
         assert answer.status_code == 303
         lines = await client.request("audit.list", {})
-        told = [(row["act"], row["who"], row["via"], row["outcome"], row["read_payload"]) for row in reversed(lines)]
-        assert told == [
+        result = [(row["act"], row["who"], row["via"], row["outcome"], row["read_payload"]) for row in reversed(lines)]
+        assert result == [
             ("msg.hold", "guest", "amqp", "done", False),
             ("msg.body", "guest", "amqp", "done", True),
             ("msg.cancel", "guest", "amqp", "refused", False),

@@ -10,9 +10,9 @@ from tests.waiting import until
 
 
 async def rows(client: ClientLink, operation: str, **arguments: Any) -> list[dict[str, Any]]:
-    told = await ask(client, operation, arguments)
-    assert told["ok"], told
-    found: list[dict[str, Any]] = told["result"]["rows"]
+    answer = await ask(client, operation, arguments)
+    assert answer["ok"], answer
+    found: list[dict[str, Any]] = answer["result"]["rows"]
     return found
 
 
@@ -68,12 +68,12 @@ async def test_pages_are_bounded_and_meet_every_row_once(inprocess: InProcess) -
     found = list[str]()
     after: Any = []
     for expected in (3, 3, 1):
-        told = (await ask(client, "broker.queues", {"name": "page-", "limit": 3, "after": after}))["result"]
-        assert len(told["rows"]) == expected
-        found += [row["name"] for row in told["rows"]]
-        after = told["next"]
+        answer = (await ask(client, "broker.queues", {"name": "page-", "limit": 3, "after": after}))["result"]
+        assert len(answer["rows"]) == expected
+        found += [row["name"] for row in answer["rows"]]
+        after = answer["next"]
     assert (found, after) == (names, None)
     assert await rows(client, "broker.queues", vhost="elsewhere") == []
     for arguments in ({"limit": 0}, {"limit": 1001}, {"limit": "x"}, {"nonsense": 1}, {"after": 7}):
-        told = await ask(client, "broker.queues", arguments)
-        assert told["error"]["code"] == "SEMQ-2102", arguments
+        answer = await ask(client, "broker.queues", arguments)
+        assert answer["error"]["code"] == "SEMQ-2102", arguments

@@ -52,6 +52,6 @@ def test_a_row_describes_itself() -> None:
     count, put = TABLE
     assert (count.kind, put.kind) == (Kind.LOOK, Kind.ACT)
     assert [row.summary for row in TABLE] == ["Count the books.", "Put a book on the shelf."]
-    told = put.described()
-    assert (told["name"], told["kind"], told["role"]) == ("shelf.put", "act", "operator")
-    assert told["arguments"]["$defs"]["ByName"]["properties"]["id"]["type"] == "string"
+    result = put.described()
+    assert (result["name"], result["kind"], result["role"]) == ("shelf.put", "act", "operator")
+    assert result["arguments"]["$defs"]["ByName"]["properties"]["id"]["type"] == "string"

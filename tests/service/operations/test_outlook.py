@@ -12,9 +12,9 @@ from tests.waiting import until
 
 
 async def side(client: Any, name: str) -> dict[str, Any]:
-    told = await ask(client, "msg.outlook", {"id": name})
-    assert told["ok"], told
-    found: dict[str, Any] = told["result"]["sides"][0]
+    answer = await ask(client, "msg.outlook", {"id": name})
+    assert answer["ok"], answer
+    found: dict[str, Any] = answer["result"]["sides"][0]
     return found
 
 
@@ -39,8 +39,8 @@ async def test_a_message_waits_for_the_link_then_for_its_target_and_the_next_inq
         return bool((await side(client, lk0))["waits_for"] == "ack2")
 
     await until(is_stored)
-    told = await side(client, lk0)
-    assert told["asks_at"] > alone.engine.core.now_ms() - 60_000
+    result = await side(client, lk0)
+    assert result["asks_at"] > alone.engine.core.now_ms() - 60_000
     at_hub = await side(await inprocess.client(hub), lk0)
     assert (at_hub["waits_for"], at_hub["side"]) == ("target", "outbound")
 
@@ -66,9 +66,9 @@ ALONE = Surroundings(0, 0, has_hub=False, link_up=False)
     ],
 )
 def test_every_row_waits_for_something_that_has_words(row: dict[str, Any], expected: tuple[str, bool]) -> None:
-    told = waits_for(row, LINKED)
-    assert told == expected
-    assert told[0] in WAITS
+    result = waits_for(row, LINKED)
+    assert result == expected
+    assert result[0] in WAITS
 
 
 @pytest.mark.parametrize(

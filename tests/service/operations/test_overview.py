@@ -13,9 +13,9 @@ from tests.waiting import until
 
 
 async def answer(client: Any, operation: str, **arguments: Any) -> Any:
-    told = await ask(client, operation, arguments)
-    assert told["ok"], told
-    return told["result"]
+    reply = await ask(client, operation, arguments)
+    assert reply["ok"], reply
+    return reply["result"]
 
 
 async def test_figures_causes_and_pages_agree_and_a_refused_filter_has_a_reason(inprocess: InProcess) -> None:
@@ -100,8 +100,8 @@ async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
 
     monkeypatch.setattr(node.store, "read", slow)
     monkeypatch.setattr(census, "WAIT_S", 0.0)
-    told = await asyncio.gather(*(counting.census() for _ in range(5)))
-    assert all(one is census.EMPTY for one in told)
+    result = await asyncio.gather(*(counting.census() for _ in range(5)))
+    assert all(one is census.EMPTY for one in result)
     go.set()
     monkeypatch.setattr(census, "WAIT_S", 10.0)
     first = await counting.census()

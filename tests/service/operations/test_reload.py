@@ -54,9 +54,9 @@ async def client(inprocess: InProcess, node: LocalNode, user: str, host: str = "
 
 
 async def reload(link: ClientLink, **arguments: Any) -> Any:
-    told = await ask(link, "node.reload", arguments)
-    assert told["ok"], told
-    return told["result"]
+    answer = await ask(link, "node.reload", arguments)
+    assert answer["ok"], answer
+    return answer["result"]
 
 
 async def ended(link: ClientLink) -> None:
@@ -76,8 +76,8 @@ async def test_users_come_change_and_go(inprocess: InProcess) -> None:
     node = await local(inprocess)
     ops, all_, web = [await client(inprocess, node, user) for user in ("ops", "all", "web")]
     rewrite(node, ('all = "a"', 'new = "n"'), ('password = "w"', 'password = "v"'))
-    told = await reload(ops)
-    assert told["changed"] == [
+    result = await reload(ops)
+    assert result["changed"] == [
         "amqp.users.all.admin",
         "amqp.users.all.inboxes",
         "amqp.users.all.password",
@@ -88,7 +88,7 @@ async def test_users_come_change_and_go(inprocess: InProcess) -> None:
         "amqp.users.new.permissions",
         "amqp.users.web.password",
     ]
-    assert (told["restart"], told["ended"]) == ([], ["all"])
+    assert (result["restart"], result["ended"]) == ([], ["all"])
     await ended(all_)
     assert web.is_open  # a changed password counts from the next login
     await client(inprocess, node, "new")
@@ -142,9 +142,9 @@ async def test_a_file_that_is_wrong_changes_nothing(inprocess: InProcess, old: s
     ops, all_ = [await client(inprocess, node, user) for user in ("ops", "all")]
     before, users = node.settings, node.users.users
     rewrite(node, ('all = "a"', 'new = "n"'), (old, new))
-    told = await ask(ops, "node.reload")
-    assert not told["ok"]
-    assert told["error"]["code"] in ("SEMQ-2010", "SEMQ-2011")
+    answer = await ask(ops, "node.reload")
+    assert not answer["ok"]
+    assert answer["error"]["code"] in ("SEMQ-2010", "SEMQ-2011")
     assert (node.settings, node.users.users) == (before, users)
     assert all_.is_open
     node.settings.file.unlink()  # type: ignore[union-attr]
@@ -163,10 +163,10 @@ async def test_changed_limits_apply_immediately_and_other_changes_are_named(inpr
     expected = ["amqp.max_connections", "amqp.max_queues", "amqp.memory_bytes", "protocol.quota_rows_per_partner"]
     waiting = ["amqp.heartbeat_s", "protocol.cleanup_s"]
     for _ in range(2):
-        told = await reload(ops, dry_run=True)
-        assert (told["changed"], told["restart"]) == (expected, waiting)
-    told = await reload(ops)
-    assert (told["changed"], told["restart"]) == (expected, waiting)
+        result = await reload(ops, dry_run=True)
+        assert (result["changed"], result["restart"]) == (expected, waiting)
+    result = await reload(ops)
+    assert (result["changed"], result["restart"]) == (expected, waiting)
     assert (await reload(ops))["restart"] == waiting  # they still wait
     assert (node.settings.amqp.heartbeat_s, node.settings.protocol.cleanup_s) == (60, 0.1)
     assert node.engine.core.settings.quota_rows_per_partner == 5
@@ -194,17 +194,17 @@ async def test_a_virtual_host_comes_at_once_unless_something_is_kept_of_it(inpro
         ('virtual_hosts = ["shop"]', 'virtual_hosts = ["fresh"]'),
         ('shop = { configure', 'fresh = { configure'),
     )  # fmt: skip
-    told = await reload(ops)
-    assert "amqp.virtual_hosts" in told["changed"]
-    assert told["restart"] == ["amqp.virtual_hosts"]  # a virtual host with stored contents waits for the next start
+    result = await reload(ops)
+    assert "amqp.virtual_hosts" in result["changed"]
+    assert result["restart"] == ["amqp.virtual_hosts"]  # a virtual host with stored contents waits for the next start
     await ended(shop)
     fresh = await client(inprocess, node, "web", "fresh")
     await (await fresh.open_channel()).declare_queue("kept", durable=True)
     await node.stop()
     again = await inprocess.started(load(node.settings.file, {}))
     rewrite(again, ('virtual_hosts = ["fresh"]', 'virtual_hosts = ["fresh", "shop", "third"]'))
-    told = await reload(await client(inprocess, again, "ops"))
-    assert (told["changed"], told["restart"]) == (["amqp.virtual_hosts"], ["amqp.virtual_hosts"])
+    result = await reload(await client(inprocess, again, "ops"))
+    assert (result["changed"], result["restart"]) == (["amqp.virtual_hosts"], ["amqp.virtual_hosts"])
     assert again.settings.amqp.virtual_hosts == ["fresh", "third"]
     assert sorted(again.server.vhosts) == ["/", "fresh", "third"]
 
@@ -219,8 +219,8 @@ async def test_institutions_come_change_and_go_at_the_hub(inprocess: InProcess) 
         ('[nodes."56001"]\npassword = "pass-56001"\n', '[nodes."88001"]\npassword = "pass-88001"\n'),
         ('"56001", "10008"', '"88001"'),
     )
-    told = await reload(link)
-    assert "nodes.10008.may_send_to" in told["changed"]
+    result = await reload(link)
+    assert "nodes.10008.may_send_to" in result["changed"]
     assert [row["node"] for row in (await ask(link, "nodes.list"))["result"]] == ["1.10008", "1.88001"]
     receiver = await inprocess.local("88001", hub.port)
     await linked(sender, receiver)
@@ -236,8 +236,8 @@ async def test_partners_are_answered_or_not_from_now_on(inprocess: InProcess) ->
     node = await local(inprocess)
     link = await client(inprocess, node, "ops")
     rewrite(node, ("[hub]\n", "[hub]\nanswer_partners = false\n"), ("reconnect_s_max = 0.2", "reconnect_s_max = 0.3"))
-    told = await reload(link)
-    assert (told["changed"], told["restart"]) == (["hub.answer_partners"], ["hub.reconnect_s_max"])
+    result = await reload(link)
+    assert (result["changed"], result["restart"]) == (["hub.answer_partners"], ["hub.reconnect_s_max"])
     assert node.settings.hub is not None
     assert not node.settings.hub.answer_partners
 

@@ -29,8 +29,8 @@ async def moves(inprocess: InProcess, node: LocalNode | HubNode, to: Authority) 
     ring = ring_of(node.settings)
     made = to.issue(ring.begin().public_key(), ring.node, NOW, 30, LOCAL)
     ring.receive(made.pem, trust(to), CLOCK.wall())
-    told = await ask(await inprocess.client(node), "cert.rotate")
-    assert told["ok"], told
+    answer = await ask(await inprocess.client(node), "cert.rotate")
+    assert answer["ok"], answer
 
 
 async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess: InProcess, tmp_path: Path) -> None:
@@ -39,8 +39,8 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
     assert hub.who is not None
     (old,) = hub.who.trust.fingerprints
     for node in everybody:
-        told = await ask(await inprocess.client(node), "trust.add", {"pem": NEW.pem.decode()})
-        assert told["result"]["fingerprints"] == [old, NEW.fingerprint]
+        answer = await ask(await inprocess.client(node), "trust.add", {"pem": NEW.pem.decode()})
+        assert answer["result"]["fingerprints"] == [old, NEW.fingerprint]
         await linked(a, b)
         await sent(inprocess, a)
     for node in (b, hub, a):
@@ -51,8 +51,8 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         refused = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": NEW.fingerprint})
         assert refused["error"]["code"] == "SEMQ-5113"
     for node in everybody:
-        told = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": f"SHA256:{old.upper()}"})
-        assert told["result"]["fingerprints"] == [NEW.fingerprint]
+        answer = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": f"SHA256:{old.upper()}"})
+        assert answer["result"]["fingerprints"] == [NEW.fingerprint]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await linked(a, b)
         await sent(inprocess, a)
@@ -86,6 +86,6 @@ async def test_a_change_that_would_leave_a_node_without_trust_is_refused(
     before = hub.who.trust.fingerprints
     given = {"own": before[0], "node": hub.who.certificate.pem.decode()}
     name = {"trust.add": "pem", "trust.remove": "fingerprint"}[operation]
-    told = await ask(await inprocess.client(hub), operation, {name: given.get(value, value)})
-    assert told["error"]["code"] == code
+    answer = await ask(await inprocess.client(hub), operation, {name: given.get(value, value)})
+    assert answer["error"]["code"] == code
     assert hub.who.trust.fingerprints == before

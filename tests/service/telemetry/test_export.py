@@ -55,8 +55,8 @@ def received(hook: Hook) -> list[str]:
     return [
         attribute["value"]["stringValue"]
         for scope in scopes
-        for told in scope["spans"]
-        for attribute in told["attributes"]
+        for result in scope["spans"]
+        for attribute in result["attributes"]
         if attribute["key"] == "messaging.message.id"
     ]
 

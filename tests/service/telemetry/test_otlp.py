@@ -20,9 +20,9 @@ def test_a_span_in_the_form_of_the_standard() -> None:
         {"key": "service.name", "value": {"stringValue": "semq-1"}},
         {"key": "semq.id", "value": {"intValue": "4"}},
     ]
-    [told] = resource["scopeSpans"][0]["spans"]
-    attributes = {one["key"]: next(iter(one["value"].values())) for one in told.pop("attributes")}
-    assert told == {
+    [result] = resource["scopeSpans"][0]["spans"]
+    attributes = {one["key"]: next(iter(one["value"].values())) for one in result.pop("attributes")}
+    assert result == {
         "traceId": "ab" * 16, "spanId": "12" * 8, "parentSpanId": "34" * 8, "traceState": "a=1", "flags": 1,
         "name": "deliver 1.56001", "kind": 1, "startTimeUnixNano": "5000000", "endTimeUnixNano": "7000000",
         "events": [{"name": "sent", "timeUnixNano": "6000000"}], "status": {"code": 2, "message": "lost"},
@@ -36,9 +36,9 @@ def test_a_span_in_the_form_of_the_standard() -> None:
 def test_a_root_has_no_parent_and_every_stage_has_a_kind() -> None:
     assert set(KINDS) == set(PARENTS)
     spans = [Span(stage, TraceParent("ab" * 16, ""), "12" * 8, "", "LK0", "1.2", 5, 5) for stage in KINDS]
-    for told in json.loads(encoded(spans, {}))["resourceSpans"][0]["scopeSpans"][0]["spans"]:
-        assert "parentSpanId" not in told
-        assert told["status"] == {}
+    for result in json.loads(encoded(spans, {}))["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        assert "parentSpanId" not in result
+        assert result["status"] == {}
 
 
 @pytest.mark.parametrize(

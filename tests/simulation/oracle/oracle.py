@@ -411,9 +411,9 @@ class Oracle:
             elif isinstance(record, Inquiry) and record.answer is Answer.CUSTODY:
                 self._check_held(host, record.ident)
             elif isinstance(record, Inquiry) and host.home.type == 1:
-                said = record.answer if packet.primitive is Primitive.CONFIRMATION else record.status
-                if said is not None:
-                    self._check_said(host, record.ident, said)
+                answer = record.answer if packet.primitive is Primitive.CONFIRMATION else record.status
+                if answer is not None:
+                    self._check_said(host, record.ident, answer)
 
     def _sent_receipt(self, host: "Host", packet: Packet, record: Receipt) -> None:
         if packet.primitive is Primitive.INDICATION and record.ack_flag is not None and record.status is not None:
@@ -441,8 +441,8 @@ class Oracle:
             stream = self.streams[message.source, OutStreamKey(f"1.{message.dest}", message.lk0.inc)]
             self.demand(message.sid < stream.floor, "F", f"{host.name} says SETTLED, it is not: {message}")
             return
-        said = RECORDED[answer] in message.ever and message.dest == host.name
-        self.demand(said, "I4", f"{host.name} says {answer.name}, but has not committed it: {message}")
+        is_recorded = RECORDED[answer] in message.ever and message.dest == host.name
+        self.demand(is_recorded, "I4", f"{host.name} says {answer.name}, but has not committed it: {message}")
 
     def _check_floor(self, source: str, dest: str, inc: int, floor: int) -> None:
         stream = self.streams.get((source, OutStreamKey(dest, inc)))

@@ -17,8 +17,8 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
         case Outcome.DELIVERED:
             return row.ss_status is SendStatus.SS_ACK2 and Arrival.RECV in ever
         case Outcome.REJECTED:
-            told = _was_barred(message) or _was_returned(message) or _has_expired(message, row)
-            return told or Arrival.REJ in ever or message.lied
+            result = _was_barred(message) or _was_returned(message) or _has_expired(message, row)
+            return result or Arrival.REJ in ever or message.lied
         case Outcome.CANCELLED:
             # Class 1 and 2 have no void markers: only unsent messages can be cancelled. A sender that was restored does
             # not know that it had sent them (section 19).

@@ -61,11 +61,11 @@ async def call(node: LocalNode, monkeypatch: pytest.MonkeyPatch, *arguments: str
     """Run the command line in another thread, like a process beside the node."""
     monkeypatch.setenv("SEMQ_DATABASE_URL", node.store.url)
     monkeypatch.setenv("SEMQ_NODE", url(node))
-    said: list[str] = []
-    monkeypatch.setattr("builtins.print", lambda text, file=None: said.append(text))
+    received: list[str] = []
+    monkeypatch.setattr("builtins.print", lambda text, file=None: received.append(text))
     code = await asyncio.to_thread(commands.main, [*arguments, "--json"], SystemClock())
     monkeypatch.undo()
-    return code, json.loads(said[-1])
+    return code, json.loads(received[-1])
 
 
 async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
@@ -78,17 +78,17 @@ async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
         sent = [await application.send("56001", SECRET_BODY, app_key=key) for key in keys]
         await application.wait_for_delivery(sent[-1].lk0, timeout_s=60)
     config = str(sender.settings.file)
-    code, said = await call(sender, monkeypatch, "extract", "--config", config, "--business-date", TODAY)
-    assert (code, said["outcome"]) == (0, "extracted")
-    assert said["documents"] > 1
+    code, result = await call(sender, monkeypatch, "extract", "--config", config, "--business-date", TODAY)
+    assert (code, result["outcome"]) == (0, "extracted")
+    assert result["documents"] > 1
     storage = inprocess.folder / "storage"
-    code, told = await call(
+    code, outcome = await call(
         receiver, monkeypatch, "collect", "--user", "reports", "--idle", "2", "--extracts", str(storage)
     )
-    assert (code, told["refused"]) == (0, [])
-    assert told["extracts"] == [f"{TODAY} 1.10008.1.1"]
+    assert (code, outcome["refused"]) == (0, [])
+    assert outcome["extracts"] == [f"{TODAY} 1.10008.1.1"]
     [source] = inputs.gather(Place.at(storage), [parse_date(TODAY)])
-    assert (source.state, source.manifest and source.manifest.rows) == ("COMPLETE", said["rows"])
+    assert (source.state, source.manifest and source.manifest.rows) == ("COMPLETE", result["rows"])
     everything = b"".join(file.read_bytes() for file in (inprocess.folder / "out").rglob("*") if file.is_file())
     tables = [pq.read_table(file).to_pandas() for file in storage.rglob("*.parquet")]
     salted = hashlib.sha256(f"a long enough secrettrade/order//{SECRET_KEY}-0".encode()).hexdigest()[:32]
@@ -112,17 +112,17 @@ async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: 
             [began],
         )
     config = str(sender.settings.file)
-    code, said = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
+    code, result = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
     assert code == 0
     days = [(began.date() + timedelta(days=step)).isoformat() for step in range(3)]
-    assert [(one["business_date"], one["rows"]) for one in said["extracts"]] == [
+    assert [(one["business_date"], one["rows"]) for one in result["extracts"]] == [
         (days[0], 1),
         (days[1], 0),
         (days[2], 0),
     ]
-    assert said["documents"] >= 3
-    code, said = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
-    assert (code, said["extracts"], said["documents"]) == (0, [], 0)
+    assert result["documents"] >= 3
+    code, result = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
+    assert (code, result["extracts"], result["documents"]) == (0, [], 0)
 
 
 def test_without_a_node_or_its_database_nothing_is_extracted(tmp_path: Path) -> None:

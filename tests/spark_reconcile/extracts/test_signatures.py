@@ -133,10 +133,10 @@ def test_an_enrolled_node_believes_its_own_authorities(tmp_path: Path) -> None:
 
 async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
     """Run the command line in another thread, like a process beside a node."""
-    said = io.StringIO()
-    with redirect_stdout(said):
+    output = io.StringIO()
+    with redirect_stdout(output):
         code = await asyncio.to_thread(commands.main, [*map(str, arguments), "--json"])
-    return code, json.loads(said.getvalue())
+    return code, json.loads(output.getvalue())
 
 
 def altered(file: Path, **fields: object) -> None:
@@ -174,9 +174,9 @@ async def test_a_run_accepts_signed_extracts_and_nodes_accept_signed_repair_list
         assert states()["1.10008"] == state
         job = tmp_path / "job.toml"
         job.write_text(f'[reconcile]\nextracts = "storage"\nreports = "reports"\ntrust = "{believed}"\n')
-        code, said = await call("run", "--config", job, "--business-date", today)
-        assert (code, said["outcome"]) == (65, "refused")
-        assert state in said["error"]
+        code, result = await call("run", "--config", job, "--business-date", today)
+        assert (code, result["outcome"]) == (65, "refused")
+        assert state in result["error"]
         manifest.write_text(whole)
 
     # Nodes apply lists signed by their hub, but neither unsigned lists nor those of a hub under another authority.
@@ -184,6 +184,6 @@ async def test_a_run_accepts_signed_extracts_and_nodes_accept_signed_repair_list
     strange = sign_of(tmp_path / "strange", FOREIGN, "2.hub")
     for signs, code, words in ((signer_of(of_hub), 0, ""), (strange, 65, "BAD_SIGNATURE"), (None, 65, "UNSIGNED")):
         write_index(Place.at(tmp_path / "repair"), Index(today, "r", "f", {}), signs)
-        told = await call("apply", "--config", of_node, "--node", url, "--list", tmp_path / "repair", "--yes")
-        assert told[0] == code
-        assert words in told[1].get("error", "")
+        outcome = await call("apply", "--config", of_node, "--node", url, "--list", tmp_path / "repair", "--yes")
+        assert outcome[0] == code
+        assert words in outcome[1].get("error", "")

@@ -42,12 +42,12 @@ def test_every_finding_that_needs_an_act_has_owner_and_next_step() -> None:
     for rule in RULES:
         verdict = VERDICT[rule.verdict]
         if verdict.kind == "exception":
-            said, side, deed = FINDINGS[rule.finding]
-            assert said.endswith(".")
+            result, side, deed = FINDINGS[rule.finding]
+            assert result.endswith(".")
             assert (side == "") == (deed == "")
             assert deed in ("", *DEEDS)
             assert side in ("", "sender", "hub", "receiver")
-            assert advice(rule.finding, rule.verdict).startswith(said)
+            assert advice(rule.finding, rule.verdict).startswith(result)
     assert FINDINGS.keys() <= {rule.finding for rule in RULES}
 
 

@@ -48,10 +48,10 @@ def repair_list(folder: Path, **deeds: list[Deed]) -> Path:
 
 
 async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str, Any], list[str]]:
-    told: list[str] = []
+    received: list[str] = []
     arguments = Namespace(node=url(node), config=None, list=str(folder), yes=yes)
-    code, said = await asyncio.to_thread(apply, arguments, ReconcileSettings(), None, SystemClock(), told.append)
-    return code, said, told
+    code, result = await asyncio.to_thread(apply, arguments, ReconcileSettings(), None, SystemClock(), received.append)
+    return code, result, received
 
 
 async def sent(node: LocalNode, target: str) -> str:
@@ -91,24 +91,24 @@ async def test_a_node_inquires_about_what_is_open_and_leaves_alone_what_is_not(
         hub=[deed(waiting, side="hub")],
     )  # fmt: skip
 
-    code, said, told = await applied(sender, folder, yes=False)
-    assert (code, said["outcome"]) == (0, "planned")
-    assert [one["result"] for one in said["deeds"]] == ["resolved", "planned", "left", "left", "left"]
-    assert "has no record of it" in said["deeds"][-1]["note"]
-    assert told[-2:] == ["1 resolved, 1 planned, 3 left", "Nothing was done. Give --yes to do it."]
+    code, result, outcome = await applied(sender, folder, yes=False)
+    assert (code, result["outcome"]) == (0, "planned")
+    assert [one["result"] for one in result["deeds"]] == ["resolved", "planned", "left", "left", "left"]
+    assert "has no record of it" in result["deeds"][-1]["note"]
+    assert outcome[-2:] == ["1 resolved, 1 planned, 3 left", "Nothing was done. Give --yes to do it."]
     before = inquiries(sender)
-    code, said, _ = await applied(sender, folder, yes=True)
-    assert (code, said["outcome"], said["counts"]) == (0, "applied", {"resolved": 1, "done": 1, "left": 3})
+    code, result, _ = await applied(sender, folder, yes=True)
+    assert (code, result["outcome"], result["counts"]) == (0, "applied", {"resolved": 1, "done": 1, "left": 3})
     await until(lambda: inquiries(sender) > before)
-    _, said, _ = await applied(hub, folder, yes=True)
-    assert said["counts"] == {"done": 1}
+    _, result, _ = await applied(hub, folder, yes=True)
+    assert result["counts"] == {"done": 1}
 
     await inprocess.started(receiver.settings)
     async with Client(url(sender)) as application:
         await application.wait_for_delivery(waiting, timeout_s=60)
     before = inquiries(sender)
-    _, said, _ = await applied(sender, folder, yes=True)  # a repetition, with all messages settled
-    assert [one["result"] for one in said["deeds"][:2]] == ["resolved", "resolved"]
+    _, result, _ = await applied(sender, folder, yes=True)  # a repetition, with all messages settled
+    assert [one["result"] for one in result["deeds"][:2]] == ["resolved", "resolved"]
     assert inquiries(sender) == before
 
 
@@ -163,8 +163,8 @@ async def test_failures_are_reported_and_not_counted_as_done(
     ask = Client.request
     monkeypatch.setattr(acts, "_row", row)
     monkeypatch.setattr(Client, "request", request)
-    code, said, lines = await applied(hub, folder, yes=True)
-    assert (code, said["outcome"], said["counts"]) == (1, "failed", {"done": 1, "failed": 2})
+    code, result, lines = await applied(hub, folder, yes=True)
+    assert (code, result["outcome"], result["counts"]) == (1, "failed", {"done": 1, "failed": 2})
     assert told in "\n".join(lines)
     assert len(asked) == tried
 

@@ -54,7 +54,7 @@ def laid_out(page: str, width: int, folder: Path) -> dict[str, Any]:
         [PROGRAM, *_FLAGS, *root, profile, "--window-size=1400,2000", "--dump-dom", (folder / "frame.html").as_uri()],
         capture_output=True, text=True, timeout=300, check=True, encoding="utf-8",
     )  # fmt: skip
-    told = re.search(r"<pre>(.*?)</pre>", done.stdout, re.DOTALL)
-    assert told, done.stdout[-500:]
-    measured: dict[str, Any] = json.loads(html.unescape(told[1]))
+    output = re.search(r"<pre>(.*?)</pre>", done.stdout, re.DOTALL)
+    assert output, done.stdout[-500:]
+    measured: dict[str, Any] = json.loads(html.unescape(output[1]))
     return measured

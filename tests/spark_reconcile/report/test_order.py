@@ -10,7 +10,7 @@ SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
 def lines(course: str, off: dict[str, int]) -> list[dict[str, object]]:
-    """Return the lines of a course in its order; ``off``: the fault of the clock of a side."""
+    """Return the lines of a course in its order; ``off``: the clock error of each side."""
     made = []
     for seq, step in enumerate(course.split()):
         side, _, rest = step.partition(":")

@@ -139,8 +139,8 @@ def test_each_pair_can_be_looked_into(report: PublishedReports) -> None:
         assert {row[0]: number(row[3]) for row in own.get("Age of", [])[1:] if number(row[3])} == dict(ages)
         assert [row[0] for row in own["By business date"][1:]] == [DAY.isoformat(), NEXT.isoformat()]
         assert number(own["By business date"][2][2]) == pair["exceptions"]
-        told = own.get("Its exceptions", [])[1:]
-        assert len(told) == pair["exceptions"] + pair["carried"]["exceptions"]
+        result = own.get("Its exceptions", [])[1:]
+        assert len(result) == pair["exceptions"] + pair["carried"]["exceptions"]
 
 
 def _tables_of(page: PageReader, place: int) -> dict[str, list[list[str]]]:
@@ -226,9 +226,9 @@ def test_a_story_is_in_the_order_of_the_hub_and_its_times_have_their_offset(repo
         for table in report.page.tables
         if table.caption.startswith("Its story") and any("hub" in row[2] for row in table.rows) and len(table.rows) > 6
     )
-    said = [(row[2], row[3]) for row in story[1:]]
-    assert said[0] == ("sender", "accepted from the application")
-    assert said.index(("receiver", "recorded")) < said.index(("sender", "told: delivered (Ack2)"))
+    result = [(row[2], row[3]) for row in story[1:]]
+    assert result[0] == ("sender", "accepted from the application")
+    assert result.index(("receiver", "recorded")) < result.index(("sender", "noted: delivered (Ack2)"))
     assert all(row[0].endswith("+00:00") for row in story[1:])
 
 

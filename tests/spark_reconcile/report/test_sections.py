@@ -64,9 +64,11 @@ def test_ledgers_that_need_an_act_are_listed_apart_and_once() -> None:
         skews={"1.fast": Skew(7_200_000, 9, 10, 0, 86), "1.good": Skew(1000, 9, 10, 0, 20), HUB: Skew(5000, 1, 1, 0)},
         absent=[Gap("1.late.1.1", DAY, 5), Gap("1.never", DAY, 7), Gap("1.good.1.1", BEFORE, 2), Gap("1.bad.1.1", BEFORE, 3)],
     )  # fmt: skip
-    told = sources(found, ReconcileSettings(names={"1.never": "某某"}))
-    assert [row["name"] for row in told["fine"]] == [f"{HUB}.1.1", "1.good.1.1"]
-    assert [(row["name"], row["day"], row["state"].name, row["unjudged"], row["clock"]) for row in told["trouble"]] == [
+    result = sources(found, ReconcileSettings(names={"1.never": "某某"}))
+    assert [row["name"] for row in result["fine"]] == [f"{HUB}.1.1", "1.good.1.1"]
+    assert [
+        (row["name"], row["day"], row["state"].name, row["unjudged"], row["clock"]) for row in result["trouble"]
+    ] == [
         ("1.never", DAY, "MISSING", 7, ""),
         ("1.late.1.1", DAY, "MISSING", 5, ""),
         ("1.bad.1.1", BEFORE, "ALTERED", 3, "not known"),
@@ -74,8 +76,8 @@ def test_ledgers_that_need_an_act_are_listed_apart_and_once() -> None:
         ("1.fast.1.1", DAY, "COMPLETE", 0, "fast by 2 h ± 0.086 s"),
         ("1.twice.1.1", DAY, "REPEATED", 0, "not known"),
     ]
-    assert told["trouble"][0]["called"] == "某某"
-    assert {row["name"]: row["clock"] for row in told["fine"]}["1.good.1.1"] == "fast by 1.0 s ± 0.02 s"
+    assert result["trouble"][0]["called"] == "某某"
+    assert {row["name"]: row["clock"] for row in result["fine"]}["1.good.1.1"] == "fast by 1.0 s ± 0.02 s"
 
 
 def test_ages_leave_out_what_is_fine_and_latency_is_of_the_date() -> None:

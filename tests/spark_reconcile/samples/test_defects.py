@@ -17,12 +17,12 @@ UTC = Calendar()
 
 
 def stories(office: Office) -> dict[str, list[OracleLine]]:
-    told: dict[str, list[OracleLine]] = {}
+    values: dict[str, list[OracleLine]] = {}
     for file in sorted((office.root / "extracts").rglob("*.parquet")):
         for row in pq.read_table(file).to_pylist():
             facts = {name: row[name] for name in OracleLine.__dataclass_fields__}
-            told.setdefault(row["lk0"], []).append(OracleLine(**facts))
-    return told
+            values.setdefault(row["lk0"], []).append(OracleLine(**facts))
+    return values
 
 
 @pytest.fixture

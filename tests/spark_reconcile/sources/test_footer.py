@@ -49,12 +49,12 @@ def test_valid_footers_are_read_as_by_arrow(tmp_path: Path, how: dict[str, Any])
     theirs = []
     for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
         for column in (group.column(number) for number in range(group.num_columns)):
-            said = column.statistics
-            is_whole = column.physical_type == "INT64" and said is not None and said.has_min_max
+            result = column.statistics
+            is_whole = column.physical_type == "INT64" and result is not None and result.has_min_max
             codec = {"LZ4": "LZ4_RAW"}.get(column.compression, column.compression)  # Arrow writes only the current kind
             theirs.append(
                 Chunk(column.path_in_schema, codec, column.num_values, column.total_uncompressed_size,
-                      (said.min, said.max) if is_whole else None, is_elsewhere=False)
+                      (result.min, result.max) if is_whole else None, is_elsewhere=False)
             )  # fmt: skip
     assert found(file) == theirs
 

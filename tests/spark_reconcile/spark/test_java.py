@@ -16,7 +16,7 @@ from spark_reconcile.spark import java
     [((17, 0, 15), True), ((21, 0, 8), True), ((25, 0, 3), True), ((25, 0, 2), False), ((11, 0, 2), False),
      ((8, 0, 0), False),      ((26, 0, 0), True), ((24, 0, 1), False), (None, False)],
 )  # fmt: skip
-def test_the_versions_that_serve(version: tuple[int, int, int] | None, suits: bool) -> None:
+def test_supported_versions_of_java_are_accepted(version: tuple[int, int, int] | None, suits: bool) -> None:
     assert java.is_suitable(version) is suits
 
 
@@ -45,7 +45,7 @@ def test_a_suitable_java_home_is_taken_and_an_old_one_is_passed_over(tmp_path: P
     assert java.version_of(home / "bin" / "java") == (21, 0, 1)
 
 
-def test_the_wheel_serves_where_the_machine_has_none(tmp_path: Path) -> None:
+def test_the_java_of_the_wheel_is_used_if_the_machine_has_none(tmp_path: Path) -> None:
     home = java.java_home({"PATH": str(tmp_path)}, tmp_path / "it's a cache")
     assert home.parent == tmp_path / "it's a cache"
     assert java.version_of(home / "bin" / "java") == (21, 0, 8)
@@ -60,8 +60,8 @@ def test_the_shim_keeps_every_other_argument(tmp_path: Path) -> None:
     real = fake(tmp_path / "re al'", 'printf "%s\\n" "$@"')
     script = java.make_shim(real, tmp_path / "shim") / "bin" / "java"
     arguments = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "", "*", "$HOME"]
-    said = subprocess.run([script, *arguments], capture_output=True, text=True, check=True).stdout
-    assert said.split("\n")[:-1] == ["-Dx=a b", "--add-modules=java.sql", "", "*", "$HOME"]
+    output = subprocess.run([script, *arguments], capture_output=True, text=True, check=True).stdout
+    assert output.split("\n")[:-1] == ["-Dx=a b", "--add-modules=java.sql", "", "*", "$HOME"]
 
 
 def test_without_a_writable_home_the_shim_is_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

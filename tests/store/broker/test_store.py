@@ -75,10 +75,10 @@ def declarations(declared: set[int], deleted: Counter[int], op: Any) -> list[Sto
 
 
 async def save(store: PostgresMessageStore, ops: list[StoreOp]) -> BaseException | None:
-    told: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-    store.save(ops, told.set_result)
-    assert not told.done()
-    return await told
+    outcome: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    store.save(ops, outcome.set_result)
+    assert not outcome.done()
+    return await outcome
 
 
 def comparable(state: StoredState) -> dict[str, Any]:
@@ -140,10 +140,10 @@ async def test_large_bodies_are_read_in_parts(database: str) -> None:
     async with living(database) as life:
         store = PostgresMessageStore(life.store)
         assert await save(store, [AddBodyChunk(7, 0, b"x" * 100_000), AddBodyChunk(7, 1, b"y")]) is None
-        told: asyncio.Future[tuple[bytes | None, BaseException | None]] = asyncio.get_running_loop().create_future()
-        store.read_body(7, 1, lambda data, error: told.set_result((data, error)))
-        assert not told.done()
-        assert await told == (b"y", None)
+        outcome: asyncio.Future[tuple[bytes | None, BaseException | None]] = asyncio.get_running_loop().create_future()
+        store.read_body(7, 1, lambda data, error: outcome.set_result((data, error)))
+        assert not outcome.done()
+        assert await outcome == (b"y", None)
         gone: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         store.read_body(7, 2, lambda data, error: gone.set_result(error))
         assert isinstance(await gone, BodyGone)
@@ -246,8 +246,8 @@ class Defective:
 
 
 async def test_a_read_that_fails_in_an_unforeseen_way_is_answered_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    told: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-    PostgresMessageStore(Defective()).read_body(7, 0, lambda data, error: told.set_result(error))
+    outcome: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    PostgresMessageStore(Defective()).read_body(7, 0, lambda data, error: outcome.set_result(error))
     async with asyncio.timeout(60):
-        assert isinstance(await told, ZeroDivisionError)
+        assert isinstance(await outcome, ZeroDivisionError)
     assert "ZeroDivisionError" in caplog.text

@@ -74,11 +74,11 @@ def test_both_entrances_require_the_password(server: EmbeddedPostgres) -> None:
 
 def test_the_cluster_checks_its_pages_and_sorts_by_code_point(server: EmbeddedPostgres) -> None:
     with psycopg.connect(server.url) as connection:
-        told = connection.execute(
+        result = connection.execute(
             "SELECT current_setting('data_checksums'), datcollate, pg_encoding_to_char(encoding) "
             "FROM pg_database WHERE datname = current_database()"
         ).fetchone()
-    assert told == ("on", "C.UTF-8", "UTF8")
+    assert result == ("on", "C.UTF-8", "UTF8")
 
 
 def test_committed_rows_survive_the_kill_of_the_postmaster(server: EmbeddedPostgres) -> None:

@@ -24,8 +24,8 @@ async def test_a_store_that_was_taken_over_writes_nothing(database: str) -> None
         await first.do(accepting(1))
         run(database, "UPDATE store_lease SET until = clock_timestamp()")
         async with living(database, "two") as second:
-            told = await first.do(accepting(2), accepting(3))
-            assert [type(error) for error in told] == [StoreFenced] * 2
+            result = await first.do(accepting(2), accepting(3))
+            assert [type(error) for error in result] == [StoreFenced] * 2
             await first.lost.wait()
             assert [type(fault) for fault in first.faults] == [StoreFenced]
             assert await second.do(accepting(4)) == [None]
@@ -60,8 +60,8 @@ async def test_the_lease_is_renewed_under_load_too(database: str, monkeypatch: p
 @pytest.mark.parametrize("second", [("one", NOWHERE), ("one", "here"), ("two", "here")])
 async def test_the_same_process_or_place_takes_over_immediately(database: str, second: tuple[str, str]) -> None:
     async with living(database, "one", "here") as before, living(database, *second) as after:
-        told = await before.do(accepting(1))
-        assert [type(error) for error in told] == [StoreFenced]
+        result = await before.do(accepting(1))
+        assert [type(error) for error in result] == [StoreFenced]
         assert await after.do(accepting(2)) == [None]
 
 

@@ -36,11 +36,11 @@ async def wired(url: str) -> AsyncIterator[tuple[PipelineWire, list[StoreUnavail
     await connection.execute("CREATE TEMP TABLE t (a bigint PRIMARY KEY, b bytea)")
     await connection.execute("LISTEN channel")
     lost: list[StoreUnavailable] = []
-    heard: list[str] = []
-    wire = PipelineWire(connection, lost.append, heard.append)
+    received: list[str] = []
+    wire = PipelineWire(connection, lost.append, received.append)
     await wire.prepare(STATEMENTS)
     try:
-        yield wire, lost, heard
+        yield wire, lost, received
     finally:
         wire.drop(StoreUnavailable())
 
@@ -176,20 +176,20 @@ async def test_a_cancelled_caller_does_not_disturb_others(empty_database: str) -
 
 
 async def test_a_notice_of_postgres_reaches_its_receiver(empty_database: str) -> None:
-    async with wired(empty_database) as (wire, _, heard):
+    async with wired(empty_database) as (wire, _, result):
         await wire.send([("say", ())])
-        while not heard:
+        while not result:
             await asyncio.sleep(0)
             await wire.send([("sum", ())])
-        assert heard == ["channel"]
+        assert result == ["channel"]
 
 
 async def test_an_unexpected_answer_ends_the_connection(empty_database: str) -> None:
     """An unexpected result must not leave any caller waiting indefinitely."""
     async with wired(empty_database) as (wire, lost, _):
-        told: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        received: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(context["exception"]))
         with pytest.raises(StoreUnavailable):
             await wire.copy("COPY t FROM STDIN", [])  # a COPY without data for it
-        assert len(lost) == len(told) == 1
+        assert len(lost) == len(received) == 1
         assert wire.closed

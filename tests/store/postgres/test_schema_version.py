@@ -45,6 +45,6 @@ def test_a_database_that_is_away(postgres: Any) -> None:
 
 @pytest.mark.parametrize("module", ["local_node.node", "platform_node.node"])
 def test_a_node_imports_alembic_only_to_upgrade(module: str) -> None:
-    told = f"import sys, {module}; print('alembic' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    result = f"import sys, {module}; print('alembic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", result], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

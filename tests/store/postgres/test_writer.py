@@ -136,9 +136,9 @@ async def test_a_defect_in_a_decision_fails_alone_and_is_logged(
     database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with living(database) as life:
-        told = await life.do(accepting(1), raising(ZeroDivisionError("oops")), accepting(2))
-        assert told[0] is told[2] is None
-        assert isinstance(told[1], DecisionFailed)
+        result = await life.do(accepting(1), raising(ZeroDivisionError("oops")), accepting(2))
+        assert result[0] is result[2] is None
+        assert isinstance(result[1], DecisionFailed)
         assert "ZeroDivisionError" in caplog.text
         assert stored(database) == [1, 2]
 
@@ -167,10 +167,10 @@ async def test_a_row_that_postgres_refuses_fails_alone(database: str) -> None:
         unit.insert_outbound(row, body_of(7))
 
     async with living(database) as life:
-        told = await life.do(accepting(1), Job(bad, ALL_NEEDS), accepting(2))
-        assert told[0] is told[2] is None
-        assert isinstance(told[1], RowRefused)
-        assert told[1].facts["sqlstate"].startswith("22")
+        result = await life.do(accepting(1), Job(bad, ALL_NEEDS), accepting(2))
+        assert result[0] is result[2] is None
+        assert isinstance(result[1], RowRefused)
+        assert result[1].facts["sqlstate"].startswith("22")
         assert life.faults == []
         assert stored(database) == [1, 2]
 
@@ -184,8 +184,8 @@ async def test_work_with_an_invalid_value_fails_alone(database: str, key: Any) -
 
     async with living(database) as life:
         unaskable = Needs(tokens={"\ud800"})
-        told = await life.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=unaskable), accepting(2))
-        assert [type(error) for error in told] == [type(None), RowRefused, RowRefused, type(None)]
+        result = await life.do(accepting(1), Job(bad, ALL_NEEDS), Job(needs=unaskable), accepting(2))
+        assert [type(error) for error in result] == [type(None), RowRefused, RowRefused, type(None)]
         assert life.faults == []
         assert stored(database) == [1, 2]
 
@@ -209,9 +209,9 @@ async def test_a_rule_of_the_schema_guards_the_outcome(database: str) -> None:
 
     async with living(database) as life:
         await life.do(accepting(1))
-        (told,) = await life.do(Job(bad, Needs(outbound={1})))
-        assert isinstance(told, RowRefused)
-        assert told.facts["constraint"] == "delivered_is_ss_ack2"
+        (result,) = await life.do(Job(bad, Needs(outbound={1})))
+        assert isinstance(result, RowRefused)
+        assert result.facts["constraint"] == "delivered_is_ss_ack2"
 
 
 # ---------------------------------------------------------------------------------------------------- stale rows
@@ -251,9 +251,9 @@ async def test_a_row_that_is_always_stale_fails_alone(database: str) -> None:
 
     async with living(database) as life:
         await life.do(accepting(1), accepting(2))
-        told = await life.do(sending(1, meddle), sending(2, lambda times: None))
-        assert isinstance(told[0], StaleRow)
-        assert told[1] is None
+        result = await life.do(sending(1, meddle), sending(2, lambda times: None))
+        assert isinstance(result[0], StaleRow)
+        assert result[1] is None
 
 
 async def test_an_outcome_is_final_also_for_postgres(database: str) -> None:
@@ -268,8 +268,8 @@ async def test_an_outcome_is_final_also_for_postgres(database: str) -> None:
     async with living(database) as life:
         await life.do(accepting(1))
         assert await life.do(Job(change(Outcome.REJECTED), Needs(outbound={1}))) == [None]
-        (told,) = await life.do(Job(change(Outcome.UNKNOWN), Needs(outbound={1})))
-        assert isinstance(told, StaleRow)
+        (result,) = await life.do(Job(change(Outcome.UNKNOWN), Needs(outbound={1})))
+        assert isinstance(result, StaleRow)
 
 
 async def test_a_missing_row_cannot_be_deleted(database: str) -> None:
@@ -277,8 +277,8 @@ async def test_a_missing_row_cannot_be_deleted(database: str) -> None:
         unit.delete_outbound(own(5))
 
     async with living(database) as life:
-        (told,) = await life.do(Job(decide))
-        assert isinstance(told, StaleRow)
+        (result,) = await life.do(Job(decide))
+        assert isinstance(result, StaleRow)
 
 
 @pytest.mark.parametrize(
@@ -304,8 +304,8 @@ async def test_a_row_that_ends_with_its_deletion_has_the_guard_of_a_change(
 
     async with living(database) as life:
         await life.do(accepting(1), accepting(2))
-        told = await life.do(Job(decide, Needs(outbound={1})))
-        assert isinstance(told[0], StaleRow) is not is_deleted
+        result = await life.do(Job(decide, Needs(outbound={1})))
+        assert isinstance(result[0], StaleRow) is not is_deleted
         assert column(database, "SELECT object_id FROM tb_0031 ORDER BY 1") == ([2] if is_deleted else [1, 2])
         assert column(database, "SELECT object_id FROM tb_0031_body ORDER BY 1") == ([2] if is_deleted else [1, 2])
 
@@ -318,8 +318,8 @@ async def test_positions_never_go_back(database: str) -> None:
 
     async with living(database) as life:
         await life.do(accepting(1))
-        (told,) = await life.do(Job(decide, Needs(out_streams={OutStreamKey("1.56001", INC)})))
-        assert isinstance(told, StaleRow)
+        (result,) = await life.do(Job(decide, Needs(out_streams={OutStreamKey("1.56001", INC)})))
+        assert isinstance(result, StaleRow)
 
 
 # ------------------------------------------------------------------------------------------------ lost connections
@@ -329,8 +329,8 @@ async def test_a_backend_killed_before_the_commit(database: str) -> None:
     async with living(database) as life:
         await life.do(accepting(1))
         jobs = [accepting(2), accepting(3, lambda: run(database, f"SELECT pg_terminate_backend({life.pid})"))]
-        told = await life.do(*jobs)
-        assert [type(error) for error in told] == [StoreUnavailable] * 2
+        result = await life.do(*jobs)
+        assert [type(error) for error in result] == [StoreUnavailable] * 2
         await life.lost.wait()
         assert [type(fault) for fault in life.faults] == [StoreUnavailable]
         assert [type(error) for error in await life.do(accepting(4))] == [StoreUnavailable]

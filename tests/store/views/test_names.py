@@ -142,9 +142,9 @@ NAMES = (
 def test_the_cost_does_not_grow_with_the_tables(tables: Connection) -> None:
     for name in NAMES:
         assert (name, find_messages(tables, name) or find_in_ledger(tables, name)) != (name, [])
-        for look in (find_in_ledger, find_messages):
-            cost = touched(tables, partial(look, tables, name))
-            assert cost <= READ_MAX, (name, look)
+        for result in (find_in_ledger, find_messages):
+            cost = touched(tables, partial(result, tables, name))
+            assert cost <= READ_MAX, (name, result)
 
 
 def test_rows_that_may_be_older_than_the_ledger_are_searched_up_to_a_bound(

@@ -23,20 +23,20 @@ def test_the_committed_document_is_current(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PAGES)
 def test_every_operation_has_an_endpoint_with_its_role(kind: str) -> None:
-    told = json.loads(page(kind))
-    rights = {one["operationId"]: one["x-semq-rights"] for path in told["paths"].values() for one in path.values()}
+    content = json.loads(page(kind))
+    rights = {one["operationId"]: one["x-semq-rights"] for path in content["paths"].values() for one in path.values()}
     for row in table(kind).values():
         assert rights[f"{row.name}.post"] == [row.role.value]
 
 
 @pytest.mark.parametrize("kind", PAGES)
 def test_all_references_lead_somewhere_and_all_schemas_are_schemas(kind: str) -> None:
-    told = json.loads(page(kind))
-    for schema in told["components"]["schemas"].values():
-        Draft202012Validator({**schema, "components": told["components"]})
-    text = json.dumps(told)
+    content = json.loads(page(kind))
+    for schema in content["components"]["schemas"].values():
+        Draft202012Validator({**schema, "components": content["components"]})
+    text = json.dumps(content)
     for reference in {part.partition('"')[0] for part in text.split('"$ref": "#/')[1:]}:
-        place = told
+        place = content
         for step in reference.split("/"):
             place = place[step]
 

@@ -17,8 +17,8 @@ FORM = "application/vnd.semq.document+json"
 
 async def delivered(program: httpx.AsyncClient, lk0: str) -> dict[str, Any]:
     async def look() -> dict[str, Any] | None:
-        told = (await program.get(f"/documents/{lk0}")).json()
-        return told if told.get("outcome") == "DELIVERED" else None
+        content = (await program.get(f"/documents/{lk0}")).json()
+        return content if content.get("outcome") == "DELIVERED" else None
 
     found: dict[str, Any] = await until(look)
     return found
@@ -115,11 +115,11 @@ async def test_a_wrong_document_is_refused_with_a_code(
 ) -> None:
     program = await site.program("submit")
     answer = await program.post(f"/documents{query}", content=b"[", headers=headers)
-    told = answer.json()
-    assert (answer.status_code, told["code"]) == (status, code), told
+    content = answer.json()
+    assert (answer.status_code, content["code"]) == (status, code), content
     assert answer.headers["content-type"] == "application/problem+json"
-    assert told["remedy"]
-    assert told["instance"] == "/api/v1/documents"
+    assert content["remedy"]
+    assert content["instance"] == "/api/v1/documents"
 
 
 async def test_a_document_that_is_too_large_is_refused_before_it_is_read(site: Site) -> None:
@@ -162,5 +162,5 @@ async def test_documents_are_searched_by_their_key(site: Site) -> None:
     for number in range(3):
         headers = {"SEMQ-App-Key": f"erp/order//K{number}"}
         assert (await program.post("/documents?target=56001", content=b"x", headers=headers)).status_code == 201
-    told = (await program.get("/documents", params={"key": "K1"})).json()
-    assert [row["app_key"] for row in told["rows"]] == ["erp/order//K1"]
+    content = (await program.get("/documents", params={"key": "K1"})).json()
+    assert [row["app_key"] for row in content["rows"]] == ["erp/order//K1"]

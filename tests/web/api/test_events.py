@@ -46,9 +46,9 @@ async def test_events_are_followed_from_now_on(site: Site) -> None:
     program = await site.program("events")
     async with following(program, keys="stored.#") as events:
         sent = await site.web.client.send("56001", b"x", app_key="a/b//c")
-        told = await anext(events)
-        assert (told["event"], told["data"]["lk0"], told["data"]["app_key"]) == ("stored", sent.lk0, "a/b//c")
-        assert told["id"] == f"{sent.lk0}:stored:{told['data']['attempt']}"
+        result = await anext(events)
+        assert (result["event"], result["data"]["lk0"], result["data"]["app_key"]) == ("stored", sent.lk0, "a/b//c")
+        assert result["id"] == f"{sent.lk0}:stored:{result['data']['attempt']}"
 
 
 async def test_a_stream_ends_when_its_token_is_revoked(site: Site) -> None:
@@ -96,15 +96,15 @@ async def test_a_stream_continues_after_the_last_event_that_its_client_received(
     query = {"queue": "erp", "keys": "stored.#"}
     async with following(program, **query) as events:
         sent = [(await site.web.client.send("56001", b"x")).lk0 for _ in range(4)]
-        told = [await anext(events) for _ in sent]
-    assert [one["data"]["lk0"] for one in told] == sent
+        result = [await anext(events) for _ in sent]
+    assert [one["data"]["lk0"] for one in result] == sent
     await until(lambda: not site.web.streams._open)
     sent.append((await site.web.client.send("56001", b"x")).lk0)
-    async with following(program, last=told[1]["id"], **query) as events:
+    async with following(program, last=result[1]["id"], **query) as events:
         assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]
     await until(lambda: not site.web.streams._open)
     site.web.sent_events = SentEvents()
-    async with following(program, last=told[3]["id"], **query) as events:
+    async with following(program, last=result[3]["id"], **query) as events:
         assert [(await anext(events))["data"]["lk0"] for _ in sent[2:]] == sent[2:]  # repeats, and no gap
 
 

@@ -69,8 +69,8 @@ async def test_one_answer_has_a_bounded_number_of_bytes_and_exactly_what_was_sen
 
 async def waiting(site: Site, count: int) -> bool:
     """Whether so many documents wait in the inbox."""
-    told = await site.web.client.request("msg.list", {"side": "inbound"})
-    return len(told) == count
+    answer = await site.web.client.request("msg.list", {"side": "inbound"})
+    return len(answer) == count
 
 
 async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(site: Site) -> None:

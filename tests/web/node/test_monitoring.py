@@ -31,8 +31,8 @@ async def test_probes_need_no_login_and_their_details_do(inprocess: InProcess) -
             assert (answer.status_code, answer.text) == (200, text)
         assert (await get(site, "/healthz?verbose")).status_code == 401
         assert (await get(site, "/healthz?verbose", "submit")).status_code == 403
-        told = (await get(site, "/healthz?verbose", "viewer")).json()
-        assert {"check": "link", "verdict": "ok", "detail": ""} in told["checks"]
+        content = (await get(site, "/healthz?verbose", "viewer")).json()
+        assert {"check": "link", "verdict": "ok", "detail": ""} in content["checks"]
         assert {line for line, *_ in await site.audit()} == set()
 
 

@@ -45,8 +45,8 @@ async def test_a_client_certificate_has_the_rights_of_its_fingerprint(
     rights: dict[str, Any] = {"certificates": {fingerprint(files["certificate"]): ["viewer"]}}
     async with serving(await inprocess.hub(), **files, client_authorities=files["certificate"], **rights) as site:
         async with httpx.AsyncClient(base_url=site.url, verify=context(files, shows=True)) as known:
-            told = (await known.get("/api/v1/who")).json()
-            assert (told["via"], told["rights"]) == ("certificate", ["viewer"])
+            content = (await known.get("/api/v1/who")).json()
+            assert (content["via"], content["rights"]) == ("certificate", ["viewer"])
             assert (await known.post("/api/v1/node/reload", json={})).status_code == 403
         async with httpx.AsyncClient(base_url=site.url, verify=context(files)) as unknown:
             assert (await unknown.get("/api/v1/who")).status_code == 401
