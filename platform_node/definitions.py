@@ -34,6 +34,7 @@ from platform_node.errors import DefinitionsRefused
 from semq.config.nearest import did_you_mean
 from semq.foreign_text import shortened
 from semq.umx_t.agreement import ANY, Bound, Pattern, Terms
+from semq.umx_t.pieces import USER as PIECES_USER
 from semq.umx_t.records import GROUP_MAX
 
 DOCUMENT_MAX = 4 * 1024 * 1024
@@ -135,10 +136,11 @@ def _check_users(nodes: Mapping[str, Institution]) -> None:
     if sum(len(one.users) for one in nodes.values()) > MEMBERS_MAX:
         raise DefinitionsRefused(f"More than {MEMBERS_MAX} users of all institutions.")
     for node, one in nodes.items():
-        bad = [name for name in one.users if not NODE_ID.fullmatch(name)]
+        bad = [name for name in one.users if not NODE_ID.fullmatch(name) or name == PIECES_USER]
         if bad:
             raise DefinitionsRefused(
-                f"{bad[0][:80]!r} is no name of a user: letters, digits, '-' and '_' only, 64 at most."
+                f"{bad[0][:80]!r} is no name of a user: letters, digits, '-' and '_' only, 64 at most, and not"
+                f" {PIECES_USER!r}."
             )
         if len(one.users) > GROUP_MAX or len(set(one.users)) < len(one.users):
             raise DefinitionsRefused(f"Node {node} has a user twice, or more than {GROUP_MAX}.")

@@ -223,8 +223,10 @@ class HubEngine:
         session = self.sessions.get(str(node))
         if session is None or session.users_present == set(present):
             return
+        named, before = set(self.directory.users(node)), session.users_present
         session.users_present = frozenset(present)
-        self._send_presence(node, online=True)
+        if before & named != session.users_present & named:
+            self._send_presence(node, online=True)
         if session.is_here and self.instances is not None:
             self.instances.fronts.changed(node)
 

@@ -61,6 +61,7 @@ def test_terms_of_a_pair() -> None:
         "[nodes.'77001']\npassword = 'x'\n",
         "[nodes.'77001']\nusers = ['no spaces']\n",
         "[nodes.'77001']\nusers = ['desk', 'desk']\n",
+        "[nodes.'77001']\nusers = ['_pieces']\n",
         f"[nodes.'77001']\nusers = {[str(n) for n in range(1001)]}\n",
         "\n".join(f"[nodes.n{n}]\nusers = {[str(u) for u in range(1000)]}\n" for n in range(11)),
         "not toml",

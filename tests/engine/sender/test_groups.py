@@ -3,9 +3,11 @@
 import pytest
 
 from semq.engine.errors import GroupWaits, QuotaReached
+from semq.engine.hub_engine import HubEngine
 from semq.engine.partners import KnownGroup
 from semq.engine.sender import groups
 from semq.store.rows import Event
+from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from tests.flows.trio import Trio
 
@@ -215,3 +217,13 @@ def test_the_address_of_all_users_names_no_user() -> None:
     trio.a.send(b"x", to="4.56001/desk")
     trio.a.send(b"x", to="4.56002")
     assert trio.codes == ["SEMQ-1101", "SEMQ-1201"]
+
+
+def test_a_change_of_users_that_the_definitions_do_not_name_sends_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    trio, sent = UsersTrio(), list[Address]()
+    monkeypatch.setattr(HubEngine, "_send_presence", lambda engine, node, *, online: sent.append(node))
+    node, hub = trio.b.engine.core.address, trio.hub
+    hub.note_users(node, ("other",))
+    assert sent == []
+    hub.note_users(node, ("desk", "other"))
+    assert sent == [node]

@@ -33,8 +33,8 @@ async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]
     link = await inprocess.client(node)
 
     async def shown() -> list[dict[str, Any]]:
-        told = await ask(link, "msg.show", {"id": name})
-        return list(told["result"].get("members", ())) if told["ok"] else []
+        answer = await ask(link, "msg.show", {"id": name})
+        return list(answer["result"].get("members", ())) if answer["ok"] else []
 
     return sorted(member["target"] for member in await until(shown))
 
