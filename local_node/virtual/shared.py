@@ -186,17 +186,20 @@ class InstitutionDatabase(NodeDatabase):
         super().__init__(settings)
         self._postgres = postgres
         self._institution = settings.institution or ""
+        self._is_shared = False
 
     async def open(self) -> str:
         """Return the URL, after creating the database if it does not exist."""
-        if self._settings.database.dsn == database_url(self._postgres.url, self._institution):
+        self._is_shared = self._settings.database.dsn == database_url(self._postgres.url, self._institution)
+        if self._is_shared:
             await self._postgres.create(self._institution)
         return await super().open()
 
-    async def revive(self) -> None:
-        """Start the shared server again if it has died."""
+    async def revive(self) -> str | None:
+        """Start the shared server again if it has died; return the URL of the institution's database in it."""
         if self._postgres.is_gone:
             await self._postgres.open()
+        return database_url(self._postgres.url, self._institution) if self._is_shared else None
 
     @property
     def is_gone(self) -> bool:

@@ -29,10 +29,11 @@ class NodeDatabase:
             await asyncio.to_thread(schema_version.check, url)
         return url
 
-    async def revive(self) -> None:
-        """Start the embedded server again if it has died. A configured server is not started."""
-        if self._embedded is not None:
-            await asyncio.to_thread(self._embedded.start)
+    async def revive(self) -> str | None:
+        """Start the embedded server again if it has died; return the URL, which has another port if the former one
+        was taken. A configured server is not started: None.
+        """
+        return None if self._embedded is None else await asyncio.to_thread(self._embedded.start)
 
     @property
     def is_gone(self) -> bool:

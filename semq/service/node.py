@@ -327,7 +327,7 @@ class Node(Generic[E]):
         failures = 0
         while True:
             try:
-                await self._database.revive()
+                self.store.url = await self._database.revive() or self.store.url
                 self._is_lost = False
                 return await self.store.start()
             except LeaseHeld as error:

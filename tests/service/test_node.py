@@ -153,6 +153,24 @@ async def test_a_database_that_is_away_again_while_the_sessions_are_begun(
     assert (tried, await lives(hub, inprocess)) == (3, 2)
 
 
+async def test_a_server_of_its_own_that_starts_again_at_another_port_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "hub.toml"
+    file.write_text(HUB_CONFIG)
+    hub = HubNode(load(file, {}), SystemClock())
+    try:
+        await hub.start()
+        server, former = EmbeddedPostgres(tmp_path / "hub"), hub.store.url
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        (
+            tmp_path / "hub" / "postgres" / "port"
+        ).unlink()  # as after a start that found a remainder of the former server
+        await until(lambda: hub.engine_starts >= 2 and not hub._begins_again)
+        assert hub.store.url == server.url != former
+    finally:
+        await hub.stop()
+
+
 async def test_a_server_of_its_own_that_dies_and_leaves_a_backend_hanging(tmp_path: Path) -> None:
     """Found by killing servers on a busy machine: the socket of such a backend stays open, without any data."""
     file = tmp_path / "hub.toml"
