@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 
 from bench.errors import NodeDied
 from semq.app import Client
+from semq.errors import Unavailable
 from semq.installation.configuration import HUB, ApplicationLogin, InstallationPlan, Rows
 from semq.installation.enrolment import enrolled
 from semq.installation.process import NodeProcess
 
 READY_S_MAX = 120.0
+ENDED_S_MAX = 5.0  # between the loss of a connection and the noticed end of its process
 LOG_LINES = 20
 A, B = "a", "b"
 NODE_IDS = {A: "10008", B: "56001"}
@@ -72,6 +74,8 @@ class BenchNetwork:
         try:
             either: list[asyncio.Future[Any]] = [doing, self._death]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done() and isinstance(doing.exception(), Unavailable):  # perhaps because a node ended
+                await asyncio.wait([self._death], timeout=ENDED_S_MAX)
             if self._death.done():
                 raise self._death.result()
             return await doing

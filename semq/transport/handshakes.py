@@ -10,6 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Handshakes:
         self._handshake_s = handshake_s
         self._make = make
         self._sockets: list[socket.socket] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[bool]] = set()
 
     async def start(self, host: str, port: int, backlog: int) -> None:
         """Bind, listen and accept. Raises OSError if the port is in use."""
@@ -53,7 +54,7 @@ class Handshakes:
             self.stop()
             raise
         for one in self._sockets:
-            self._run(self._accept(one))
+            loop.add_reader(one, self._accept, one)
 
     @property
     def port(self) -> int | None:
@@ -62,34 +63,46 @@ class Handshakes:
 
     def stop(self) -> None:
         """Stop accepting, and drop the sockets whose handshake is in progress."""
-        for task in self._tasks:
-            task.cancel()
+        loop = asyncio.get_running_loop()
         for one in self._sockets:
+            loop.remove_reader(one)
             one.close()
         self._sockets.clear()
+        for task in self._tasks:
+            task.cancel()
 
-    def _run(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _accept(self, listening: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept one socket and begin its handshake."""
+        try:
+            accepted, name = listening.accept()
+        except OSError as error:
+            if error.errno in OUT_OF_DESCRIPTORS:
+                log.warning("cannot accept a connection: %s", error)
+                self._pause(listening)
+            return  # otherwise the peer closed the socket before it was accepted (accept(2))
+        accepted.setblocking(False)
+        address = str(name[0]) if isinstance(name, tuple) else ""
+        if not self._gate.knock(address):
+            accepted.close()
+            return
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, name = await loop.sock_accept(listening)
-            except OSError as error:
-                if error.errno in OUT_OF_DESCRIPTORS:
-                    log.warning("cannot accept a connection: %s", error)
-                    await asyncio.sleep(PAUSE_S)
-                continue  # otherwise the socket was closed before it was accepted (accept(2))
-            address = str(name[0]) if isinstance(name, tuple) else ""
-            if self._gate.knock(address):
-                self._run(self._shake(accepted, address))
-            else:
-                accepted.close()
+        task = loop.create_task(self._shake(accepted, address))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, accepted, address))
 
-    async def _shake(self, accepted: socket.socket, address: str) -> None:
+    def _pause(self, listening: socket.socket) -> None:
+        """Accept nothing for a moment."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+
+        def resume() -> None:
+            if listening in self._sockets:
+                loop.add_reader(listening, self._accept, listening)
+
+        loop.call_later(PAUSE_S, resume)
+
+    async def _shake(self, accepted: socket.socket, address: str) -> bool:
+        """Return True after a handshake that succeeded."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make, accepted, ssl=self.tls, ssl_handshake_timeout=self._handshake_s
@@ -97,12 +110,15 @@ class Handshakes:
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             self.failed += 1
             log.warning("TLS handshake with %s failed: %s", address, error)
+            return False
+        return True
+
+    def _ended(self, accepted: socket.socket, address: str, task: asyncio.Task[bool]) -> None:
+        """Close a socket without a link, also if its task was cancelled before it began."""
+        self._tasks.discard(task)
+        self._gate.knocked(address)
+        if task.cancelled() or not task.result():
             accepted.close()
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
-        finally:
-            self._gate.knocked(address)
 
 
 def _listening(made: socket.socket, address: Any, backlog: int) -> socket.socket:

@@ -1,17 +1,22 @@
 """TLS handshakes: a socket whose handshake fails is counted, limited in time, and logged."""
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from semq.pki.authority import Authority
 from semq.pki.errors import WrongName
 from semq.pki.tls import client_context, server_context
+from semq.transport import handshakes
 from semq.transport.errors import DialFailed
+from semq.transport.handshakes import Handshakes
 from semq.transport.listener import Listener
 from semq.transport.peer import PeerInfo
 from tests.pki.people import DAY, NOW, authority, ring, trust
@@ -102,6 +107,51 @@ async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) ->
             await until(lambda: listening(both)._knocking)
             async with asyncio.timeout(60):
                 await both.server.stop(10.0)
+
+
+class StoppingGate:
+    """Stops the handshakes between the acceptance of a socket and the first step of its handshake."""
+
+    def __init__(self) -> None:
+        self.handshakes: Handshakes | None = None
+        self.ended: list[str] = []
+
+    def knock(self, address: str) -> bool:
+        assert self.handshakes is not None
+        asyncio.get_running_loop().call_soon(self.handshakes.stop)
+        return True
+
+    def knocked(self, address: str) -> None:
+        self.ended.append(address)
+
+
+async def test_a_handshake_that_is_stopped_before_its_first_step_closes_its_socket(server: ssl.SSLContext) -> None:
+    gate = StoppingGate()
+    gate.handshakes = Handshakes(gate, server, 10.0, asyncio.Protocol)
+    await gate.handshakes.start("127.0.0.1", 0, 16)
+    with socket.create_connection(("127.0.0.1", gate.handshakes.port)) as client:
+        await until(lambda: gate.ended == ["127.0.0.1"])
+        client.settimeout(60)
+        assert client.recv(1) == b""
+
+
+async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
+    server: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshakes, "PAUSE_S", 0.02)
+    async with pair(tls=server) as both:
+        failures = iter([errno.EMFILE, errno.ENFILE, errno.ECONNABORTED])
+        accept = socket.socket.accept
+
+        def failing(listening: socket.socket) -> Any:
+            if (number := next(failures, None)) is not None:
+                raise OSError(number, os.strerror(number))
+            return accept(listening)
+
+        monkeypatch.setattr(socket.socket, "accept", failing)
+        with socket.create_connection(("127.0.0.1", both.server.port)):
+            await until(lambda: listening(both)._knocking)
+        assert next(failures, None) is None
 
 
 async def test_a_recorded_session_sends_nothing_to_the_server(tmp_path: Path, server: ssl.SSLContext) -> None:

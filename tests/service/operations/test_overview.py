@@ -30,10 +30,11 @@ async def test_figures_causes_and_pages_agree_and_a_refused_filter_has_a_reason(
     assert ([row["app_key"][-2:] for row in last["rows"]], last["next"]) == (["S0"], None)
     await answer(client, "msg.hold", id=page["rows"][0]["lk0"], why="test")
 
-    async def all_are_stuck() -> bool:
-        return bool((await answer(client, "queue.census"))["stuck"] == 7)
+    async def all_are_late() -> bool:
+        found = await answer(client, "queue.census")
+        return bool(found["stuck"] == 7 == sum(pair["late"] for pair in found["pairs"]))
 
-    await until(all_are_stuck)
+    await until(all_are_late)
     figures = await answer(client, "queue.census")
     assert figures["sent"] == {"SS_INIT": 7}
     assert {pair["target"]: (pair["rows"], pair["late"]) for pair in figures["pairs"]} == {

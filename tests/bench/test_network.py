@@ -1,0 +1,34 @@
+"""Watching a measured installation: the end of a node is the reason of a run without figures."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bench.errors import NodeDied
+from bench.network import A, BenchNetwork
+from semq.transport.errors import LinkLost
+
+
+async def test_a_lost_connection_is_reported_as_the_end_of_its_node(tmp_path: Path) -> None:
+    """The application notices the loss before the end of the process is noticed."""
+    network = BenchNetwork(tmp_path)
+    ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    class EndedNode:
+        name = A
+
+        async def ended(self) -> int:
+            return await ended
+
+        def log_tail(self, lines: int) -> str:
+            return "killed"
+
+    async def loses_its_connection() -> None:
+        asyncio.get_running_loop().call_later(0.05, ended.set_result, -9)
+        raise LinkLost
+
+    watch = asyncio.create_task(network._watch(EndedNode()))  # type: ignore[arg-type]
+    with pytest.raises(NodeDied, match="a, with status -9: killed"):
+        await network.watched(loses_its_connection())
+    await watch
