@@ -22,15 +22,15 @@ class DatagramsSection(Section):
     advertised_port: Port | None = None
     """hub, direct links: port to which others send datagrams, if a router changes it; default: port"""
     bytes_per_s: Annotated[int, Field(ge=10_000)] = 12_500_000
-    """most bytes sent as datagrams per second and peer; further documents go by the connection"""
+    """most bytes sent as datagrams per second and peer; less after losses; further documents go by the connection"""
     answer_s: Seconds = 1.0
     """time after which a probe without an answer counts as lost"""
     keep_s: Seconds = 15.0
     """interval of probes; routers forget a path without traffic after 30 s or more"""
     search_s: Seconds = 600.0
     """interval of attempts with larger datagrams"""
-    report_s: Seconds = 10.0
-    """interval of reports of what was sent and lost"""
+    report_s: Seconds = 1.0
+    """interval of reports of what was sent and lost, while documents travel; each report may change the rate"""
     renew_s: Seconds = 3600.0
     """lifetime of the keys of a channel"""
 

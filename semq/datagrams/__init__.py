@@ -9,6 +9,8 @@ The end that listens offers a channel over the link: address, connection id, sec
 | `path`     | whether datagrams pass, and of what size: probes and their answers         |
 | `channel`  | one connection id: cipher, window, path, numbers of documents              |
 | `document` | a document in a datagram                                                   |
+| `rate`     | the rate of a session, which follows the loss that the other end reports   |
+| `recent`   | the loss of the last minutes                                               |
 | `counts`   | figures of the datagrams of one peer                                       |
 | `session`  | the channels of one link, in turn; used by both kinds of nodes             |
 | `port`     | the socket, and the sessions whose datagrams it carries                    |

@@ -7,6 +7,7 @@ changes (a NAT may give another one): the address of the highest sequence number
 from typing import Any
 
 from semq.datagrams.cipher import SEQUENCE_MAX, DirectionCipher
+from semq.datagrams.counts import Coverage
 from semq.datagrams.path import PathProbe, PathTimes
 from semq.datagrams.replay import ReplayWindow
 
@@ -29,7 +30,9 @@ class DatagramChannel:
         self._next = 0
         self.documents_sent = 0
         self._received, self._expected = 0, 0
-        self.lost_there = 0  #: as the other end reports
+        self._announced, self._announced_before = 0, 0
+        self.full = 0  #: documents of the other end that were dropped here for lack of room
+        self.there = Coverage()  #: of the documents sent, as the other end reports
 
     @property
     def may_send(self) -> bool:
@@ -40,6 +43,19 @@ class DatagramChannel:
     def is_worn(self) -> bool:
         """Whether so many datagrams were sent or received that new keys are due."""
         return max(self._next, self.window.highest) >= RENEW_AT
+
+    @property
+    def here(self) -> Coverage:
+        """What has become of the documents of the other end."""
+        return Coverage(self._expected, self.lost, self.full)
+
+    def take_coverage(self, reported: Coverage) -> Coverage:
+        """Take a report about the documents sent; return the difference to the one before."""
+        before, sent = self.there, self.documents_sent
+        self.there = Coverage(
+            max(before.documents, min(reported.documents, sent)), min(reported.lost, sent), min(reported.full, sent)
+        )
+        return self.there.since(before)
 
     @property
     def lost(self) -> int:
@@ -60,8 +76,16 @@ class DatagramChannel:
     def note_document(self, number: int) -> None:
         """Count a document that has arrived, with its number."""
         self._received += 1
-        self.note_sent(number + 1)
+        self._expect(number + 1)
 
-    def note_sent(self, documents: int) -> None:
-        """Note how many documents the other end has sent at least."""
+    def note_announced(self, documents: int) -> None:
+        """Note how many documents the other end has sent, as it reports. Some of them may be under way."""
+        self._announced = max(self._announced, documents)
+
+    def count_missing(self) -> None:
+        """Count as lost what was announced before the last call of this method and has not arrived."""
+        self._expect(self._announced_before)
+        self._announced_before = self._announced
+
+    def _expect(self, documents: int) -> None:
         self._expected = max(self._expected, min(documents, SEQUENCE_MAX))

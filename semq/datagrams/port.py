@@ -154,4 +154,4 @@ class DatagramPort(Carriage):
                 session.tick()
         except Exception:  # a defect must not stop the probes
             log.exception("datagrams_failed")
-        self._timer = self._loop.call_later(self._times.path.answer_s, self._ring)
+        self._timer = self._loop.call_later(min(self._times.path.answer_s, self._times.report_s), self._ring)

@@ -12,9 +12,11 @@ from typing import Any
 
 from semq.datagrams.channel import DatagramChannel
 from semq.datagrams.cipher import ID_BYTES, OVERHEAD, SECRET_BYTES
-from semq.datagrams.counts import DatagramCounts
+from semq.datagrams.counts import Coverage, DatagramCounts
 from semq.datagrams.document import CarriedDocument, read_document, write_document
 from semq.datagrams.path import SIZES, PathTimes
+from semq.datagrams.rate import ByteBucket, SendingRate
+from semq.datagrams.recent import RecentLoss
 from semq.umx_t.records import ChannelRecord
 
 DOCUMENT, PROBE, ANSWER = b"\0", b"\1", b"\2"  # the first byte of a content
@@ -32,10 +34,10 @@ class Transmission(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DatagramTimes:
-    """Intervals in seconds, and the rate at which one session sends at most."""
+    """Intervals in seconds, and the highest rate of one session."""
 
     path: PathTimes = field(default_factory=PathTimes)
-    report_s: float = 10.0
+    report_s: float = 1.0
     renew_s: float = 3600.0  #: lifetime of a channel's keys
     grace_s: float = 60.0  #: for which a replaced channel is still read
     bytes_per_s: int = 12_500_000
@@ -77,10 +79,15 @@ class DatagramSession:
         self._take = take
         self._now = now
         self.channels: list[DatagramChannel] = []  #: at most two, the newest last
-        self._lost_before, self._lost_there_before = counts.lost, counts.lost_there  # on channels that have ended
-        self._reported: dict[bytes, tuple[int, int]] = {}
+        # Of channels that have ended.
+        self._lost_before, self._lost_there_before = counts.lost, counts.lost_there
+        self._full_there_before = counts.full_there
+        self._reported: dict[bytes, tuple[int, Coverage]] = {}
         self._report_at = now() + times.report_s
-        self._left, self._left_at = float(times.bytes_per_s), now()
+        self.rate = SendingRate(times.bytes_per_s)
+        self._bucket = ByteBucket(SIZES[-1], now())
+        self._recent_here, self._recent_there = RecentLoss(), RecentLoss()
+        self._not_open = 0  # documents since the path was closed, or since the beginning
         self._renewal: Callable[[], None] | None = None
         self._is_closed = False
 
@@ -109,7 +116,8 @@ class DatagramSession:
         channel = self.channels.pop(0)
         self._carriage.forget(channel)
         self._lost_before += channel.lost
-        self._lost_there_before += channel.lost_there
+        self._lost_there_before += channel.there.lost
+        self._full_there_before += channel.there.full
         self._reported.pop(channel.id, None)
 
     def close(self) -> None:
@@ -129,6 +137,7 @@ class DatagramSession:
         channel = self.open_channel
         if channel is None:
             self.counts.not_open += 1
+            self._not_open += 1
             return False
         room = channel.path.size - OVERHEAD - len(DOCUMENT)
         if len(document.header.raw) + len(document.body) > room:
@@ -138,7 +147,7 @@ class DatagramSession:
         if len(content) > room:
             self.counts.too_large += 1
             return False
-        if not self._allows(len(content)):
+        if not self._bucket.take(len(content), self.rate.bytes_per_s, self._now()):
             self.counts.too_fast += 1
             return False
         sent = self._transmit(channel, DOCUMENT + content, channel.address)[1]
@@ -151,13 +160,6 @@ class DatagramSession:
         else:
             self.counts.too_fast += 1
         return sent is Transmission.SENT
-
-    def _allows(self, size: int) -> bool:
-        """Whether the rate allows so many bytes now; they are then counted."""
-        now, rate = self._now(), self._times.bytes_per_s
-        left = min(self._left + (now - self._left_at) * rate, float(rate))
-        self._left, self._left_at = (left - size, now) if left >= size else (left, now)
-        return left >= size
 
     def _transmit(self, channel: DatagramChannel, content: bytes, address: Any) -> tuple[int, Transmission]:
         sealed = channel.seal(content)
@@ -187,10 +189,18 @@ class DatagramSession:
             if not channel.path.is_open:
                 self._probe(channel)
         elif kind == ANSWER and len(rest) == NUMBER_BYTES:
-            if source == channel.address and channel.path.answered(int.from_bytes(rest, "big"), self._now()):
-                self._probe(channel)
+            if source == channel.address:
+                self._receive_answer(channel, int.from_bytes(rest, "big"))
         else:
             self.counts.unreadable += 1
+
+    def _receive_answer(self, channel: DatagramChannel, number: int) -> None:
+        was_open = self.open_channel is not None
+        if channel.path.answered(number, self._now()):
+            self._probe(channel)
+        if not was_open and channel.may_send:
+            self._not_open = 0
+            self.rate.restart()
 
     def _move(self, channel: DatagramChannel, source: Any) -> None:
         """Follow the other end to an address; documents are sent there when it has answered a probe."""
@@ -207,17 +217,27 @@ class DatagramSession:
         if self._take(read[1]):
             self.counts.received += 1
         else:
+            channel.full += 1
             self.counts.full += 1
-        self.counts.lost = self._lost_before + sum(one.lost for one in self.channels)
+        self._sum_lost()
 
     def take_report(self, record: ChannelRecord) -> None:
-        """Take a report of the other end about a channel."""
+        """Take a report of the other end about a channel, and change the rate."""
         for channel in self.channels:
             if channel.id.hex() == record.id:
-                channel.note_sent(record.sent)
-                channel.lost_there = min(record.lost, channel.documents_sent)
+                channel.note_announced(record.sent)
+                self._judge(channel, record)
+        self.counts.lost_there = self._lost_there_before + sum(one.there.lost for one in self.channels)
+        self.counts.full_there = self._full_there_before + sum(one.there.full for one in self.channels)
+
+    def _judge(self, channel: DatagramChannel, record: ChannelRecord) -> None:
+        covered = channel.take_coverage(Coverage(record.covered, record.lost, record.full))
+        self._recent_there.note(self._now(), covered)
+        under_way = sum(one.documents_sent - one.there.documents for one in self.channels)
+        self.counts.slowed += self.rate.report(covered, under_way)
+
+    def _sum_lost(self) -> None:
         self.counts.lost = self._lost_before + sum(one.lost for one in self.channels)
-        self.counts.lost_there = self._lost_there_before + sum(one.lost_there for one in self.channels)
 
     # --- time
     def tick(self) -> None:
@@ -255,18 +275,34 @@ class DatagramSession:
                 channel.path.sent(number, size, now)
 
     def report(self) -> None:
-        """Report to the other end how many documents were sent, and how many of its own are missing, if changed."""
+        """Report to the other end how many documents were sent, and what has become of its own, if changed."""
         for channel in self.channels:
-            facts = (channel.documents_sent, channel.lost)
-            if self._reported.get(channel.id, (0, 0)) != facts:
-                self._reported[channel.id] = facts
-                self._send_record(ChannelRecord(id=channel.id.hex(), sent=facts[0], lost=facts[1]))
+            channel.count_missing()
+            sent, here = channel.documents_sent, channel.here
+            before = self._reported.get(channel.id, (0, Coverage()))
+            if before != (sent, here):
+                self._reported[channel.id] = (sent, here)
+                self._recent_here.note(self._now(), here.since(before[1]))
+                self._send_record(
+                    ChannelRecord(
+                        id=channel.id.hex(), sent=sent, covered=here.documents, lost=here.lost, full=here.full
+                    )
+                )
+        self._sum_lost()
 
     def status(self) -> dict[str, Any]:
         """Return the state of the path, and the figures."""
+        now = self._now()
+        shown = {
+            "bytes_per_s": round(self.rate.bytes_per_s),
+            "not_open_now": self._not_open,
+            "recent_here": self._recent_here.shown(now),
+            "recent_there": self._recent_there.shown(now),
+            **self.counts.shown(),
+        }
         channel = self.open_channel
         if channel is not None:
-            return {"state": "open", "why": "", "datagram_bytes": channel.path.size, **self.counts.shown()}
+            return {"state": "open", "why": "", "datagram_bytes": channel.path.size, **shown}
         if self._is_closed:
             why = NO_LINK
         elif not self.channels:
@@ -276,4 +312,4 @@ class DatagramSession:
         else:
             host, port = self.channels[-1].address[:2]
             why = f"{host}:{port} answers no datagrams: is UDP blocked on the way?"
-        return {"state": "closed", "why": why, "datagram_bytes": 0, **self.counts.shown()}
+        return {"state": "closed", "why": why, "datagram_bytes": 0, **shown}

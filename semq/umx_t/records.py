@@ -178,7 +178,9 @@ class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     host: HostText = ""  #: host that receives datagrams; empty: the address of the link
     port: PortNumber = 0
     sent: Number = 0  #: report: documents that the speaker has sent on the channel
-    lost: Number = 0  #: report: documents of the other end that the speaker has not received
+    covered: Number = 0  #: report: documents of the other end that the speaker has received or counts as lost
+    lost: Number = 0  #: report: of these, documents that the speaker has not received
+    full: Number = 0  #: report: of these, documents that the speaker has dropped for lack of room
 
 
 _TYPES: dict[Function, type] = {

@@ -38,8 +38,9 @@ async def test_the_relay_loses_its_part(loss: float, least: int, most: int) -> N
 
 def test_a_short_run_has_all_figures() -> None:
     done = finished(
-        "datagrams", "--loss", "0.05", "--messages", "300", "--size", "200", "--rate", "100", "--seconds", "1", "--json"
-    )
+        "datagrams", "--loss", "0.05", "--messages", "300", "--size", "200", "--rate", "100", "--seconds", "1",
+        "--rate-of-bulk", "250", "--json",
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["sent"], found["loss"], found["connection_received"]) == (300, 0.05, 300)

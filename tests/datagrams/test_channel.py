@@ -2,6 +2,7 @@
 
 from semq.datagrams.channel import RENEW_AT, DatagramChannel
 from semq.datagrams.cipher import SEQUENCE_MAX, read_head
+from semq.datagrams.counts import Coverage
 from semq.datagrams.path import PathTimes
 
 ID, SECRET, THERE = b"8 bytes.", bytes(32), ("127.0.0.1", 1)
@@ -56,9 +57,23 @@ def test_gaps_and_reports_show_what_is_lost() -> None:
     for number in (0, 3, 1):
         channel.note_document(number)
     assert channel.lost == 1
-    channel.note_sent(6)  # the last two were lost, too
+    channel.note_announced(6)
+    channel.count_missing()
+    assert channel.lost == 1  # the last two may be under way
+    channel.count_missing()
     assert channel.lost == 3
     channel.note_document(5)
     assert channel.lost == 2
-    channel.note_sent(2**62)
+    channel.note_announced(2**62)
+    channel.count_missing()
+    channel.count_missing()
     assert channel.lost == SEQUENCE_MAX - 4
+    assert channel.here == Coverage(SEQUENCE_MAX, SEQUENCE_MAX - 4, 0)
+
+
+def test_a_report_covers_no_more_than_was_sent_and_never_less_than_before() -> None:
+    channel, _ = pair()
+    channel.documents_sent = 10
+    assert channel.take_coverage(Coverage(8, 3, 1)) == (8, 3, 1)
+    assert channel.take_coverage(Coverage(7, 2, 1)) == (0, -1, 0)
+    assert channel.take_coverage(Coverage(2**62, 2**62, 2**62)) == (2, 8, 9)

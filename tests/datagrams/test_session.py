@@ -13,6 +13,7 @@ from semq.datagrams.cipher import read_head
 from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.path import SIZES
+from semq.datagrams.rate import FLOOR_BYTES_PER_S, START_BYTES_PER_S
 from semq.datagrams.session import ANSWER, PROBE, Carriage, DatagramSession, DatagramTimes, Transmission
 from semq.umx_t.records import ChannelRecord
 
@@ -54,7 +55,8 @@ class TwoEnds:
         self.carriages = [MemoryCarriage(), MemoryCarriage()]
         self.taken: list[list[CarriedDocument]] = [[], []]
         self.has_room = True
-        self.records: list[ChannelRecord] = []
+        self.records: list[ChannelRecord] = []  # of the hub
+        self.reports = 0  # of the node
         self.hub, self.node = [
             DatagramSession(
                 self.carriages[end], times, DatagramCounts(), tell, partial(self._take, end), lambda: self.now,
@@ -77,6 +79,7 @@ class TwoEnds:
             self.node.take_report(record)
 
     def _tell_hub(self, record: ChannelRecord) -> None:
+        self.reports += 1
         self.hub.take_report(record)
 
     def carry(self, end: int, number: int = 0) -> None:
@@ -91,6 +94,14 @@ class TwoEnds:
                 while self.carriages[end].sent:
                     self.carry(end)
         return self
+
+    def send_for(self, seconds: int, per_s: int, lost_of_10: int = 0) -> None:
+        """Send documents from the node each second, and lose some of each ten of the datagrams."""
+        for _ in range(seconds):
+            for number in range(per_s):
+                if self.node.send(document()) and number % 10 < lost_of_10:
+                    self.carriages[1].sent.pop()
+            self.pass_time(1)
 
     def pass_time(self, seconds: float, step_s: float = 1.0) -> None:
         end = self.now + seconds
@@ -183,8 +194,9 @@ def test_lost_repeated_and_late_datagrams_are_counted_and_none_arrives_twice(eve
     assert len(set(arrived)) == len(arrived)
     counts = ends.hub.counts
     assert (ends.node.counts.sent, counts.received) == (bodies, len(arrived))
-    assert counts.lost == bodies - len(arrived)
     ends.hub.report()
+    ends.hub.report()
+    assert counts.lost == bodies - len(arrived)
     assert ends.node.counts.lost_there == counts.lost
 
 
@@ -228,12 +240,86 @@ def test_reasons_for_the_connection_are_counted() -> None:
     assert (ends.node.counts.too_large, ends.node.counts.too_fast, ends.node.counts.sent) == (2, 2, 2)
 
 
-def test_a_document_without_room_is_dropped_and_counted() -> None:
+def test_a_document_without_room_is_dropped_and_not_counted_as_lost() -> None:
     ends = TwoEnds().settle()
     ends.has_room = False
     ends.node.send(document())
     ends.settle()
     assert (ends.hub.counts.full, ends.hub.counts.received, ends.hub.counts.lost) == (1, 0, 0)
+    ends.pass_time(2)
+    assert (ends.node.counts.full_there, ends.node.counts.lost_there) == (1, 0)
+    assert ends.hub.status()["recent_here"] == ends.node.status()["recent_there"] == {
+        "documents": 1, "lost": 0, "full": 1
+    }  # fmt: skip
+
+
+def test_the_rate_follows_the_loss_that_the_other_end_reports() -> None:
+    ends = TwoEnds().settle()
+    ends.send_for(3, 100)
+    before = ends.node.rate.bytes_per_s
+    assert before > START_BYTES_PER_S
+    ends.send_for(2, 100, lost_of_10=2)
+    halved = ends.node.status()
+    assert (halved["bytes_per_s"], halved["slowed"]) == (before, 1)
+    assert ends.hub.status()["bytes_per_s"] == START_BYTES_PER_S  # the other direction
+    ends.send_for(30, 100, lost_of_10=2)
+    assert ends.node.rate.bytes_per_s == FLOOR_BYTES_PER_S
+    sent = ends.node.counts.sent
+    assert [ends.node.send(document()) for _ in range(1000)].count(True) < 1000
+    assert ends.node.counts.too_fast > 0
+    assert ends.node.counts.sent > sent
+    ends.settle()
+    ends.send_for(40, 100)
+    assert ends.node.rate.bytes_per_s > before
+
+
+def test_a_path_that_opens_again_begins_at_the_first_rate() -> None:
+    ends = TwoEnds().settle()
+    ends.send_for(5, 100)
+    assert ends.node.rate.bytes_per_s > START_BYTES_PER_S
+    for _ in range(100):
+        ends.now += 1
+        ends.node.tick()
+        ends.carriages[1].sent.clear()
+    assert not ends.node.send(document())
+    assert ends.node.status()["not_open_now"] == 1
+    ends.pass_time(20)
+    assert ends.node.rate.bytes_per_s == START_BYTES_PER_S
+    assert (ends.node.status()["not_open_now"], ends.node.counts.not_open) == (0, 1)
+
+
+def test_new_keys_do_not_change_the_rate() -> None:
+    ends = TwoEnds(DatagramTimes(renew_s=10, grace_s=2)).settle()
+    ends.send_for(5, 100)
+    ends.pass_time(2)
+    first, rate = ends.node.open_channel, ends.node.rate.bytes_per_s
+    ends.pass_time(10)
+    assert ends.node.open_channel is not first
+    assert ends.node.rate.bytes_per_s == rate
+
+
+def test_documents_under_way_are_not_reported_as_lost() -> None:
+    """The report of the sender overtakes its datagrams."""
+    ends = TwoEnds().settle()
+    ends.node.send(document())
+    ends.node.report()
+    ends.hub.report()
+    assert ends.hub.counts.lost == 0
+    ends.settle()
+    ends.pass_time(5)
+    assert (ends.hub.counts.lost, ends.node.counts.lost_there) == (0, 0)
+
+
+def test_reports_end_soon_after_the_documents() -> None:
+    ends = TwoEnds().settle()
+    ends.pass_time(10)
+    assert (len(ends.records), ends.reports) == (1, 0)  # the offer
+    ends.send_for(3, 10, lost_of_10=1)
+    ends.pass_time(3)
+    seen = (len(ends.records), ends.reports)
+    assert seen[0] >= 4
+    ends.pass_time(100)
+    assert (len(ends.records), ends.reports) == seen
 
 
 def test_keys_are_renewed_and_late_datagrams_of_the_former_channel_still_count() -> None:

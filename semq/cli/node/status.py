@@ -25,8 +25,8 @@ COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meani
 FIGURES = ("amqp", "store")
 # Figures of a peer's datagrams, in this order; those after the first three are shown if they are not 0.
 DATAGRAM_FIGURES = (
-    "sent", "received", "lost", "lost_there", "too_large", "not_open", "too_fast", "no_room", "forged", "repeated",
-    "unreadable", "full", "moved",
+    "sent", "received", "lost", "lost_there", "slowed", "too_large", "not_open", "too_fast", "no_room", "forged",
+    "repeated", "unreadable", "full", "full_there", "moved",
 )  # fmt: skip
 
 
@@ -144,11 +144,15 @@ def _datagrams(facts: Status) -> Iterator[tuple[str, str]]:
         return
     yield "UDP port", f"{datagrams.get('port')}, {counted(datagrams.get('strangers', 0), 'datagram')} of strangers"
     for peer, one in sorted((datagrams.get("peers") or {}).items()):
-        is_open = one.get("state") == "open"
-        state = f"open, {one.get('datagram_bytes')} bytes" if is_open else f"CLOSED: {plain(one.get('why') or '')}"
-        yield node_name(peer), state
+        yield node_name(peer), _path(one)
         named = ((name.replace("_", " "), one.get(name) or 0) for name in DATAGRAM_FIGURES)
         yield "", ", ".join(f"{number} {name}" for name, number in named if number or name in DATAGRAM_FIGURES[:3])
+
+
+def _path(facts: Status) -> str:
+    if facts.get("state") != "open":
+        return f"CLOSED: {plain(facts.get('why') or '')}"
+    return f"open, up to {facts.get('datagram_bytes')} bytes each, {size(facts.get('bytes_per_s'))}/s"
 
 
 SECTIONS = (
