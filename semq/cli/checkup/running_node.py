@@ -18,6 +18,7 @@ ADVICE = {
     "store": "See the findings on the database; the node tries again by itself.",
     "link": "Check the network path to the hub; the node dials again by itself.",
     "direct": "Check that these partners' nodes run, and the network; documents wait, or go by the hub.",
+    "datagrams": "Let UDP pass to and from datagrams.port; after loss see OPERATIONS.md, Datagrams.",
     "certificate": "`semq cert show`; OPERATIONS.md, certificates.",
     "certificates": "Their nodes renew them while they run. One that has ended needs a token: `semq hub nodes token`.",
     "resources": "Make room, or let applications take what waits; nothing that was accepted is lost.",

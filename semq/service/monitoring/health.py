@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from semq.datagrams.rate import LOSS_MAX, SAMPLE
+from semq.datagrams.recent import WINDOW_MINUTES
 from semq.datagrams.session import NO_LINK
 from semq.moments import utc_text
 
@@ -88,14 +90,30 @@ def _links(status: Status) -> Iterable[Check]:
 
 
 def _datagrams(peers: Mapping[str, Mapping[str, Any]]) -> Check:
-    """Return the check of the paths for datagrams: closed ones to peers with a link, for which there were documents."""
+    """Return the check of datagrams: paths to peers with a link that are closed although there were documents since,
+    and recent loss."""
     closed = [
         f"{peer}: {one['why']}"
         for peer, one in sorted(peers.items())
-        if one["state"] != "open" and one["why"] != NO_LINK and one["not_open"]
+        if one["state"] != "open" and one["why"] != NO_LINK and one["not_open_now"]
     ]
-    detail = f"documents with @Reliable=0 go by the connection; {'; '.join(closed)}" if closed else ""
-    return Check("datagrams", WARNING if closed else OK, detail)
+    lossy = [
+        f"{peer}: {loss}"
+        for peer, one in sorted(peers.items())
+        for direction, recent in (("to it", one["recent_there"]), ("from it", one["recent_here"]))
+        if (loss := _loss(direction, **recent))
+    ]
+    parts = [f"documents with @Reliable=0 go by the connection; {'; '.join(closed)}"] if closed else []
+    parts += [f"{'; '.join(lossy)}: send fewer, or with @Reliable=1"] if lossy else []
+    return Check("datagrams", WARNING if parts else OK, "; ".join(parts))
+
+
+def _loss(direction: str, documents: int, lost: int, full: int) -> str:
+    """Return the loss of one direction in words; empty if it is small, or if there were few documents."""
+    if documents < SAMPLE or lost + full <= documents * LOSS_MAX:
+        return ""
+    dropped = f", and {full / documents:.0%} dropped by the receiver for lack of room" if full else ""
+    return f"{lost / documents:.0%} of {documents} documents {direction} in {WINDOW_MINUTES} minutes lost{dropped}"
 
 
 def _companion(name: str, state: Mapping[str, Any]) -> Check:

@@ -163,6 +163,10 @@ def _datagram_sums(names: Iterable[str], label: str) -> Callable[[Figures], list
     return samples
 
 
+def _datagram_slowdowns(of: Figures) -> list[Sample]:
+    return [({}, float(sum(one["slowed"] for one in _datagram_peers(of))))] if "datagrams" in of.status else []
+
+
 def _datagram_ignored(of: Figures) -> list[Sample]:
     if "datagrams" not in of.status:
         return []
@@ -254,6 +258,8 @@ METRICS = (
            _datagram_sums(BEST_EFFORT, "result")),
     Metric("semq_datagram_lost_documents", "gauge", "Documents sent as datagrams that have not arrived: lost (here), "
            "and lost_there, as the peers report.", _datagram_sums(("lost", "lost_there"), "way")),
+    Metric("semq_datagram_slowdowns_total", "counter", "Halvings of the rate of datagrams because of reported loss.",
+           _datagram_slowdowns),
     Metric("semq_datagrams_ignored_total", "counter", "Datagrams that were ignored, by reason.", _datagram_ignored),
     Metric("semq_datagram_paths", "gauge", "Peers with a channel for datagrams, by the state of the path.",
            _datagram_paths),

@@ -18,6 +18,7 @@ from semq.datagrams.document import CarriedDocument
 from semq.datagrams.errors import DatagramPortTaken
 from semq.datagrams.session import DatagramSession
 from semq.service.links.sessions import NodeLink
+from semq.service.monitoring.health import checks
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import ChannelRecord
@@ -188,6 +189,25 @@ async def test_loss_is_a_figure_at_both_ends(start: Start) -> None:
     # What was lost on either way is missing; everything else arrives once, as a datagram or by the connection.
     bodies = await scene.received(150 - hub_a["lost"] - b["lost"])
     assert len(set(bodies)) == len(bodies)
+
+
+async def test_recent_loss_is_a_warning_at_both_ends_and_lowers_the_rate(start: Start) -> None:
+    scene = await start(DatagramFaults(loss=0.25))
+
+    async def warned() -> list[str]:
+        nodes = (scene.a, scene.hub)
+        found = [one.detail for node in nodes for one in checks(await node.status(), 14.0) if one.name == "datagrams"]
+        return [detail for detail in found if " lost" in detail]
+
+    async with asyncio.timeout(PATIENCE_S):
+        while len(await warned()) < 2:
+            await scene.send(*(b"%d" % number for number in range(20)))
+    at_a, at_hub = await warned()
+    assert "2.hub: " in at_a
+    assert "documents to it" in at_a
+    assert "1.10008: " in at_hub
+    assert "documents from it" in at_hub
+    assert facts(scene.a)["slowed"] > 0
 
 
 async def test_doubled_late_and_altered_datagrams_are_harmless(start: Start) -> None:

@@ -16,6 +16,7 @@ STATUS: dict[str, Any] = {
     "hub": {"link": "up", "last_error": ""}, "partners": {"1.56001": {"online": False}},
     "certificate": {"state": "ok", "days_left": 61.5, "renew_at": "2031-01-01"},
 }  # fmt: skip
+NONE = {"documents": 0, "lost": 0, "full": 0}
 VIOLATIONS = [
     {
         "who": f"1.{n}", "what": "SEMQ-5209", "count": 300 - n, "first": 0, "last": 1_790_000_000_000,
@@ -44,8 +45,14 @@ def test_health_names_failing_webhooks_and_since_when() -> None:
 
 
 def path(**facts: Any) -> dict[str, Any]:
-    """Return a status with a path for datagrams, closed although there were documents for it."""
-    return STATUS | {"datagrams": {"peers": {"2.hub": {"state": "closed", "why": "blocked", "not_open": 1} | facts}}}
+    """Return a status with a path for datagrams, closed although there were documents for it since."""
+    closed = {"state": "closed", "why": "blocked", "not_open": 3, "not_open_now": 1}
+    return STATUS | {"datagrams": {"peers": {"2.hub": closed | {"recent_here": NONE, "recent_there": NONE} | facts}}}
+
+
+def lossy(direction: str, documents: int, lost: int, full: int = 0) -> dict[str, Any]:
+    """Return a status with an open path and these documents of the last minutes."""
+    return path(state="open", why="", **{f"recent_{direction}": {"documents": documents, "lost": lost, "full": full}})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,12 @@ def path(**facts: Any) -> dict[str, Any]:
         (changed(store={"went_back": 1}), "warning", "store"),
         (STATUS | {"shortage": "low on disk"}, "warning", "resources"),
         (path(), "warning", "datagrams"),
-        (path(not_open=0), "ok", ""),
+        (path(not_open_now=0), "ok", ""),
+        (lossy("there", 1000, 100), "ok", ""),
+        (lossy("there", 1000, 101), "warning", "datagrams"),
+        (lossy("here", 1000, 101), "warning", "datagrams"),
+        (lossy("there", 1000, 60, 60), "warning", "datagrams"),
+        (lossy("there", 99, 99), "ok", ""),
         (path(why=NO_LINK), "ok", ""),
         (path(state="open"), "ok", ""),
         (changed(partners={"1.56001": {"online": True, "quota_reached": True}}), "warning", "quotas"),
@@ -88,6 +100,14 @@ def test_the_verdict_is_that_of_the_worst_check(status: dict[str, Any], verdict:
     result = health("1.10008", checks(status, 14.0))
     assert result["verdict"] == verdict
     assert [one["check"] for one in result["checks"] if one["verdict"] != "ok"] == ([check] if check else [])
+
+
+def test_the_check_of_datagrams_says_how_much_was_lost_and_what_to_do() -> None:
+    [detail] = [one.detail for one in checks(lossy("there", 1200, 144, 60), 14.0) if one.name == "datagrams"]
+    assert detail == (
+        "2.hub: 12% of 1200 documents to it in 5 minutes lost, and 5% dropped by the receiver for lack of room: "
+        "send fewer, or with @Reliable=1"
+    )
 
 
 def test_violations_are_listed_by_peer_kind_and_count() -> None:

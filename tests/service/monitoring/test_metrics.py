@@ -13,7 +13,7 @@ from semq.datagrams.counts import DatagramCounts
 from semq.engine.latency import BOUNDS_S, Latency, Stage
 from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
-from tests.service.monitoring.test_health import VIOLATIONS, changed
+from tests.service.monitoring.test_health import NONE, VIOLATIONS, changed
 from tests.waiting import until
 
 QUEUES = {
@@ -79,12 +79,14 @@ def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
 
 
 def test_datagrams_are_summed_over_the_peers() -> None:
-    peer = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, too_large=3, forged=1).shown()
+    counts = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, slowed=6, too_large=3, forged=1).shown()
+    peer = counts | {"not_open_now": 0, "recent_here": NONE, "recent_there": NONE}
     peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", "why": "", **peer}}
     result = samples(render(figures(datagrams={"port": 5671, "strangers": 7, "peers": peers})))
     results = {name: result["semq_datagram_documents_total", f"result={name}"] for name in ("sent", "too_large")}
     assert results == {"sent": 10, "too_large": 6}
     assert result["semq_datagram_lost_documents", "way=lost_there"] == 4
+    assert result[("semq_datagram_slowdowns_total",)] == 12
     ignored = {name: result["semq_datagrams_ignored_total", f"reason={name}"] for name in ("forged", "strangers")}
     assert ignored == {"forged": 2, "strangers": 7}
     assert result["semq_datagram_paths", "state=open"] == result["semq_datagram_paths", "state=closed"] == 1
