@@ -1,7 +1,8 @@
-"""Checks of a node's database: connection, durability, version of the tables."""
+"""Checks of a node's database and of a hub's control database: connection, durability, version of the tables."""
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -30,21 +31,35 @@ def check(settings: Settings) -> Iterator[Finding]:
         if url is None:
             yield Finding("database", OK, "its own Postgres, which starts with the node; it does not run now")
             return
+    found = list(_server(url, "database.url"))
+    yield from found
+    if found[-1].check != "database":  # connected, and it takes writes
+        yield _tables(url, settings)
+
+
+def check_control(settings: Settings) -> Iterator[Finding]:
+    """Check the control database, which the instances of a hub share, if it has an address of its own."""
+    section = settings.cluster
+    if section is not None and section.control is not None:
+        for one in _server(section.control.get_secret_value(), "cluster.control"):
+            yield replace(one, check=f"control {one.check}")
+
+
+def _server(url: str, key: str) -> Iterator[Finding]:
+    """Check the server at an address, which the key ``key`` of the configuration has."""
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
-            yield from _checked(connection, has_hosts="," in str(conninfo_to_dict(url).get("host", "")))
+            yield from _checked(connection, key, has_hosts="," in str(conninfo_to_dict(url).get("host", "")))
     except psycopg.Error as error:
-        advice = "Start the server, or correct database.url; a firewall may block the connection."
+        advice = f"Start the server, or correct {key}; a firewall may block the connection."
         yield Finding("database", FAILING, shortened(" ".join(str(error).split()), 300), advice)
-        return
-    yield _tables(url, settings)
 
 
-def _checked(connection: psycopg.Connection[Any], *, has_hosts: bool) -> Iterator[Finding]:
+def _checked(connection: psycopg.Connection[Any], key: str, *, has_hosts: bool) -> Iterator[Finding]:
     version = connection.info.parameter_status("server_version")
     [standby] = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
     if standby:
-        advice = "Let database.url lead to the primary (target_session_attrs=read-write)."
+        advice = f"Let {key} lead to the primary (target_session_attrs=read-write)."
         yield Finding("database", FAILING, f"Postgres {version} is a standby that takes no writes", advice)
         return
     try:

@@ -70,6 +70,7 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
     parts = {
         "machine": of(lambda: machine.check(settings)),
         "database": of(lambda: database.check(settings)),
+        "control database": of(lambda: database.check_control(settings)),
         "identity": of(lambda: identity.check(settings)),
         "way to the hub": all_of(hub_link.check(settings)),
         "direct links": all_of(direct_links.check(settings)),

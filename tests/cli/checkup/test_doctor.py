@@ -22,6 +22,7 @@ from tests.service.inprocess import InProcess, linked
 HUB = '[node]\nkind = "platform"\nid = "hub"\n'
 # checks whose result depends on other tests of this network, and on the disk
 LEFT_BY_OTHERS = ("stuck", "submissions", "disk")
+CLUSTER = '[cluster]\ncarrier = ["amqp://semq:secret@127.0.0.1:1/semq"]\n'
 LOCAL = '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "{url}"\n'
 
 
@@ -191,6 +192,20 @@ def test_several_hosts_without_synchronous_replication_are_a_warning(
     with replicated(tmp_path, synchronous=synchronous) as pair:
         settings = settings_of(tmp_path, f'{HUB}[database]\nurl = "{pair.url}"\n')
         assert verdicts(list(database.check(settings)))["replication"] == verdict
+        settings = settings_of(tmp_path, f'{HUB}{CLUSTER}control = "{pair.url}"\n')
+        assert verdicts(list(database.check_control(settings))) == {
+            "control database": OK, "control replication": verdict, "control database clock": OK,
+            "control connections": OK,
+        }  # fmt: skip
+
+
+def test_a_control_database_of_its_own_is_checked(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, f'{HUB}{CLUSTER}control = "postgresql://nobody@127.0.0.1:1/none"\n')
+    [found] = database.check_control(settings)
+    assert (found.check, found.verdict) == ("control database", FAILING)
+    assert "cluster.control" in found.advice
+    for text in (HUB, HUB + CLUSTER):
+        assert list(database.check_control(settings_of(tmp_path, text))) == []
 
 
 @pytest.fixture
