@@ -62,6 +62,7 @@ def describe(event: AppEvent) -> tuple[ContentHeader, bytes]:
             "token": event.token,
             "submission": event.submission or None,
             **({"corrects": event.corrects} if event.corrects else {}),
+            **({"group": event.group._asdict()} if event.group else {}),
         }
     )
     properties = Properties(

@@ -41,7 +41,7 @@ from semq.app.errors import (
     NotYetKnown,
     RefusedByNode,
 )
-from semq.app.values import Document, DocumentEvent, Fate, Sent
+from semq.app.values import Document, DocumentEvent, Fate, GroupMember, Sent
 from semq.umx_t.app_key import AppKey
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ __all__ = [
     "DocumentEvent",
     "Fate",
     "GiveUp",
+    "GroupMember",
     "Handlers",
     "IncompleteAnswer",
     "LoginRefused",

@@ -51,6 +51,16 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMember:
+    """The place of a document in a submission to a group, or to all users of an institution."""
+
+    lk0: str  #: the name of the submission, as in ``Sent``
+    target: str  #: the group: 3.retailers
+    member: int  #: from 1
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentEvent:
     """An event about a document of this institution (exchange ``semq.events``)."""
 
@@ -64,6 +74,7 @@ class DocumentEvent:
     reason: str = ""
     corrects: str = ""  #: the outcome reported before, on the hub's information alone, which was wrong
     token: str = ""  #: token of the submission; a refused document has no ``lk0``
+    group: GroupMember | None = None  #: only if the document was submitted to a group
 
     @property
     def is_final(self) -> bool:
@@ -203,7 +214,15 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
         corrects=_text(facts.get("corrects")),
         token=_text(facts.get("token")),
         reason=reason_text(facts.get("reason")),
+        group=_group_member(facts.get("group")),
     )
+
+
+def _group_member(place: object) -> GroupMember | None:
+    """Read the place of a document in a submission to a group."""
+    if not isinstance(place, dict):
+        return None
+    return GroupMember(_text(place["lk0"]), _text(place["target"]), int(place["member"]), int(place["members"]))
 
 
 def moment(milliseconds: object) -> datetime:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from semq.seal.errors import CannotSeal, KeyUnknown
-from semq.store.rows import KeptKey, Reason
+from semq.store.rows import GroupPlace, KeptKey, Reason
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.app_key import AppKey
@@ -68,7 +68,7 @@ class Submission:
     scheduled_as: str = ""  #: the name under which it waited
     name: LK0 | None = None  #: the name under which it will wait, if it has one already: a document in pieces
     members: Sequence["Submission"] = ()  #: filled in by the engine, if the target is a group (``sender.groups``)
-    member_of: str = ""  #: filled in by the engine: the place of a member in its group
+    group: GroupPlace | None = None  #: filled in by the engine for a member
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -115,6 +115,7 @@ class AppEvent(msgspec.Struct, frozen=True):
     token: str = ""
     submission: int = 0  #: number that ``semq_send`` returned
     corrects: str = ""  #: the outcome in an earlier event, which was based on a statement of the hub alone
+    group: GroupPlace | None = None  #: the submission to a group, of which the document is a member
 
 
 class PreparedEvent(Protocol):

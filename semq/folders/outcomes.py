@@ -5,8 +5,10 @@ Events wait for this process in a durable queue of the node, so that none is mis
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -17,10 +19,12 @@ from semq.service.companion.sections import QUEUE_EXPIRES_S
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.short_name import short_name
+from semq.umx_t.status import Outcome
 
 log = structlog.get_logger("semq.folders")
 
 QUEUE = "semq.folders"
+DELIVERED = Outcome.DELIVERED.name
 PAUSE_S = 0.2  # between two searches for a file that is being moved
 LOOKS_MAX = 150  # searches; afterwards the file is missing, or another one of the same name stays in ``out``
 
@@ -64,7 +68,7 @@ def _places(layout: Layout, event: DocumentEvent) -> list[Path]:
     if key.domain != layout.domain or not key.key or any("/" in part or part in (".", "..") for part in key):
         return []  # sent by another application
     try:
-        address = parse_address(event.target)
+        address = parse_address(event.group.target if event.group else event.target)
     except BadAddress:
         return []  # submitted by SQL, and refused because of its target
     user = f"@{address.user}" if address.user else ""
@@ -73,11 +77,17 @@ def _places(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
     """Return the file of a document. Searches ``failed`` too, because a later event can correct an outcome."""
+    lk0 = _submission(event)
     for plain in (folder / kept(one) for one in _places(layout, event) for folder in (layout.sent, layout.failed)):
-        for path in (plain, marked(plain, short_name(event.lk0))):
-            if read_note(path).get("lk0") == event.lk0 and os.path.lexists(path):
+        for path in (plain, marked(plain, short_name(lk0))):
+            if read_note(path).get("lk0") == lk0 and os.path.lexists(path):
                 return path
     return None
+
+
+def _submission(event: DocumentEvent) -> str:
+    """Return the LK0 in the note of a file: that of the document, or of its submission to a group."""
+    return event.group.lk0 if event.group else event.lk0
 
 
 def _is_under_way(layout: Layout, event: DocumentEvent) -> bool:
@@ -86,12 +96,27 @@ def _is_under_way(layout: Layout, event: DocumentEvent) -> bool:
 
 def _conclude(layout: Layout, path: Path, event: DocumentEvent) -> None:
     """Write the outcome down, and move the file to its folder. Raises OSError."""
-    fate = event.fate
-    note = {**read_note(path), "outcome": fate.outcome, "reason": fate.reason, "ended_at": utc_text(event.at)}
-    folder = layout.sent if fate.is_delivered else layout.failed
+    outcome = {"outcome": event.fate.outcome, "reason": event.fate.reason, "ended_at": utc_text(event.at)}
+    note = read_note(path)
+    note |= _of_group(note, event, outcome) if event.group else outcome
+    folder = layout.failed if note.get("outcome", DELIVERED) != DELIVERED else layout.sent
     if path.is_relative_to(folder):
         write_note(path, note)
     else:
-        goal = layout.move(path, folder, note, short_name(event.lk0))
+        lk0 = _submission(event)
+        goal = layout.move(path, folder, note, short_name(lk0))
         note_of(path).unlink(missing_ok=True)
-        log.warning("file_moved", file=str(goal), document=event.lk0, outcome=fate.outcome, reason=fate.reason)
+        log.warning("file_moved", file=str(goal), document=lk0, outcome=note["outcome"], reason=note["reason"])
+
+
+def _of_group(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, Any]:
+    """Return the outcomes of a document to a group by member, and its own when all members have one: DELIVERED, or
+    that of the first member that did not get the document.
+    """
+    assert event.group is not None
+    members = {**note.get("members", {}), event.target: {"member": event.group.member, **outcome}}
+    missed = [one for one in members.values() if one["outcome"] != DELIVERED]
+    if len(members) < event.group.members:
+        return {"members": members}
+    first = min(missed, key=itemgetter("member"), default=members[event.target])
+    return {"members": members, **{name: first[name] for name in outcome}}

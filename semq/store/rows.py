@@ -5,6 +5,7 @@ Bodies are separate from the narrow rows, so that a change of status rewrites te
 since 1970 UTC.
 """
 
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -49,6 +50,28 @@ class OrderKey(NamedTuple):
     key: str
 
 
+_GROUP_PLACE = re.compile(r"member (\d+) of (\d+) of (\S+) to (\S+)\Z")
+
+
+class GroupPlace(NamedTuple):
+    """The place of a message in the submission to a group (PROTOCOL.md section 2.1)."""
+
+    member: int  #: from 1
+    members: int
+    lk0: str  #: the name of the submission
+    target: str  #: the group
+
+    def __str__(self) -> str:
+        """Return the text in tb_0031 and in the first ledger line of the message."""
+        return f"member {self.member} of {self.members} of {self.lk0} to {self.target}"
+
+
+def read_group_place(text: str) -> GroupPlace | None:
+    """Return the place at the end of a text of SEMQ's own."""
+    found = _GROUP_PLACE.search(text)
+    return GroupPlace(int(found[1]), int(found[2]), found[3], found[4]) if found else None
+
+
 @dataclass(slots=True)
 class Outbound:
     """A row of tb_0031: own (accepted here) or relayed (held by the hub)."""
@@ -79,6 +102,7 @@ class Outbound:
     accepted_at: int = 0
     expires_at: int = 0
     priority: int = 0
+    group: GroupPlace | None = None  #: only if it was submitted to a group
 
     @property
     def source(self) -> str:

@@ -187,6 +187,7 @@ tb_0031 = Table(
     moment("expires_at", null=True),
     col("source", Text, "''"),
     col("priority", SmallInteger, "0"),
+    col("group_place", Text, null=True),
     one_of("direction", Direction),
     one_of("save_fwd", SaveFwd),
     one_of("ss_status", SendStatus),

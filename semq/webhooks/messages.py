@@ -6,6 +6,7 @@ and the rest as ``semq-``. An event is a CloudEvent in JSON. Values of headers a
 """
 
 import json
+from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
@@ -73,6 +74,7 @@ def of_event(event: DocumentEvent) -> WebhookRequest:
             "outcome": event.outcome,
             "reason": event.reason,
             "corrects": event.corrects,
+            **({"group": asdict(event.group)} if event.group else {}),
         },
     }
     body = json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")

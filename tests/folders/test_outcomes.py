@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from semq.app import DocumentEvent
-from semq.folders.layout import Layout, write_note
-from semq.folders.outcomes import _find, _is_under_way
+from semq.app import DocumentEvent, GroupMember
+from semq.folders.layout import Layout, read_note, write_note
+from semq.folders.outcomes import _conclude, _find, _is_under_way
 from semq.umx_t.app_key import AppKey
 
 LK0 = "1.10008:1:1:7:1"
+GROUP = "1.10008:1:1:7:9"
 
 
 def event(*key: str) -> DocumentEvent:
@@ -39,6 +40,54 @@ def test_a_refused_submission_without_a_target_is_no_file(layout: Layout) -> Non
     refused = DocumentEvent("failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC))
     assert _find(layout, refused) is None
     assert not _is_under_way(layout, refused)
+
+
+@pytest.fixture
+def file(layout: Layout) -> Path:
+    """A file that was sent to a group of two."""
+    path = layout.sent / "3.retailers" / "a.xml"
+    write_note(path, {"lk0": GROUP})
+    path.write_bytes(b"")
+    return path
+
+
+def of_member(number: int, kind: str, outcome: str, reason: str = "") -> DocumentEvent:
+    """Return the last event about the document of one member."""
+    at, place = datetime(2026, 11, 22, tzinfo=UTC), GroupMember(GROUP, "3.retailers", number, 2)
+    target, key = f"1.5600{number}", AppKey("", "", "", "a.xml")
+    return DocumentEvent(kind, f"{GROUP}{number}", target, key, at, 1, outcome, reason, group=place)
+
+
+def test_a_file_to_a_group_has_an_outcome_when_all_members_have_one(layout: Layout, file: Path) -> None:
+    event = of_member(2, "delivered", "DELIVERED")
+    assert _find(layout, event) == file
+    _conclude(layout, file, event)
+    assert "outcome" not in read_note(file)
+    assert read_note(file)["members"]["1.56002"]["outcome"] == "DELIVERED"
+    _conclude(layout, file, event)  # received again after a crash
+    assert "outcome" not in read_note(file)
+    _conclude(layout, file, of_member(1, "delivered", "DELIVERED"))
+    assert read_note(file)["outcome"] == "DELIVERED"
+
+
+def test_a_file_to_a_group_has_the_outcome_of_the_first_member_that_did_not_get_it(layout: Layout, file: Path) -> None:
+    _conclude(layout, file, of_member(2, "failed", "REJECTED", "second"))
+    assert file.exists()
+    _conclude(layout, file, of_member(1, "failed", "CANCELLED", "first"))
+    failed = layout.failed / "3.retailers" / "a.xml"
+    assert not file.exists()
+    assert [read_note(failed)[name] for name in ("outcome", "reason")] == ["CANCELLED", "first"]
+
+
+def test_a_corrected_outcome_of_a_member_moves_the_file_back(layout: Layout, file: Path) -> None:
+    _conclude(layout, file, of_member(1, "delivered", "DELIVERED"))
+    _conclude(layout, file, of_member(2, "failed", "REJECTED"))
+    event = of_member(2, "delivered", "DELIVERED")
+    failed = _find(layout, event)
+    assert failed is not None
+    assert failed.is_relative_to(layout.failed)
+    _conclude(layout, failed, event)
+    assert read_note(file)["outcome"] == "DELIVERED"
 
 
 def test_a_file_with_a_shortened_name_is_found(layout: Layout) -> None:

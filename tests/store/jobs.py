@@ -11,6 +11,7 @@ from typing import Any
 from semq.errors import BadInput
 from semq.store.rows import (
     Event,
+    GroupPlace,
     InStream,
     InStreamKey,
     LedgerLine,
@@ -97,6 +98,7 @@ def own(number: int, variant: int = 0) -> Outbound:
         size=len(body_of(number).payload),
         accepted_at=NOW + number,
         expires_at=NOW + variant if variant % 7 == 0 else 0,
+        group=GroupPlace(2, 3, str(LK0(*HERE, INC, number - 2)), "3.retailers/desk") if variant % 6 == 0 else None,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.app import Document, DocumentEvent
+from semq.app import Document, DocumentEvent, GroupMember
 from semq.umx_t.app_key import AppKey
 from semq.webhooks.messages import of_document, of_event
 
@@ -59,6 +59,15 @@ def test_an_event_is_a_cloud_event_with_an_id_of_its_own() -> None:
     assert (content["specversion"], content["type"], content["id"]) == ("1.0", "semq.document.failed", one.id)
     assert content["data"]["reason"] == "SEMQ-1203 too large"
     assert of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT, 2)).id != one.id
+
+
+def test_an_event_of_a_member_names_the_group() -> None:
+    place = GroupMember("group", "3.retailers", 2, 3)
+    one = of_event(DocumentEvent("delivered", "lk", "1.56001", AppKey(), AT, group=place))
+    assert json.loads(bytes(one.body))["data"]["group"] == {
+        "lk0": "group", "target": "3.retailers", "member": 2, "members": 3,
+    }  # fmt: skip
+    assert "group" not in json.loads(bytes(of_event(DocumentEvent("sent", "lk", "1.56001", AppKey(), AT)).body))["data"]
 
 
 def test_refused_documents_without_a_locator_are_distinguished() -> None:

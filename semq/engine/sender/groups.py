@@ -16,7 +16,6 @@ from semq.engine.ports import Accepted, Submission
 from semq.errors import SemqError, Unavailable
 from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.errors import BadAddress, BadCombination
-from semq.umx_t.locator import LK0
 from semq.umx_t.status import SaveFwd
 
 BYTES_MAX = 32 << 20  # bytes of a document times its members, which one commit writes
@@ -27,11 +26,6 @@ NAMED_MAX = 5  # members that an error names
 def is_group(target: Address) -> bool:
     """Whether a target is a group of institutions, or all users of one."""
     return target.type in (NodeType.GROUP, NodeType.USERS)
-
-
-def member_detail(number: int, count: int, group: LK0, target: Address) -> str:
-    """Return what the ledger line of a member says about its group; ``semq.store.views.groups`` reads it."""
-    return f"member {number} of {count} of {group} to {target}"
 
 
 class GroupExpansion:
@@ -92,9 +86,7 @@ class GroupExpansion:
         targets = self.check(submission, len(submission.body))
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
             raise errors.GroupWaits("Too many documents to groups are being stored.", uncommitted=self._uncommitted)
-        members = [
-            replace(submission, target=each, token="", row_id=0, done=_ignore, failed=_ignore) for each in targets
-        ]
+        members = [replace(submission, target=each, row_id=0, done=_ignore, failed=_ignore) for each in targets]
         for step in (check, admit):
             _all(step, submission.target, members)
         submission.members = members

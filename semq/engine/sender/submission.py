@@ -21,7 +21,7 @@ from semq.engine.latency import Stage
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.secrecy.binding import session_name
-from semq.engine.sender.groups import GroupExpansion, is_group, member_detail, messages
+from semq.engine.sender.groups import GroupExpansion, is_group, messages
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
@@ -30,7 +30,7 @@ from semq.engine.tracks import level
 from semq.engine.uplink import HubSession
 from semq.errors import SemqError, Unavailable
 from semq.moments import moment_text
-from semq.store.rows import ClientToken, Event, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
+from semq.store.rows import ClientToken, Event, GroupPlace, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, SENT_BODIES, Steps, work
 from semq.umx_t.address import Address
@@ -294,7 +294,7 @@ def _detail(submission: Submission, envelope: Envelope) -> str:
     scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
     pieces = submission.attributes.pieces
     described = _in_pieces(submission) if scheduled else pieces and document_detail(pieces)
-    parts = (sealed, scheduled, described, submission.member_of)
+    parts = (sealed, scheduled, described, submission.group and str(submission.group))
     return ", ".join(filter(None, parts))
 
 
@@ -344,7 +344,7 @@ class _Acceptance:
     def _accept_group(self, submission: Submission) -> Accepted:
         lk0, count = self._core.new_lk0(), len(submission.members)
         for number, member in enumerate(submission.members, 1):
-            member.member_of = member_detail(number, count, lk0, submission.target)
+            member.group = GroupPlace(number, count, str(lk0), str(submission.target))
             self._accept(member)
         if submission.token:
             token = ClientToken(lk0, submission.digest)
@@ -431,6 +431,7 @@ class _Acceptance:
             accepted_at=self._at,
             expires_at=a.expires_at,
             priority=level(a.priority),
+            group=submission.group,
         )
         if a.save_fwd is SaveFwd.MUST:
             take_position(self._unit, row, way.stream)

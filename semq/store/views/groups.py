@@ -4,7 +4,6 @@ A group has no row of its own: the first ledger line of each member names the gr
 record ids of members follow that of the group (PROTOCOL.md section 2.1). Called by ``semq.service.message_names``.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, text
 
-from semq.store.rows import Event, Side
+from semq.store.rows import Event, GroupPlace, Side, read_group_place
 from semq.store.tables import FIRST_HEARD, RECORD_ID, semq_ledger, tb_0031
 from semq.store.views import names
 from semq.store.views.messages import OUT, outbound_facts
@@ -21,7 +20,6 @@ from semq.umx_t.locator import parse_lk0
 from semq.umx_t.short_name import read_short_name, short_name
 from semq.umx_t.status import Outcome
 
-PLACE = re.compile(r"member (\d+) of (\d+) of (\S+) to (\S+)\Z")
 CONTINUES = "continues as "  # text written by ``engine.sender.resealing``
 CONTINUED_MAX = 20  # times that a message is sealed again
 FOUND_MAX = 100  # messages with one record id and different origins that are searched
@@ -38,7 +36,7 @@ def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
         first = next(filter(None, found), None)
     if first is None:
         return None
-    lk0, count, target = first
+    lk0, count, target = first.lk0, first.members, first.target
     origin, _, number = lk0.rpartition(".")
     members = [_Member(f"{origin}.{int(number) + place}") for place in range(1, count + 1)]
     _read_lines(connection, members)
@@ -86,8 +84,8 @@ def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
             return
 
 
-def _first_member(connection: Connection, name: str) -> tuple[str, int, str] | None:
-    """Return LK0, number of members and target of a group, from the line of its first member."""
+def _first_member(connection: Connection, name: str) -> GroupPlace | None:
+    """Return the place of the first member of a group, from its ledger line."""
     short = read_short_name(name)
     try:
         number = short.object_id if short is not None else parse_lk0(name).object_id
@@ -98,7 +96,7 @@ def _first_member(connection: Connection, name: str) -> tuple[str, int, str] | N
     )
     asked = {"number": str(number + 1), "side": int(Side.SENDER), "most": FOUND_MAX}
     for detail in connection.execute(line, asked).scalars():
-        found = PLACE.search(detail)
-        if found and found[1] == "1" and (found[3] == name or (short is not None and short.fits(found[3]))):
-            return found[3], int(found[2]), found[4]
+        found = read_group_place(detail)
+        if found and found.member == 1 and (found.lk0 == name or (short is not None and short.fits(found.lk0))):
+            return found
     return None

@@ -84,7 +84,7 @@ def written(one: DocumentEvent) -> str:
     facts = {
         "event": one.kind, "lk0": one.lk0, "target": one.target, "app_key": str(one.app_key),
         "at": utc_text(one.at, exact=True), "attempt": one.attempt, "outcome": one.outcome, "reason": one.reason,
-        "corrects": one.corrects, "token": one.token,
+        "corrects": one.corrects, "token": one.token, "group": one.group or "",
     }  # fmt: skip
     text = in_json(msgspec.json.encode({name: value for name, value in facts.items() if value != ""}).decode())
     return event(one.kind, text, name_of(one))

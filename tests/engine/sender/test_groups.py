@@ -6,7 +6,7 @@ from semq.engine.errors import GroupWaits, QuotaReached
 from semq.engine.hub_engine import HubEngine
 from semq.engine.partners import KnownGroup
 from semq.engine.sender import groups
-from semq.store.rows import Event
+from semq.store.rows import Event, GroupPlace
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from tests.flows.trio import Trio
@@ -60,6 +60,8 @@ def test_each_member_has_a_receipt_of_its_own() -> None:
     assert trio.targets == ["1.56002", "1.56003"]
     delivered = [event for event in trio.a.told.events if event.kind == "delivered"]
     assert [str(event.target) for event in delivered] == ["1.56001"]
+    (accepted,) = trio.a.accepted
+    assert delivered[0].group == GroupPlace(1, 3, str(accepted.lk0), "3.retailers")
 
 
 def test_a_repeated_token_sends_nothing_even_if_the_group_has_changed() -> None:

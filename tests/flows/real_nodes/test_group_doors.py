@@ -1,87 +1,208 @@
-"""A document to several receivers by the doors of a node: SQL, HTTP, and sealed."""
+"""A document to a group of institutions, or to all users of one, by each door of a node: SQL, HTTP, folders, sealed."""
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import psycopg
+import pytest
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
-from semq.app import Client
-from tests.local_node.doors.test_user_presence import define, until_shown
-from tests.service.inprocess import InProcess, ask, linked
+from semq.app import Client, DocumentEvent
+from semq.clock import SystemClock
+from semq.config.sections import FolderSection
+from semq.folders.layout import Layout, read_note
+from semq.folders.outcomes import Outcomes
+from semq.folders.outgoing import Outgoing
+from tests.service.companion.reported import Reported
+from tests.service.inprocess import LOCAL, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import serving
 
-USERS = ["1.56001/desk", "1.56001/sales"]
+DEFINITIONS = """
+[nodes.56001]
+users = ["desk", "sales"]
+[groups.partners]
+members = ["56001", "88001"]
+[[agreements]]
+from = ["10008"]
+to = ["56001", "88001"]
+"""
+GROUPS = {"3.partners": ["1.56001", "1.88001"], "4.56001": ["1.56001/desk", "1.56001/sales"]}
+SMALL_MAX = 2000  # bytes of a document that the last institution takes
+each_group = pytest.mark.parametrize(("group", "members"), GROUPS.items())
 
 
-async def nodes(inprocess: InProcess, *, secure: bool = False) -> tuple[HubNode, LocalNode, LocalNode]:
-    """Return a hub and two institutions, of which the first knows the users of the second."""
-    hub = await (inprocess.secure_hub() if secure else inprocess.hub())
-    if secure:
-        a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
-    else:
-        a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
-    await linked(a, b)
-    await define(inprocess, hub)
-    await until_shown(inprocess, a, dict.fromkeys(USERS, False))
-    return hub, a, b
+class GroupNodes(NamedTuple):
+    """A hub and three institutions, of which the first knows the group and the users of the others."""
 
+    hub: HubNode
+    a: LocalNode
+    b: LocalNode
+    c: LocalNode
 
-async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]:
-    """Return the receivers of a document by its name, when the node has accepted it."""
-    link = await inprocess.client(node)
+    @classmethod
+    async def start(cls, inprocess: InProcess, *, secure: bool = False) -> "GroupNodes":
+        """Start the nodes, and wait until the first knows the definitions."""
+        hub = await (inprocess.secure_hub() if secure else inprocess.hub())
+        names = ("10008", "56001", "88001")
+        if secure:
+            a, b, c = [await inprocess.secure_local(name, hub) for name in names]
+        else:
+            a, b = [await inprocess.local(name, hub.port) for name in names[:2]]
+            small = LOCAL.format(name=names[2], hub=hub.port).replace("100000", str(SMALL_MAX))
+            c = await inprocess.started(inprocess.settings(names[2], small))
+        nodes = cls(hub, a, b, c)
+        await linked(nodes.a, nodes.b, nodes.c)
+        answer = await ask(await inprocess.client(hub), "definitions.import", {"document": DEFINITIONS})
+        assert answer["ok"], answer
+        await until(lambda: nodes.a.engine.partners.groups.keys() >= GROUPS.keys())
+        return nodes
 
-    async def shown() -> list[dict[str, Any]]:
-        answer = await ask(link, "msg.show", {"id": name})
-        return list(answer["result"].get("members", ())) if answer["ok"] else []
-
-    return sorted(member["target"] for member in await until(shown))
-
-
-async def received(node: LocalNode) -> list[bytes]:
-    """Return what both users receive."""
-    found: list[bytes] = []
-    async with Client(f"amqp://guest:guest@127.0.0.1:{node.port}") as client:
-        for user in ("desk", "sales"):
-            async with client.receive(user=user) as documents:
+    async def received(self, members: Sequence[str]) -> list[bytes]:
+        """Return what each member of a group receives."""
+        found: list[bytes] = []
+        for member in members:
+            node, _, user = member.partition("/")
+            port = {"1.56001": self.b, "1.88001": self.c}[node].port
+            async with Client(url_at(port)) as client, client.receive(user=user) as documents:
                 async for document in documents:
                     found.append(bytes(document.body))
                     await document.ack()
                     break
+        return found
+
+
+def url_at(port: int) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{port}"
+
+
+async def shown(inprocess: InProcess, node: LocalNode, name: str) -> list[dict[str, Any]]:
+    """Return the members of a document by its name, when the node has accepted it."""
+    link = await inprocess.client(node)
+
+    async def members() -> list[dict[str, Any]]:
+        answer = await ask(link, "msg.show", {"id": name})
+        return list(answer["result"].get("members", ())) if answer["ok"] else []
+
+    found: list[dict[str, Any]] = await until(members)
     return found
 
 
-async def test_by_sql(inprocess: InProcess) -> None:
-    _, a, b = await nodes(inprocess)
-    with psycopg.connect(a.store.url) as connection:
-        row = connection.execute("SELECT semq_send('4.56001', 'by SQL'::bytea)").fetchone()
+async def targets(inprocess: InProcess, node: LocalNode, name: str) -> list[str]:
+    return sorted(member["target"] for member in await shown(inprocess, node, name))
+
+
+@each_group
+async def test_by_sql(inprocess: InProcess, group: str, members: list[str]) -> None:
+    nodes = await GroupNodes.start(inprocess)
+    with psycopg.connect(nodes.a.store.url) as connection:
+        row = connection.execute("SELECT semq_send(%s, 'by SQL'::bytea)", (group,)).fetchone()
     assert row is not None
-    assert await targets(inprocess, a, f"sql-{row[0]}") == USERS
-    assert await received(b) == [b"by SQL"] * 2
+    assert await targets(inprocess, nodes.a, f"sql-{row[0]}") == members
+    assert await nodes.received(members) == [b"by SQL"] * 2
 
 
-async def test_by_http(inprocess: InProcess) -> None:
-    _, a, b = await nodes(inprocess)
-    async with serving(a) as site:
+@each_group
+async def test_by_http(inprocess: InProcess, group: str, members: list[str]) -> None:
+    nodes = await GroupNodes.start(inprocess)
+    async with serving(nodes.a) as site:
         program = await site.program("submit", "events")
-        sent = await program.post("/documents?target=4.56001", content=b"by HTTP")
+        sent = await program.post(f"/documents?target={group}", content=b"by HTTP")
         assert sent.status_code == 201, sent.text
-        shown = (await program.get(f"/documents/{sent.json()['lk0']}")).json()
-        assert sorted(member["target"] for member in shown["members"]) == USERS
-        refused = await program.post("/documents?target=4.88001", content=b"x")
+        listed = (await program.get(f"/documents/{sent.json()['lk0']}")).json()
+        assert sorted(member["target"] for member in listed["members"]) == members
+        refused = await program.post(f"/documents?target={group[:2]}nobody", content=b"x")
         assert "SEMQ-1201" in refused.text
-    assert await received(b) == [b"by HTTP"] * 2
+    assert await nodes.received(members) == [b"by HTTP"] * 2
 
 
-async def test_sealed_for_each_receiver(inprocess: InProcess) -> None:
-    _, a, b = await nodes(inprocess, secure=True)
-    sent = (await ask(await inprocess.client(a), "msg.submit", {"target": "4.56001", "body_base64": "eA=="}))["result"]
-    assert await targets(inprocess, a, sent["lk0"]) == USERS
+@each_group
+async def test_sealed_for_each_receiver(inprocess: InProcess, group: str, members: list[str]) -> None:
+    nodes = await GroupNodes.start(inprocess, secure=True)
+    link = await inprocess.client(nodes.a)
+    sent = (await ask(link, "msg.submit", {"target": group, "body_base64": "eA=="}))["result"]
+    assert await targets(inprocess, nodes.a, sent["lk0"]) == members
 
-    def taken() -> bool:
-        with psycopg.connect(b.store.url) as connection:
-            rows = connection.execute("SELECT target_user, proved FROM tb_0030 ORDER BY target_user").fetchall()
-        return rows == [("desk", True), ("sales", True)]
+    def proved(node: LocalNode) -> Iterator[tuple[str, bool]]:
+        with psycopg.connect(node.store.url) as connection:
+            yield from connection.execute("SELECT target || '/' || target_user, proved FROM tb_0030").fetchall()
 
-    await until(taken)
+    await until(lambda: sorted([*proved(nodes.b), *proved(nodes.c)]) == [(f"{each:/<8}", True) for each in members])
+
+
+@each_group
+async def test_events_of_members_name_the_submission(inprocess: InProcess, group: str, members: list[str]) -> None:
+    nodes = await GroupNodes.start(inprocess)
+    async with Client(url_at(nodes.a.port)) as client, client.events("delivered.#") as events:
+        sent = await client.send(group, b"x", token="T1")
+        found: dict[str, DocumentEvent] = {}
+        async for event in events:
+            found[event.target] = event
+            if len(found) == len(members):
+                break
+    assert sorted(found) == members
+    for number, member in enumerate(members, 1):
+        place = found[member].group
+        assert place is not None
+        assert (place.lk0, place.target, place.member, place.members) == (sent.lk0, group, number, 2)
+        assert found[member].token == "T1"
+
+
+@asynccontextmanager
+async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
+    """Serve the folders of a root, and yield it."""
+
+    async def changes() -> AsyncIterator[None]:
+        while True:
+            await asyncio.sleep(0.05)
+            yield
+
+    layout = Layout(root)
+    layout.make()
+    is_noting = asyncio.Event()
+    async with Client(url_at(node.port)) as client, asyncio.TaskGroup() as tasks:
+        noting = tasks.create_task(Outcomes([layout], client).run(is_noting.set))
+        await is_noting.wait()
+        settings = FolderSection(path=root, settle_s=0)
+        sending = Outgoing(layout, settings, 100_000, client, SystemClock(), Reported().states)
+        running = (noting, tasks.create_task(sending.run(changes())))
+        yield layout
+        for task in running:
+            task.cancel()
+
+
+def put(layout: Layout, group: str, body: bytes) -> None:
+    (layout.out / group).mkdir()
+    (layout.out / group / "a.xml").write_bytes(body)
+
+
+@each_group
+async def test_by_folder(inprocess: InProcess, tmp_path: Path, group: str, members: list[str]) -> None:
+    nodes = await GroupNodes.start(inprocess)
+    async with folders(nodes.a, tmp_path / "door") as layout:
+        put(layout, group, b"by folder")
+        file = layout.sent / group / "a.xml"
+        await until(lambda: read_note(file).get("outcome"))
+        note = read_note(file)
+        assert note["outcome"] == "DELIVERED"
+        assert {name: one["outcome"] for name, one in note["members"].items()} == dict.fromkeys(members, "DELIVERED")
+    assert await nodes.received(members) == [b"by folder"] * 2
+
+
+async def test_a_file_to_a_group_fails_with_the_member_that_refuses_it(inprocess: InProcess, tmp_path: Path) -> None:
+    nodes = await GroupNodes.start(inprocess)
+    async with folders(nodes.a, tmp_path / "door") as layout:
+        put(layout, "3.partners", bytes(SMALL_MAX + 1))
+        failed = layout.failed / "3.partners" / "a.xml"
+        await until(lambda: read_note(failed))
+        note = read_note(failed)
+        assert note["outcome"] == "REJECTED"
+        assert "SEMQ-1203" in note["reason"]
+        assert {name: one["outcome"] for name, one in note["members"].items()} == {
+            "1.56001": "DELIVERED",
+            "1.88001": "REJECTED",
+        }

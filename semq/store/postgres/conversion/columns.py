@@ -45,6 +45,7 @@ accepted_at                                | accepted_at | microseconds(row.acce
 expires_at                                 | expires_at  | microseconds(row.expires_at) if row.expires_at else None | expires_at or 0                                       | -
 source                                     | -           | .                                                        | -                                                     | -
 priority                                   | priority    | .                                                        | .                                                     | -
+group_place                                | group       | None if row.group is None else str(row.group)            | group_place and read_group_place(group_place)         | -
 """
 
 PENDING = """

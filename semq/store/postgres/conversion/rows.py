@@ -10,7 +10,7 @@ from typing import Any
 from semq.store import tables
 from semq.store.postgres.conversion.binary import FALSE, TRUE, Param, int2, int4, microseconds
 from semq.store.postgres.conversion.columns import OUTBOUND, PENDING, changes_of, packer, read_table, reader, writer
-from semq.store.rows import LedgerLine, Outbound, Pending, Reason, Recorded
+from semq.store.rows import LedgerLine, Outbound, Pending, Reason, Recorded, read_group_place
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.app_key import NO_KEY, AppKey
 from semq.umx_t.locator import LK0, Pos, parse_lk1
@@ -76,6 +76,7 @@ _NAMES = {
     "read_lk0": read_lk0,
     "key_of": key_of,
     "read_address": read_address,
+    "read_group_place": read_group_place,
     "reason_of": reason_of,
 }
 _OUT, _PEND = read_table(OUTBOUND), read_table(PENDING)

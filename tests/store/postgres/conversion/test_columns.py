@@ -17,7 +17,7 @@ from semq.store.postgres.conversion.rows import (
     pending_of,
     pending_values,
 )
-from semq.store.rows import Outbound, Pending
+from semq.store.rows import GroupPlace, Outbound, Pending
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.locator import LK0, LK1, Pos
@@ -28,6 +28,7 @@ SENT = Outbound(
     77, Direction.OWN, HERE, Address(1, "10009", "buyer"), SaveFwd.MUST, True, SendStatus.SS_ACK, 3, 5,
     Pos(4, 2), "order", AppKey("bank", "invoice", "new", "8/15"), "token", LK1(2, 1, 44), True, True, False, True, True,
     Outcome.REJECTED, ("SEMQ-1001", "why"), b"digest", 500, 1_760_000_000_000, 1_760_000_100_000, 9,
+    GroupPlace(2, 3, str(HERE), "3.retailers"),
 )  # fmt: skip
 KEPT = Pending(
     9, HERE, 5, Address(1, "10009", "buyer"), SaveFwd.MUST, True, Arrival.REJ, LK1(2, 1, 44),

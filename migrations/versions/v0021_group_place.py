@@ -1,0 +1,11 @@
+"""The place of a message in the submission to a group, for events about it."""
+
+from alembic import op
+
+revision = "0021"
+down_revision = "0020"
+
+
+def upgrade() -> None:
+    """Add a column that a node of the previous version does not use; no row is rewritten."""
+    op.execute("ALTER TABLE tb_0031 ADD COLUMN group_place TEXT")
