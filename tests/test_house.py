@@ -134,6 +134,7 @@ LONG: dict[str, int] = {
 MODULES_MAX = 20  # modules in one folder; larger folders are divided by subject
 # Folders above that limit, with their size when it was set: they may shrink, never grow.
 CROWDED: dict[str, int] = {"semq/web": 32}
+NUMBERED = {"migrations/versions"}  # folders without a limit: a module for each revision of the schema
 
 # module | may set fields of objects that it reaches through others | because
 SET_THROUGH: dict[str, str] = {
@@ -314,7 +315,8 @@ def test_folders_have_at_most_the_permitted_number_of_modules() -> None:
         for file in committed()
         if file.suffix == ".py" and file.name not in ("__init__.py", "__main__.py", "conftest.py")
     )
-    assert {name: count for name, count in found.items() if count > CROWDED.get(name, MODULES_MAX)} == {}
+    limited = {name: count for name, count in found.items() if name not in NUMBERED}
+    assert {name: count for name, count in limited.items() if count > CROWDED.get(name, MODULES_MAX)} == {}
 
 
 def test_class_names_are_unique() -> None:
