@@ -38,6 +38,7 @@ from local_node.pieces.upload import Uploads
 from local_node.renewal import CHECK_S, Renewing
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
+from semq.config.sections import DialledSection
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.engine.local_engine import LocalEngine
@@ -173,8 +174,8 @@ class LocalNode(Node[LocalEngine]):
         vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
         answers = Answers(self)
         self.uplink = Uplink(
-            self.address, self._hub_addresses(), self._uplink_settings(), lambda: self.engine, self.identity,
-            self.clock, self.turn, answers.listen, self._taking_end(),
+            self.address, self._hub_addresses(), self._uplink_settings(self.settings.hub), lambda: self.engine,
+            self.identity, self.clock, self.turn, answers.listen, self._taking_end(),
         )  # fmt: skip
         if self.settings.direct:
             if self.settings.datagrams is not None:
@@ -190,8 +191,9 @@ class LocalNode(Node[LocalEngine]):
             self.renewing = Renewing(self.who, self._hub_address, self.clock, self.uplink.restart)
 
     def _partner_link(self, partner: Address, addresses: HubAddresses) -> Uplink:
+        settings = self._uplink_settings(self.settings.direct[partner.id])
         return Uplink(
-            self.address, addresses, self._uplink_settings(), lambda: self.engine, self.identity, self.clock, self.turn,
+            self.address, addresses, settings, lambda: self.engine, self.identity, self.clock, self.turn,
             datagrams=self._taking_end(), partner=partner,
         )  # fmt: skip
 
@@ -224,12 +226,9 @@ class LocalNode(Node[LocalEngine]):
         way = self.uplink.way_to(UMX)
         return HubAddress(way.host, way.port, self.settings.tls.minimum)
 
-    def _uplink_settings(self) -> UplinkSettings:
-        hub, p = self.settings.hub, self.settings.protocol
-        common = UplinkSettings(unconfirmed_max=p.flight, prefetch=p.credit_messages)
-        if hub is None:
-            return common
-        return replace(common, reconnect_s_min=hub.reconnect_s_min, reconnect_s_max=hub.reconnect_s_max)
+    def _uplink_settings(self, dialled: DialledSection | None) -> UplinkSettings:
+        p, pauses = self.settings.protocol, dialled or DialledSection()
+        return UplinkSettings(pauses.reconnect_s_min, pauses.reconnect_s_max, p.flight, p.credit_messages)
 
     async def began(self) -> None:
         if self.offering is not None and not self.offering.port.is_open:
@@ -385,7 +384,8 @@ class LocalNode(Node[LocalEngine]):
             uplinks = self.direct.uplinks.values() if self.direct is not None else ()
             dialled = (one.datagrams for one in (self.uplink, *uplinks))
             base["datagrams"] = status_of(end for end in (self.offering, *dialled) if end is not None)
-        base["direct"] = self.direct.status() if self.direct is not None else {}
+        sent = self.engine.uplink.sent_directly
+        base["direct"] = self.direct.status(sent) if self.direct is not None else {}
         base["drained"] = self.engine.accepting.stopping
         if self.who is not None:
             base["certificate"] = self.who.status()

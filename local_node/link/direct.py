@@ -159,8 +159,8 @@ class DirectLinks:
                 log.warning("direct_link_ended", node=name, cause="expired" if is_expired else "revoked")
                 self._links.end_session_of(name, ConnectionForced("the certificate of this node is no longer valid"))
 
-    def status(self) -> dict[str, dict[str, Any]]:
-        """Return the state of each partner's link."""
+    def status(self, sent: Mapping[Address, int]) -> dict[str, dict[str, Any]]:
+        """Return the state of each partner's link; ``sent``: number of documents by partner."""
         found: dict[str, dict[str, Any]] = {}
         for node_id in self._partners:
             partner = partner_address(node_id)
@@ -170,6 +170,7 @@ class DirectLinks:
                 "link": "up" if is_dialled or session is not None else "down",
                 "dialled_by": "this node" if is_dialled else "partner" if session is not None else "",
                 "last_error": uplink.last_error if uplink is not None else "",
+                "sent": sent.get(partner, 0),
             }
         return found
 

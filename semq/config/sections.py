@@ -202,7 +202,16 @@ class AmqpSection(Section):
     """allow connections from other machines without TLS, and nodes with passwords: the network can read both"""
 
 
-class HubSection(Section):
+class DialledSection(Section):
+    """A node that this one dials: pauses between attempts."""
+
+    reconnect_s_min: Seconds = 0.5
+    """pause after the first loss of the connection; doubled each time"""
+    reconnect_s_max: Seconds = 10.0
+    """longest pause"""
+
+
+class HubSection(DialledSection):
     """The hub, as a local node reaches it."""
 
     url: Annotated[str, AfterValidator(_hub_url)]
@@ -215,10 +224,6 @@ class HubSection(Section):
     """allow amqp:// to another machine: the network can read what is sent"""
     answer_partners: bool = True
     """answer partners who trace a document (`semq msg trace`) that they exchanged with this institution"""
-    reconnect_s_min: Seconds = 0.5
-    """pause after the first loss of the connection; doubled each time"""
-    reconnect_s_max: Seconds = 10.0
-    """longest pause"""
 
     @property
     def is_tls(self) -> bool:
@@ -232,7 +237,7 @@ def _partner_url(url: str) -> str:
     return _hub_url(url)
 
 
-class DirectSection(Section):
+class DirectSection(DialledSection):
     """A partner with a direct link to this node. Documents go by the hub while the link is down; without [hub] they
     wait."""
 

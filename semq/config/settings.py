@@ -194,13 +194,20 @@ def cross_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     for low, high in (
         ("protocol.inquiry_s", "protocol.inquiry_s_max"),
         ("protocol.inquiry_s", "protocol.inquiry_custody_s_max"),
-        ("hub.reconnect_s_min", "hub.reconnect_s_max"),
     ):
-        section = getattr(settings, low.partition(".")[0])
-        if section and getattr(section, low.partition(".")[2]) > getattr(section, high.partition(".")[2]):
+        if getattr(settings.protocol, low.partition(".")[2]) > getattr(settings.protocol, high.partition(".")[2]):
             yield low, f"is greater than {high}"
+    yield from _pause_faults(settings)
     if settings.protocol.max_document_bytes > settings.amqp.max_message_bytes:
         yield "protocol.max_document_bytes", "is greater than amqp.max_message_bytes: such a document could not arrive"
+
+
+def _pause_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Pauses between attempts to dial that contradict each other."""
+    partners = {f"direct.{partner}": link for partner, link in settings.direct.items()}
+    for name, dialled in {"hub": settings.hub, **partners}.items():
+        if dialled is not None and dialled.reconnect_s_min > dialled.reconnect_s_max:
+            yield f"{name}.reconnect_s_min", f"is greater than {name}.reconnect_s_max"
 
 
 def _user_faults(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,8 @@ A frame for a partner takes the direct session with it while there is one, other
 (PROTOCOL.md section 26).
 """
 
+from collections import Counter
+
 from semq.engine.ports import Link, takes_datagrams
 from semq.umx_t.address import Address
 
@@ -18,6 +20,7 @@ class HubSession:
         self.link: Link | None = None
         self.hub: Address | None = None  #: the hub of the last link, also while there is no link
         self._direct: dict[Address, list[Link]] = {}  #: by partner, in the order of their beginning
+        self.sent_directly: Counter[Address] = Counter()  #: documents sent in direct sessions, copies too, by partner
 
     def begin(self, link: Link) -> None:
         """Begin a session with the hub; an earlier one ends."""
@@ -54,6 +57,11 @@ class HubSession:
     def way(self, dest: Address) -> Link | None:
         """Return the session that frames for a node take now."""
         return self.direct(dest) or self.link
+
+    def note_documents(self, link: Link, number: int) -> None:
+        """Count documents that a link has sent, if it is a direct one."""
+        if link.peer in self._direct:
+            self.sent_directly[link.peer] += number
 
     @property
     def is_up(self) -> bool:

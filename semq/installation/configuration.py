@@ -81,7 +81,8 @@ class InstallationPlan:
     login: ApplicationLogin
     absent: Sequence[str] = ()  #: node ids that the hub knows, and that have no node
     secure: bool = False  #: links by TLS and certificate; the institutions have no passwords at the hub and must enrol
-    direct: tuple[str, str] | None = None  #: two institutions with a direct link: the first dials; with ``secure``
+    #: two institutions with a direct link, with ``secure``: the first dials, with the pauses of ``local`` for the hub
+    direct: tuple[str, str] | None = None
     instances: int = 1  #: number of instances of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; if empty, it is one more node, named ``carrier``
     shared: str = ""  #: URL of a database: the store of the last instance, and of one more process, ``standby``
@@ -131,9 +132,10 @@ class InstallationPlan:
         if self.direct is None:
             return {}
         dialling, listening = (places[name] for name in self.direct)
-        url = f"amqps://127.0.0.1:{listening.port}"
+        to, url = f"direct.{listening.node_id}", f"amqps://127.0.0.1:{listening.port}"
+        pauses = {key.replace("hub", to): value for key, value in self.local.items() if key.startswith("hub.reconnect")}
         return {
-            dialling.name: {f"direct.{listening.node_id}.urls": [url]},
+            dialling.name: {f"{to}.urls": [url], **pauses},
             listening.name: {f"direct.{dialling.node_id}.urls": []},
         }
 

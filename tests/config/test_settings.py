@@ -29,3 +29,12 @@ def test_partners_of_a_direct_link_replace_the_hub(tmp_path: Path) -> None:
     file.write_text(ALONE.replace('kind = "local"', 'kind = "platform"'))
     with pytest.raises(ConfigInvalid, match="only local nodes have direct links"):
         load(file, {})
+
+
+def test_the_first_pause_of_a_direct_link_is_not_longer_than_the_longest_one(tmp_path: Path) -> None:
+    file = tmp_path / "semq.toml"
+    file.write_text(ALONE + "reconnect_s_min = 0.1\nreconnect_s_max = 0.1\n")
+    assert load(file, {}).direct["56001"].reconnect_s_max == 0.1
+    file.write_text(ALONE + "reconnect_s_max = 0.1\n")
+    with pytest.raises(ConfigInvalid, match=r"direct\.56001\.reconnect_s_min: is greater"):
+        load(file, {})

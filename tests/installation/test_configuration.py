@@ -53,10 +53,12 @@ def test_applications_trust_every_instance_of_a_hub_by_the_keys_that_it_uses(tmp
 
 
 def test_a_direct_link_has_a_dialling_and_a_listening_end(tmp_path: Path) -> None:
-    plan = InstallationPlan({"a": "10008", "b": "56001"}, LOGIN, secure=True, direct=("a", "b"))
+    local = {"hub.reconnect_s_min": 0.1}
+    plan = InstallationPlan({"a": "10008", "b": "56001"}, LOGIN, secure=True, direct=("a", "b"), local=local)
     places = plan.write(tmp_path)
     a, b = load(places["a"].config, {}), load(places["b"].config, {})
     assert a.direct["56001"].urls == [f"amqps://127.0.0.1:{places['b'].port}"]
+    assert (a.direct["56001"].reconnect_s_min, b.direct["10008"].reconnect_s_min) == (0.1, 0.5)
     assert b.direct["10008"].urls == []
     assert (a.amqp.tls, b.amqp.tls) == (False, True)
     assert places["b"].url.startswith("amqps://")

@@ -69,7 +69,7 @@ def _node(status: Status) -> Iterator[tuple[str, str]]:
 def _direct(partner: str, link: Mapping[str, Any]) -> str:
     """Describe a direct link; while it is down, documents to the partner go by the hub, or wait if there is none."""
     if link["link"] == "up":
-        return f"{partner}: up, dialled by {link['dialled_by']}"
+        return f"{partner}: up, dialled by {link['dialled_by']}, {counted(link.get('sent', 0), 'document')} sent"
     return f"{partner}: DOWN: {link['last_error'] or 'the partner has not dialled'}"
 
 

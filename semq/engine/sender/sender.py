@@ -78,6 +78,7 @@ class Sender:
         elif (link := self.uplink.way(parse_address(dest))) is not None:
             for frame in self.secrecy.sign_documents(frames[0].envelope.target, frames):
                 link.send(frame)
+            self.uplink.note_documents(link, len(frames))
 
     def sent(self, object_id: int) -> None:
         self.schedule.add(object_id, self.core.now())

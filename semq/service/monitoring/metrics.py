@@ -86,6 +86,20 @@ def _link(of: Figures) -> list[Sample]:
     return [({}, float(of.status["hub"]["link"] == "up"))] if of.status.get("hub") else []
 
 
+def _direct_links(of: Figures) -> list[Sample]:
+    links = of.status.get("direct")
+    states = Counter(link["link"] for link in links.values()) if links else Counter[str]()
+    return [({"state": state}, float(states[state])) for state in ("up", "down")] if links else []
+
+
+def _direct_ups(of: Figures) -> list[Sample]:
+    return [({"node": node}, float(one["link"] == "up")) for node, one in (of.status.get("direct") or {}).items()]
+
+
+def _direct_sent(of: Figures) -> list[Sample]:
+    return [({"node": node}, float(one["sent"])) for node, one in (of.status.get("direct") or {}).items()]
+
+
 def _own_days(of: Figures) -> list[Sample]:
     own = of.status.get("certificate")
     return [({}, own["days_left"])] if own else []
@@ -229,6 +243,7 @@ METRICS = (
     Metric("semq_start_time_seconds", "gauge", "Time of the start of the node.", _started),
     Metric("semq_check", "gauge", "0 ok, 1 warning, 2 failing; by health check.", _verdicts),
     Metric("semq_link_up", "gauge", "1 if the link to the hub is up.", _link),
+    Metric("semq_direct_links", "gauge", "Direct links with partners, by state.", _direct_links),
     Metric("semq_partners", "gauge", "Partners by presence, as the hub reports it.", _partners),
     Metric("semq_companion_up", "gauge", "1 if the program beside the node runs.", _companions),
     Metric("semq_companion_failing_sections", "gauge", "Folders or webhooks that fail now.", _failing_sections),
@@ -285,6 +300,9 @@ METRICS = (
                      "store_pending_bytes")
     ),
     Metric("semq_partner_online", "gauge", "1 if the hub says that the partner is online.", _partner_online, True),
+    Metric("semq_direct_link_up", "gauge", "1 if the direct link with the partner is up.", _direct_ups, True),
+    Metric("semq_direct_documents_total", "counter", "Documents sent by the direct link with the partner, copies too, "
+           "since the engine began.", _direct_sent, True),
     Metric("semq_partner_certificate_days_left", "gauge", "At a hub: days until the certificate of an institution "
            "ends.", _each("certificates", "node"), True),
     Metric("semq_pair_waiting_rows", "gauge", "Documents that have not ended, by pair.", _pairs("rows"), True),

@@ -36,6 +36,7 @@ from tests.waiting import until
 
 A, B = "1.10008", "1.56001"
 ROUNDS, PER_ROUND = 6, 20
+UP = {"link": "up", "last_error": "", "sent": 1}
 
 
 class DirectApplication:
@@ -137,8 +138,8 @@ async def test_documents_and_receipts_go_on_without_the_hub_in_both_directions(s
     assert ways(scene.a, Event.SENT) == [DIRECTLY]
     assert ways(scene.b, Event.RECEIVED) == [DIRECTLY]
     assert ways(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as by way of the hub
-    assert (await scene.a.status())["direct"] == {B: {"link": "up", "dialled_by": "this node", "last_error": ""}}
-    assert (await scene.b.status())["direct"] == {A: {"link": "up", "dialled_by": "partner", "last_error": ""}}
+    assert (await scene.a.status())["direct"] == {B: UP | {"dialled_by": "this node"}}
+    assert (await scene.b.status())["direct"] == {A: UP | {"dialled_by": "partner"}}
 
 
 DATAGRAMS = '[datagrams]\nhost = "127.0.0.1"\nport = 0\nanswer_s = 0.1\nkeep_s = 0.2\nreport_s = 0.1\n'
@@ -263,6 +264,10 @@ class Hubless:
         write_safely(ring.trust_path, trust(self._authority).pem)
 
 
+def keys_of(partner: str) -> list[str]:
+    return [f"direct.{partner}.{key}" for key in ("reconnect_s_max", "reconnect_s_min", "urls")]
+
+
 def refused(node: LocalNode, target: str) -> bool:
     """Whether a node refuses documents for a target as unknown."""
     try:
@@ -270,6 +275,16 @@ def refused(node: LocalNode, target: str) -> bool:
     except UnknownTarget:
         return True
     return False
+
+
+async def test_a_direct_link_is_dialled_with_its_own_pauses(inprocess: InProcess) -> None:
+    hubless = Hubless(inprocess)
+    b = await hubless.started("56001", '[direct."10008"]\n')
+    pauses = "reconnect_s_min = 0.03\nreconnect_s_max = 0.04\n"
+    a = await hubless.started("10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{b.port}"]\n{pauses}')
+    assert a.direct is not None
+    [uplink] = a.direct.uplinks.values()
+    assert (uplink._settings.reconnect_s_min, uplink._settings.reconnect_s_max) == (0.03, 0.04)
 
 
 async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inprocess: InProcess) -> None:
@@ -286,7 +301,7 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     text = file.read_text()
     file.write_text(text.replace(to_b, to_b + to_c))
     result = await a.reloading.reload()
-    assert (result["changed"], result["restart"], result["ended"]) == (["direct.88001.urls"], [], [])
+    assert (result["changed"], result["restart"], result["ended"]) == (keys_of("88001"), [], [])
     await until(lambda: len(a.engine.uplink.partners) == 2)
     assert not refused(a, "1.88001")
     assert not refused(a, B)
@@ -309,5 +324,5 @@ async def test_the_last_partner_of_a_node_goes_with_a_restart_only(scene: Direct
     file = scene.a.settings.file
     assert file is not None
     file.write_text(re.sub(r'\[direct."56001"\]\nurls = .*\n', "", file.read_text()))
-    assert (await scene.a.reloading.reload())["restart"] == ["direct", "direct.56001.urls"]
+    assert (await scene.a.reloading.reload())["restart"] == ["direct", *keys_of("56001")]
     assert scene.is_direct

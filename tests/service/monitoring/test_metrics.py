@@ -78,6 +78,16 @@ def test_figures_for_each_partner_are_in_the_detailed_ones_only() -> None:
     assert render(figures(partners=many), detailed=True).count("semq_partner_online{") == len(many) + 1
 
 
+def test_direct_links_have_states_and_in_the_detailed_figures_documents() -> None:
+    links = {"1.1": {"link": "up", "last_error": "", "sent": 7}, "1.2": {"link": "down", "last_error": "", "sent": 0}}
+    result = samples(render(figures(direct=links), detailed=True))
+    assert result["semq_direct_links", "state=up"] == result["semq_direct_links", "state=down"] == 1
+    assert [result["semq_direct_link_up", f"node={node}"] for node in links] == [1, 0]
+    assert [result["semq_direct_documents_total", f"node={node}"] for node in links] == [7, 0]
+    assert "semq_direct" not in render(figures(), detailed=True)
+    assert "semq_direct_link_up" not in render(figures(direct=links))
+
+
 def test_datagrams_are_summed_over_the_peers() -> None:
     counts = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, slowed=6, too_large=3, forged=1).shown()
     peer = counts | {"not_open_now": 0, "recent_here": NONE, "recent_there": NONE}
